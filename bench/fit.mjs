@@ -57,33 +57,34 @@ const average = (values) => (values.reduce((sum, value) => sum + value, 0) / val
 
 /** The questions of a collection, each with the values of its candidates' features, and which of them are relevant. */
 const examplesOf = async (folder, data) => {
-  const Memory = await import("../dist/index.js")
+  const { MemoryIndex } = await import("../dist/ranking.js")
+  const Viewer = await import("../dist/domain/Viewer.js")
   const Ranker = await import("../dist/ranking/internal/Ranker.js")
   const { recordsOf } = await import("./evaluation.mjs")
   const { analyzer, conversations, ids } = await recordsOf(data)
   const features = Object.keys(Ranker.weights)
   const examples = conversations.flatMap(({ conv, records, viewer }) => {
-    const index = Memory.MemoryIndex.make({ analyzer })
+    const index = MemoryIndex.make({ analyzer })
     for (const record of records) index.add(record)
     const now = Math.max(...records.map(({ createdAt }) => createdAt))
-    const asked = { filter: {}, at: now, passes: () => true }
+    const compiled = { filter: {}, at: now, passes: () => true }
     return data.queries.filter((query) => query.conv === conv).map(({ grades, text }) => {
-      const ranked = Ranker.ranked(text, viewer, now, { ranker: 1, conversation: 1 }, true)
-      const { bestWords, candidates } = index.match(Memory.Viewer.sightOf(viewer, now), asked, {
+      const ranked = Ranker.questionRanker(text, viewer, now, { ranker: 1, conversation: 1 }, true)
+      const { bestWords, candidates } = index.match(Viewer.accessFilterOf(viewer, now), compiled, {
         terms: Array.from(new Set(analyzer.query(text))),
-        ranked: { isTimely: true, read: () => ranked },
+        ranker: { isTimely: true, read: () => ranked },
         minScore: 0,
         depth: 4 * depth,
-        also: []
+        includeIds: []
       })
-      const isTurn = candidates.some(({ clues }) => clues.isTurn)
+      const isTurn = candidates.some(({ signals }) => signals.isTurn)
       const rows = isTurn ? candidates : []
       return {
         conv,
         grades,
         ids: rows.map(({ fact }) => ids.get(fact.id)),
-        values: rows.map(({ clues }) => {
-          const values = Ranker.valuesOf(clues, bestWords, ranked.times, Ranker.asksWhen(text))
+        values: rows.map(({ signals }) => {
+          const values = Ranker.valuesOf(signals, bestWords, ranked.times, Ranker.asksWhen(text))
           return features.map((feature) => values[feature])
         })
       }

@@ -1,7 +1,7 @@
 /**
  * Entities and their relationships: links between records, indexed in both directions. A relationship is a link of the record at which it
- * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. It is visible only to viewers who
- * see both of its ends. A traversal visits entities only; a search follows links through records of all kinds. The cost of a traversal
+ * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. A viewer sees a relationship if
+ * it sees both ends. A traversal visits entities only; a search follows links through records of all kinds. The cost of a traversal
  * grows with the number of records that it visits, not with the size of the graph.
  *
  * ```ts

@@ -1,6 +1,6 @@
 /**
- * Settings of an agent's memory, which the author of the agent writes. `Resume` stores a hash of them with the rest of a run's settings, by
- * which it detects that they were changed.
+ * Settings of an agent's memory, which the author of the agent writes. A checkpoint of `Resume` has a hash of all settings of a run, these
+ * included, by which it detects that the settings were changed.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

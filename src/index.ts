@@ -54,7 +54,7 @@ export * as MemoryTool from "./MemoryTool.ts"
 export * as HarnessPlugin from "./HarnessPlugin.ts"
 
 // Stores
-/** The store of records: the service by which all others read and write them. */
+/** The store of records: the service by which all other services read and write records. */
 export * as MemoryStore from "./MemoryStore.ts"
 /** The contract of a store's backend, for a store in a database of your own. */
 export * as Engine from "./Engine.ts"
@@ -102,7 +102,7 @@ export * as BeliefMemory from "./BeliefMemory.ts"
 export * as Extraction from "./Extraction.ts"
 /** Compares facts with related records, and proposes mutations. */
 export * as Reconciliation from "./Reconciliation.ts"
-/** Makes memories from a conversation, and can undo that. */
+/** Makes memories from a conversation, and can undo the changes that this made. */
 export * as MemoryPipeline from "./MemoryPipeline.ts"
 
 // Services for agents
@@ -118,7 +118,7 @@ export * as MemorySpec from "./MemorySpec.ts"
 export * as Resume from "./Resume.ts"
 /** Events about memory, for the harness to show, log and count. */
 export * as MemoryEvents from "./MemoryEvents.ts"
-/** Forgets the records beyond the caps of their kinds. */
+/** Forgets the records beyond the caps of kinds: the largest numbers of records per scope. */
 export * as Retention from "./Retention.ts"
 /** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"

@@ -3,5 +3,5 @@
 export * as MemoryFileCommands from "./agent/MemoryFileCommands.ts"
 /** Tool definitions for the APIs of models. Their own module documents them. */
 export * as ToolDefinition from "./agent/ToolDefinition.ts"
-/** The memory tools, which the index exports, too, with the declarations of these tools. */
+/** The memory tools of an agent. The main entry `effect-memory` exports them, too. */
 export * as MemoryTools from "./agent/MemoryTools.ts"

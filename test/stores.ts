@@ -105,8 +105,8 @@ export const coursesOfComposed = times(5, isLong ? 40 : 20)
 export const coursesOf = (name: string): number => thorough.has(name) ? times(12, 40) : coursesOfComposed
 
 /**
- * A branch over a store that already has the first `writes` batches: their records, tombstones and revisions. `compact` compacts both,
- * and both mint ids from one generator, as a single store does.
+ * A branch (`Overlay`) over a store. The first `writes` calls that write go to the store below, all later ones to the branch. `compact`
+ * compacts both, and both make ids by one generator, as a single store does.
  */
 export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, unknown> =>
   Layer.scoped(

@@ -1,6 +1,6 @@
 /**
- * Lets the event loop turn after every test. Fibers resume in microtasks, so tests in memory follow each other without a turn;
- * on a busy machine a worker was then silent for more than a minute, and Vitest gave up on all of its tests.
+ * Waits for the next iteration of the event loop after every test. Fibers resume in microtasks, so tests in memory follow each other within
+ * one iteration: on a busy machine, a worker then answers nothing for more than a minute, and Vitest gives up on all of its tests.
  */
 import { afterEach } from "@effect/vitest"
 

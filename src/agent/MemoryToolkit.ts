@@ -202,7 +202,7 @@ function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, 
 
 /**
  * Provides a `Completion` that returns the text of the model's answer. Every failure has the reason `model`, and the original error as
- * `cause`. The name is the provider's if the model reports it, else `language-model`.
+ * `cause`. The completion's name is that of the provider if the model reports it, else `language-model`.
  */
 export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
   Completion.Completion,
@@ -221,7 +221,7 @@ export const layerCompletion: Layer.Layer<Completion.Completion, never, Language
 
 /**
  * Provides an `Embedder` over an embedding model. The model's name and dimensions are stored with vectors and must be given, since
- * @effect/ai does not report them. It does not distinguish embeddings of queries from those of documents.
+ * @effect/ai does not report them. The embedder embeds queries and documents alike.
  */
 export const layerEmbedder = (
   { dimensions, model }: { readonly model: string; readonly dimensions: number }

@@ -24,7 +24,8 @@ export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 export { make as makeThread } from "./ThreadTools.ts"
 
 /**
- * Makes a viewer's tools: `recall`; `remember` if a model may write some scope; `forget` with `allowForget`. None with `enabled: false`.
+ * Makes a viewer's tools: `recall`; `remember` if a model may write a scope of the viewer; `forget` if the spec has `allowForget: true`.
+ * Makes none if the spec has `enabled: false`.
  */
 export const make = (
   viewer: Viewer
@@ -221,7 +222,7 @@ const noScope = (op: string, name: StoreTools.Shown | undefined, names: Readonly
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
   })
 
-/** Returns the record that `remember` replaces; fails alike if it does not exist and if the viewer does not see it. */
+/** Returns the record that `remember` replaces. Fails with the same error if it does not exist and if the viewer does not see it. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
     const legal = yield* StoreTools.decodedId("remember", id)
@@ -393,6 +394,6 @@ const viewRecords = (memory: MemoryService.Service, viewer: Viewer) =>
         )
   })
 
-/** Fails alike for a record that does not exist and for one that the viewer does not see. */
+/** Makes the error for a record that does not exist, which is also the error for one that the viewer does not see. */
 const absent = (op: string, id: MemoryId) =>
   MemoryError.make("not_found", { op, id, message: "there is no memory of this id" })

@@ -19,7 +19,7 @@ import * as MemoryTool from "../host/MemoryTool.ts"
 
 /** Options of `makeStores`. */
 export interface StoreToolsOptions {
-  /** Names of the stores that the tools may use. Default, and `[]`: all. */
+  /** Names of the stores that the tools may use. Default: all; `[]` means all, too. */
   readonly stores?: ReadonlyArray<string> | undefined
   readonly search?:
     | false
@@ -217,8 +217,8 @@ const described = (description: string, stores: Stores): string => {
 }
 
 /**
- * Returns the stores that a model asked for, except those that the tool may not use or that no longer exist. If none is left, fails with a
- * message that names the existing ones.
+ * Returns the stores that a model asked for, for `[]` all, except those that the tool may not use or that no longer exist. If none is left,
+ * fails with a message that names the stores that can be used.
  */
 const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {
@@ -303,7 +303,7 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor may have any other id, too
 }
 
-/** Returns the name of a scope, after its narrowest id. */
+/** Returns the name of a scope: that of its narrowest id, such as `session`, or `global`. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"

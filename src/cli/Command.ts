@@ -59,7 +59,7 @@ export interface Command extends Pick<Definition<unknown, unknown>, "name" | "su
   readonly args: Args.Args<unknown>
 }
 
-/** Gives an option that takes a value its description, and the name of the value on the help page. */
+/** Adds a description to an option that takes a value, and the name that the help page shows for that value. */
 export const valued = <A>(option: Options.Options<A>, pseudoName: string, description: string): Options.Options<A> =>
   option.pipe(Options.withPseudoName(pseudoName), Options.withDescription(description))
 
@@ -87,7 +87,7 @@ export const sharedOptions = Options.all({
   json: Options.boolean("json").pipe(Options.withDescription("answers in JSON"))
 })
 
-/** The names of shared options that take a value. */
+/** The names of shared options that take a value, with their dashes. */
 export const sharedWithValue: ReadonlySet<string> = new Set(
   ["store", "tenant", "user", "agent", "run", "session", "reach"].map((name) => `--${name}`)
 )
@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // a store writes names in this form, and some commands read the rows of a tenant without a viewer
+    // stores keep names in Unicode form NFC, and some commands read a tenant's rows by its name, without a viewer that normalizes it
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"

@@ -4,14 +4,15 @@
  * lose no data; the others require a decision by a person.
  *
  * ```text
+ * check        problems                                                 repair by `mend`
  * files        of a vault: damaged, partly readable, not a record       damaged ones are restored from their last good revision
  * index        a record's own words do not find it; or a file changed   the index of a database is rebuilt
  *              without a new modification time
- * records      a row that cannot be read                                for a person
- * links        a link to a record that does not exist                   for a person
- * duplicates   records of one scope and kind that say the same          for a person
+ * records      a row that cannot be read                                none: for a person
+ * links        a link to a record that does not exist                   none: for a person
+ * duplicates   records of one scope and kind that say the same          none: for a person
  * vectors      texts that lack a vector of a model of the store         computed, if the model is the bundled word vectors
- * extractions  messages whose extraction failed for good                for a person
+ * extractions  messages whose extraction failed for good                none: for a person
  * ```
  */
 import type * as Chunk from "effect/Chunk"

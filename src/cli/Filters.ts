@@ -15,20 +15,20 @@ export const options = {
   limit: valued(Options.integer("limit"), "N", "most records; default 20").pipe(Options.withDefault(20))
 }
 
-/** The values of these options, as parsed. */
+/** The parsed values of `options`. */
 export interface Values {
   readonly kind: ReadonlyArray<string>
   readonly tag: ReadonlyArray<string>
   readonly limit: number
 }
 
-/** Returns the filter that the options describe. */
+/** Converts the values to the filter that selects these records. */
 export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
   ...(kind.length > 0 && { kinds: kind }),
   ...(tag.length > 0 && { tags: tag }),
   limit
 })
 
-/** Returns an object with the option's value as a field, or an empty object if the option was not given. */
+/** Returns an object whose field `name` is the option's value; an empty object if the option was not given. */
 export const field = <K extends string, A>(name: K, value: Option.Option<A>): { readonly [key in K]?: A } =>
   Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // a computed key is typed as a string

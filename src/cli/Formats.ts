@@ -22,12 +22,12 @@ import * as Rows from "./Rows.ts"
 import { counted, number, safeLine, Screen } from "./Screen.ts"
 import * as StoreAddress from "./StoreAddress.ts"
 
-/** A file or folder to read, and the shared options. */
+/** The arguments of an import: the file or folder to read, and the options that all commands share. */
 export interface Reading {
   readonly path: string
   readonly shared: Shared
 }
-/** A file to write, and the shared options. Without a path, writes to stdout. */
+/** The arguments of an export: the file to write, and the options that all commands share. Without a path, it writes to stdout. */
 export interface Writing {
   readonly path: string | undefined
   readonly shared: Shared
@@ -83,7 +83,7 @@ const unreadable = (path: string) =>
 const open = (shared: Shared, options: StoreAddress.OpenOptions) =>
   Effect.map(Layer.build(Layer.fresh(StoreAddress.layer(shared.store, options))), Context.get(MemoryStore))
 
-/** Returns the option for the tenant that is named, if one is. */
+/** Returns the option `tenants` with the tenant that `--tenant` names; an empty object if that was not given. */
 const tenantsOf = ({ tenant }: Shared) => Option.isSome(tenant) ? { tenants: [tenant.value] } : {}
 
 const lines = (skipped: ReadonlyArray<Skipped>): ReadonlyArray<string> =>
@@ -111,7 +111,7 @@ const bytesOf = (path: string) =>
     }
   })
 
-/** Prints where a job stopped, if it is interrupted. */
+/** Makes an import or export print where it stopped, if it is interrupted. */
 const tellsStop = (where: () => string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | Screen> =>
   Effect.flatMap(Screen, (screen) => Effect.onInterrupt(self, () => screen.err(`stopped ${where()}\n`)))
 
@@ -181,8 +181,8 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
   })
 
 /**
- * Writes a file as a whole: first a temporary one beside it, so that an interruption leaves no incomplete file. A symbolic link stays, and
- * what is no file, such as a pipe or a device, is written directly.
+ * Writes a file as a whole: writes a temporary file beside it, and then renames that, so that an interruption leaves no incomplete file.
+ * Writes to the target of a symbolic link. Writes directly to a path that is no file, such as a pipe or a device.
  */
 const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
   Effect.gen(function*() {
@@ -200,7 +200,7 @@ const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
     )
   })
 
-/** Makes the format of another system. A user or an agent that the command line names replaces the ids in the file. */
+/** Makes a format that imports memories of another system. Ids on the command line, such as `--user`, replace the ids in the file. */
 const foreign = (
   name: string,
   summary: string,
@@ -270,8 +270,8 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
     }))
 
 /**
- * Lists the files of a folder in the order of their paths; reads the text of Markdown files only. Links to folders are not followed. What
- * cannot be read is left, and reported.
+ * Lists the files of a folder in the order of their paths; reads the text of Markdown files only. Does not follow links to folders, nor
+ * links out of the folder. `left` lists the links and files that were skipped, each with the reason.
  */
 const filesOf = (root: string) =>
   Effect.gen(function*() {

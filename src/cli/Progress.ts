@@ -7,7 +7,7 @@ import { number, Screen } from "./Screen.ts"
 
 /** A progress line. */
 export interface Progress {
-  /** Sets the number of items done. Updates the line at most ten times a second, and regularly lets other tasks of the event loop run. */
+  /** Shows the number of items done. Updates the line at most ten times a second, and regularly lets other tasks of the event loop run. */
   readonly at: (done: number, doing?: string) => Effect.Effect<void>
   /** Removes the line. */
   readonly end: Effect.Effect<void>
@@ -55,7 +55,7 @@ export const make = (noun: string, total?: number): Effect.Effect<Progress, neve
     return { at, end: Effect.suspend(() => isShown ? screen.err("\r\x1b[K") : Effect.void) }
   })
 
-/** Returns the text of the line. */
+/** Returns the text of a progress line. */
 export const lineOf = ({ doing, done, elapsed, noun, total }: {
   readonly doing: string
   readonly done: number

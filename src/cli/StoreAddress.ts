@@ -20,7 +20,7 @@ export type StoreAddress =
   | { readonly _tag: "Sqlite"; readonly filename: string }
   | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted; readonly schema: string | undefined }
 
-/** The address that is used if neither the option nor the environment gives one. */
+/** The address that is used if neither `--store` nor `EFFECT_MEMORY_STORE` is given. */
 export const fallback = "vault:./.memory"
 
 /** Parses an address. The error does not quote the address, because a URL may contain a password. */
@@ -65,7 +65,7 @@ export interface Opened {
   readonly vault: Option.Option<VaultService>
 }
 
-/** Tag of the service with these facts. */
+/** Service tag of `Opened`, the facts about the open store. */
 export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, Opened>() {}
 
 /** Options for opening a store. */
@@ -79,7 +79,7 @@ export interface OpenOptions {
 type Failure = CommandError.CommandError | MemoryError
 type Disk = FileSystem.FileSystem | Path.Path
 
-/** Opens a store until the scope closes. */
+/** Opens a store, and closes it when the scope closes. */
 export const layer = (
   address: StoreAddress,
   options: OpenOptions = {}

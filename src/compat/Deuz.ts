@@ -53,7 +53,7 @@ import * as Store from "../storage/MemoryStore.ts"
 import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 import * as Promises from "./Promises.ts"
 
-/** Ids of those whom a memory concerns; at least one. `chatId` is the `sessionId` of this library. */
+/** Ids of the user, agent or chat to which a memory belongs; at least one. `chatId` is the `sessionId` of this library. */
 export interface MemoryScope {
   readonly userId?: string | undefined
   readonly agentId?: string | undefined
@@ -117,7 +117,7 @@ export interface MemoryStore {
   ): Promise<ReadonlyArray<MemoryRecord>>
   /** Forgets records. Returns for each id whether it existed. */
   delete(ids: ReadonlyArray<string>, scope: MemoryScope): Promise<ReadonlyArray<boolean>>
-  /** Changes fields of a record. Rejects with `not_found` if no such record exists that the scope sees. */
+  /** Changes fields of a record. Rejects with `not_found` if the record does not exist or the scope does not see it. */
   update(
     id: string,
     patch: Partial<Pick<MemoryRecord, "text" | "importance" | "metadata" | "invalidAt" | "expiresAt">>,
@@ -145,14 +145,14 @@ export interface RememberOptions {
   readonly infer?: boolean | undefined
   /** Whether the changes are written; `false` only plans them. Default true. */
   readonly apply?: boolean | undefined
-  /** Number of related memories with which each fact is compared. Default 5. */
+  /** Largest number of related memories with which each fact is compared. Default 5. */
   readonly topK?: number | undefined
   /** Treatment of contradicted memories: `soft` keeps them, marked as no longer valid; `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
-  /** Time to live, in milliseconds. Default: no expiry. */
+  /** Time in milliseconds after which the written memories expire. Default: no expiry. */
   readonly ttlMs?: number | undefined
   readonly kind?: MemoryKind | undefined
-  /** Text that is added to the extraction prompt. */
+  /** Instructions of the caller that are added to the prompt that asks for facts. */
   readonly customInstructions?: string | undefined
   /** Function that extracts the facts, in place of the model. */
   readonly customExtract?: ((messages: ReadonlyArray<Message.Message>) => ReadonlyArray<Fact>) | undefined
@@ -164,7 +164,7 @@ export interface Turn {
   readonly content: string
 }
 
-/** Makes a store in Deuz's format from a `MemoryStore`. Its calls reject a scope without an id with `invalid_scope`. */
+/** Makes a store with Deuz's interface from a `MemoryStore`. Calls with a scope that has no id reject with `invalid_scope`. */
 export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore => ({
   upsert: (records) => run(upsert(store, records)),
   get: (id, scope) =>
@@ -282,7 +282,7 @@ export const createEmbedder = (
 export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
   storeOf(Store.layerInMemory)
 
-/** Opens a vault (folder of Markdown files), new or written by Deuz, for `seams.store`. It is closed with the scope. */
+/** Opens a vault (folder of Markdown files), new or written by Deuz, for `seams.store`. The vault closes with the Effect scope. */
 export const createMarkdownMemoryStore = (
   { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">
 ): Effect.Effect<
@@ -325,7 +325,7 @@ export { defaultMemoryScorer } from "../ranking/Scorer.ts"
 /** Returns the cosine of two vectors; 0 if their lengths differ or one of them is zero. */
 export { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/** Makes the viewer for a scope. Fails for a scope without an id; `assertScope` throws for it. */
+/** Makes the viewer for a scope. Fails if the scope has no id. */
 const viewerOf = (scope: MemoryScope) => Viewer.decode({ ...idsOf(scope), reach: "within" })
 
 const idsOf = ({ chatId, ...scope }: MemoryScope): Ids => definedFields({ ...scope, sessionId: chatId })
@@ -348,7 +348,7 @@ const draftOf = ({ createdAt: _, id, scope, text, ...fields }: MemoryRecord): Dr
   ...{ id: idOf(id), scope: idsOf(scope), body: text, source: { reference: id } }
 })
 
-/** Writes the records of each scope, on behalf of that scope. */
+/** Writes records, grouped by scope: one write for each scope, with the viewer of that scope. */
 const upsert = (store: Store.Service, records: ReadonlyArray<MemoryRecord>) =>
   Effect.forEach(
     Object.values(Arr.groupBy(records, ({ scope }) => key(idsOf(scope)))),

@@ -103,7 +103,7 @@ export interface MemoryAdapter {
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
   /** Returns an entry; `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
-  /** Finds entries: best first or, without a query, newest first. Only the first 1,000 in this order are filtered by `scopes`. */
+  /** Finds entries: best first or, without a query, newest first. `scopes` selects among the first 1,000 only. */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
@@ -111,7 +111,7 @@ export interface MemoryAdapter {
   ) => Effect.Effect<ReadonlyArray<MemoryEntry>, MemoryError.MemoryError>
   /** Forgets an entry. Returns whether it existed. */
   readonly forget: (id: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Does nothing: the store is closed with the scope in which the adapter was made. */
+  /** Does nothing: the store is closed when the Effect scope closes in which the adapter was made. */
   readonly close: () => Effect.Effect<void, MemoryError.MemoryError>
 }
 
@@ -198,7 +198,7 @@ export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(
 export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
   adapterOf(Store.layerInMemory, viewer)
 
-/** Makes an adapter over a folder of Markdown files, new or written by drover. It is closed with the scope. */
+/** Makes an adapter over a folder of Markdown files, new or written by drover. The folder is closed when the Effect scope closes. */
 export const createMarkdownMemory = (
   options: Markdown.Options,
   viewer?: Viewer.Viewer
@@ -216,7 +216,7 @@ export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.Memo
 export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("forget", ids)
 
-/** Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. The spec limits their number. */
+/** Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. The spec limits how many. */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
 
@@ -261,7 +261,7 @@ export const buildDoc = (
 export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
-/** Whether an entry meets the conditions of a search, apart from its query. Entries of an agent or a run match only for that caller. */
+/** Whether an entry meets all conditions of a search but its query. An entry of an agent or a run matches only if `opts` has its ids. */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
   const wanted = new Set(tags?.map((tag) => tag.toLowerCase()))
@@ -304,13 +304,13 @@ export type { InstructionFile } from "../harness/InstructionFiles.ts"
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /** Makes the plugin that limits writes per turn. Options: `writesPerTurn`, default 1, and the `toolIds` whose calls count. */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
-/** The error if a run is resumed with a spec other than the saved one. */
+/** The error with which `Resume` fails if a run is resumed with a spec other than the saved one. */
 export { ResumeError } from "../harness/Resume.ts"
 /** A plugin that receives the events of a harness and may deny tool calls. */
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"
-/** A document that `buildDoc` made, and one that `bm25` ranked. */
+/** The type of documents that `buildDoc` makes, and that of documents that `bm25` has ranked. */
 export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
 /** Splits a text into its terms, words of any script. */
 export { tokenise } from "../ranking/Tokenizer.ts"
@@ -341,7 +341,7 @@ const nameOf = (scope: OurScope): MemoryScope | undefined => {
 const toEntry = ({ body, createdAt, id, kind, scope, summary, tags, updatedAt }: MemoryRecord): MemoryEntry =>
   definedFields({
     id,
-    scope: nameOf(scope) ?? "agent", // scopes without a name were filtered out before
+    scope: nameOf(scope) ?? "agent", // scopes that have no name in drover were filtered out before
     agentId: scope === Global ? undefined : scope.agentId,
     runId: scope === Global ? undefined : scope.runId,
     kind,

@@ -3,7 +3,7 @@
  * `recallMemories`. Use it to run code that was written for molroo, or to use an adapter of your own as `EpisodicMemory`, by
  * `layerAdapter`.
  *
- * An adapter returns promises; `run` runs the effects behind them. A recall consists of separate queries: for episodes, for
+ * The methods of an adapter return promises; `run` runs the effects behind them. A recall consists of separate queries: for episodes, for
  * episodes by meaning, and for reflections. `docs/compat.md` lists the deliberate differences, each with its test: every declared filter is
  * applied, no query returns another entity's episodes, an episode that is saved again under its id is stored once, and a query that fails
  * is listed in `failures`.
@@ -67,7 +67,7 @@ export type { VAD } from "../domain/Emotion.ts"
 export { type Appraisal as AppraisalVector, clamp, NEUTRAL_APPRAISAL } from "../domain/Emotion.ts"
 /** Removes the tags at the beginning of a message, such as `[mood: calm]`. */
 export { stripMetaTags } from "../domain/Message.ts"
-/** Functions that make an adapter for one viewer, and the service over an adapter of your own. */
+/** `toAdapter` makes an adapter for one viewer; `layerAdapter` provides the service over an adapter of your own. */
 export { layerAdapter, toAdapter } from "../kinds/EpisodicMemory.ts"
 /** Renders recalled memories as an escaped block for a prompt; `""` if there are none. */
 export { buildMemoryBlock } from "../kinds/EpisodicMemory.ts"

@@ -1,6 +1,6 @@
 /**
- * Shared by the adapters to promise-based systems: the type of the function that runs effects, and a `Completion` over a promise-based
- * model.
+ * Code that the adapters to promise-based systems share: the type of the function that runs effects, and a `Completion` over a
+ * promise-based model.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -58,7 +58,7 @@ export interface MemoryStoreConfig {
   readonly writable?: boolean | undefined
   /** Extraction of memories from conversations: `true` for the default options, or an object of options. Default: no extraction. */
   readonly extraction?: boolean | Outbox.Options | undefined
-  /** Layer of the store. Default: a store in memory. */
+  /** Layer that provides the store. Default: a store in memory. */
   readonly layer?: Layer.Layer<Store.MemoryStore> | undefined
 }
 
@@ -82,7 +82,7 @@ export interface MemoryManagerConfig {
 /** A memory as a search returns it. */
 export interface MemoryEntry {
   readonly content: string
-  /** Name of the store in which it was found. */
+  /** Name of the store in which the memory was found. */
   readonly storeName?: string
   readonly metadata?: JsonObject
 }
@@ -115,7 +115,7 @@ export interface MemoryManager {
 }
 
 /**
- * Makes the manager for a viewer. Entries are added in the scope of `Viewer.subjectOf`; the session is the viewer's `sessionId`, else its
+ * Makes the manager for a viewer. Entries get the scope that `Viewer.subjectOf` returns; the session is the viewer's `sessionId`, else its
  * `runId`, else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is invalid. Closing the scope first
  * extracts memories from waiting messages.
  */
@@ -164,7 +164,7 @@ export const initAgent = (
     }
   })
 
-/** Provides a model for `completion` from a function that returns a promise. If the promise rejects, the completion fails with `model`. */
+/** Makes a model for the option `completion` from a function that returns a promise. If it rejects, the completion fails with `model`. */
 export const ModelExtractor = (
   { model, name = "strands" }: {
     readonly model: (prompt: Completion.Prompt) => Promise<string>
@@ -194,7 +194,7 @@ export interface MemoryAddToolConfig extends MemoryToolConfig {
 
 /** A store of this library. Unlike in Strands, each call names the viewer on whose behalf it acts. */
 export type MemoryStore = Store.Service
-/** The function of a store that receives messages unchanged, with their sequence numbers in the session, and extracts by itself. */
+/** The function by which a store receives messages with their sequence numbers in the session, and itself extracts memories from them. */
 export type AddMessagesContext = Store.Ingest
 /** Selects the messages to extract from. Default: all but tool calls and tool results. */
 export type MemoryMessageFilter = NonNullable<Outbox.ExtractionConfig["filter"]>

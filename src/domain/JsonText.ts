@@ -12,8 +12,8 @@
 
 /**
  * Returns the outermost objects and arrays of the text, in order, at most the first 4,096. Accepts a comma before a closing bracket, and
- * line breaks in strings. If the text or its fence ends within a value, the complete members and items of that value are returned; if none
- * of them is complete, the value is left out.
+ * line breaks in strings. If the text, or the markdown fence around the value, ends within a value, only the complete members and items of
+ * that value are returned; if none of them is complete, the value is left out.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
@@ -50,23 +50,24 @@ const isObjectAt = (text: string, at: number): boolean => {
 
 interface Reading {
   readonly value: unknown
-  /** Index after the value; `undefined` if there is no JSON at the start. */
+  /** Index after the value; `undefined` if no JSON value begins at the index from which the text was read. */
   readonly end: number | undefined
   readonly open: ReadonlyArray<Frame>
 }
 
+/** An object or array that is being read, with what has been read of it. */
 interface Frame {
   readonly start: number
   readonly close: "]" | "}"
   readonly items: Array<unknown>
-  /** Keys of an object: `keys[n]` belongs to `items[n]`. Empty for an array. */
+  /** Keys of the object that is read: `keys[n]` is the key of the value `items[n]`. Empty for an array. */
   readonly keys: Array<string>
   expects: "key" | "colon" | "item" | "comma"
 }
 
 /** Largest depth of nesting. Code that walks deeper values by recursion could overflow its stack. */
 const deepest = 100
-/** The shared `keys` of all frames of arrays, which have no keys. Nothing is ever added to this array. */
+/** An empty array that all frames of arrays share as `keys`, since only objects have keys. Nothing is ever added to it. */
 const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
@@ -143,7 +144,7 @@ const readAt = (text: string, from: number): Reading => {
   }
 }
 
-/** Returns the object or array of a frame. Leaves out a key that has no value. `fromEntries` makes `__proto__` an ordinary key. */
+/** Makes the object or array that a frame describes. Leaves out a key without a value. `fromEntries` makes `__proto__` an ordinary key. */
 const toValue = ({ close, items, keys }: Frame): unknown =>
   close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
 

@@ -140,7 +140,7 @@ const Vector = Schema.declare(
 export const Embedding = Schema.Struct({
   model: Schema.String,
   vector: Vector,
-  /** Cosine that a record must exceed to be found by vector, 0 to below 1. Default 0. `hybrid` subtracts it from the cosines. */
+  /** Cosine that a record must exceed to be found by vector, 0 to below 1. Default 0. The mode `hybrid` subtracts it from each cosine. */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
   /** Weight of the match by vectors, if the query's `weights.vector` is absent. Default .4. */
   weight: Schema.optional(Weight)
@@ -200,8 +200,8 @@ export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
 /**
- * Schema of the result of a search: the hits, best first, equal scores newest first, then by id; and the numbers of hits left out, by
- * cause.
+ * Schema of the result of a search: the hits, best first (equal scores newest first, then by id), and for each cause the number of hits
+ * that were left out because of it.
  */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),
@@ -210,10 +210,11 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * Present if `limit` is only a lower bound of the number of matches beyond the limit. An index reads the records of at most 2,048
-     * matches. If there are more, and the query's `ids`, `createdAt`, `validAt`, `minImportance`, `where`, or its weights with a `minScore`
-     * need the record, the index reads only the matches with the highest possible score; hits and scores are the same as if it had read
-     * all. A store that cannot read every match, such as a database, may also have missed some of the best hits.
+     * Whether `leftOut.limit` is the exact number of matches beyond the query's limit; `false` if it is only a lower bound, else absent. An
+     * index reads the records of at most 2,048 matches. It needs them for the query's `ids`, `createdAt`, `validAt`, `minImportance` and
+     * `where`, and for weights together with `minScore`. Of more matches, it reads those with the highest possible score; hits and scores
+     * are the same as if it had read all. A store that cannot read every match, such as a database, may also have missed some of the best
+     * hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
@@ -223,7 +224,7 @@ export const SearchResult = Schema.Struct({
    * (docs/retrieval.md).
    */
   confidence: Schema.optional(Unit),
-  /** Number of records that could not be found by vector, because the model has not embedded them yet; present if vectors were searched. */
+  /** Number of records that have no vector yet, so that a search by vector cannot find them; present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
   /** Failures of retrievers or of member stores; `leg` names the failed one. The hits come from those that succeeded. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
@@ -265,7 +266,7 @@ export const Absence = Schema.Literal(
 /** A reason why a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
-/** Explanation of each reason for people. It is shown after the name of the record, to which its "it" refers. */
+/** Texts that explain each reason to people. A text is shown after the name of the record, to which the word "it" in the text refers. */
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
@@ -301,15 +302,18 @@ export type Filtered = Pick<
   | "invalidAt"
 >
 
-/** Returns the predicate of a filter. It ignores viewer, expiry, `forgotten`, limit and cursor. `now` is as in `absenceIn`. */
+/**
+ * Returns a predicate that is true for records that satisfy the filter. It ignores viewer, expiry, `forgotten`, limit and cursor. `now` is
+ * in epoch ms; if `now` is `undefined` and the filter has no `asOf`, records that are not true now also satisfy it.
+ */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
   return (record) => absence(record) === undefined
 }
 
 /**
- * Returns a function that returns the first reason why the filter excludes a record, `undefined` if it does not. `now` is in epoch ms. Code
- * of the library passes `undefined` to see also records that are not true now: without `now` and `asOf`, validity is not checked.
+ * Returns a function that returns the first reason why the filter excludes a record; `undefined` if the record passes. `now` is in epoch
+ * ms. If `now` is `undefined` and the filter has no `asOf`, validity is not checked, so records that are not true now pass.
  */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
@@ -339,7 +343,7 @@ export const absenceIn = (
   }
 }
 
-/** Returns conditions that are true for a record whose scope has only fields that `scope` has. They do not compare the ids. @internal */
+/** Returns `where` conditions for records whose scope has no other fields than `scope`; the ids are not compared. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))

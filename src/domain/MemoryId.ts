@@ -73,8 +73,8 @@ export interface IdGenerator {
 }
 
 /**
- * Number of tenants whose last id is remembered. The tenant that was used least recently is forgotten first. The next id of a forgotten
- * tenant is greater than every forgotten id, so ids of a tenant increase even if the clock goes back.
+ * Largest number of tenants whose last id a generator remembers. It forgets the least recently used tenant first. The next id of a
+ * forgotten tenant is greater than every forgotten id, so the ids of a tenant increase even if the clock goes back.
  */
 const capacity = 10_000
 

@@ -7,7 +7,8 @@ import * as Schema from "effect/Schema"
 import * as Payload from "./Payload.ts"
 
 /**
- * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. `data` of a record of an unknown kind is not validated; it is ranked as `entry`.
+ * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. If a kind is not registered, the `data` of its records is not validated, and the
+ * records are ranked like those of kind `entry`.
  */
 export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/))
 
@@ -124,7 +125,7 @@ export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", s
 /** A note: plain text, to which `AgenticMemory` adds the attributes of `Payload.Note`. */
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
-/** The registered kinds by name. Default: the seventeen kinds of this module. A `Context.Reference`, so it never appears in `R`. */
+/** The registered kinds by name. Default: the seventeen kinds of this module. A `Context.Reference` never appears in an effect's `R`. */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
   defaultValue: (): ReadonlyMap<string, MemoryKind> =>
     new Map([

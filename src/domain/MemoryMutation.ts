@@ -27,7 +27,8 @@ export const Forget = Schema.TaggedStruct("Forget", {
 })
 /**
  * Schema of a mutation that writes the content of an earlier revision as a new revision; with revision 0, it forgets the record. A
- * tombstone counts as a revision and has the forgotten content. The mutations that undo a batch are of this type.
+ * tombstone (the row that remains of a forgotten record) counts as a revision and has the forgotten content. The mutations that undo a
+ * batch are of this type.
  */
 export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt, ifRevision })
 

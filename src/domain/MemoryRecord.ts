@@ -15,7 +15,7 @@ export const Unit = Schema.Number.pipe(Schema.between(0, 1))
 /** Schema of a revision: a whole number from 1. */
 export const Revision = Schema.Int.pipe(Schema.positive())
 
-// Schema's own generator produces ASCII only; this one produces all of Unicode
+// generates texts for property tests from all of Unicode; the generator that Schema derives produces ASCII only
 const generate = (fc: Pick<typeof FastCheck, "fullUnicodeString">, min: number, max: number, line: boolean) =>
   fc.fullUnicodeString({ minLength: min, maxLength: Math.min(max, 60) })
     .filter((text) => text.length >= min && text.length <= max && !(line && /[\r\n]/.test(text)))
@@ -222,7 +222,7 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // the head was mostly white space: reads more
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more, since the first 512 units are mostly white space
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
@@ -232,8 +232,8 @@ export const deriveSummary = (body: string): string => {
 const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
 /**
- * Returns the text to embed: the summary, unless it was derived from the body, then the body. In NFC, so that equal texts have equal
- * vectors.
+ * Returns the text of a record that is embedded: the summary, unless it was derived from the body, then the body. The text is in NFC, so
+ * that texts that differ only in their Unicode form have the same vector.
  */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
@@ -326,7 +326,7 @@ export const encoded = (record: MemoryRecord) => {
   }
 }
 
-/** Greatest length of a piece in UTF-16 units. */
+/** Greatest length of a text that `pieces` returns, in UTF-16 units. */
 const room = 60_000
 
 /**

@@ -22,7 +22,7 @@ export const ScopeId = Schema.String.pipe(
   Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // a filter, since a pattern with a lookahead has no generator
   Schema.annotations({
     identifier: "ScopeId",
-    // replaces the messages of the single checks, which would quote the value
+    // replaces the default messages of the checks above, which would quote the id
     message: () => ({
       message: "expected 1..256 characters without control characters or \\, and not . or ..",
       override: true
@@ -51,7 +51,8 @@ export const Global = "global"
 export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
 /**
- * The scope of the records that the library writes for itself. Its run id fails `ScopeId`: no viewer but `System` can see or write them.
+ * The scope of the records that the library writes for itself. No other viewer than `System` can see or write these records, since the run
+ * id begins with a control character, which the schema `ScopeId` rejects.
  */
 export const Internal = { runId: "\u0000internal" } as const
 /** Whether the scope is `Internal`. */

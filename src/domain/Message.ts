@@ -29,7 +29,7 @@ export const assistant = (content: string): Message => new Message({ role: "assi
 
 /**
  * Removes the groups in square brackets, such as `[12:30]`, at the start of a text, with the groups nested in them. Does not remove
- * brackets elsewhere, nor an unclosed one. Returns a text unchanged if nothing else is in it.
+ * brackets elsewhere, nor an unclosed one. Returns the text unchanged if it consists of such groups only.
  */
 export const stripMetaTags = (content: string): string => {
   let end = 0

@@ -10,7 +10,7 @@ import { MemoryId } from "./MemoryId.ts"
 const Unit = Schema.Number.pipe(Schema.between(0, 1))
 const Count = Schema.NonNegativeInt
 const Millis = Schema.NonNegativeInt
-/** Schema of a time: epoch ms in memory, encoded as an ISO date, which a person can read and write. */
+/** Schema of a time: a number of epoch ms in a program, encoded as an ISO date, which a person can read and write. */
 const Instant = Schema.transform(Schema.String, Schema.Int.pipe(Schema.between(0, 8.64e15)), {
   strict: true,
   decode: (text) => Date.parse(text),
@@ -77,7 +77,7 @@ export const owned = <A extends { readonly data?: JsonObject | undefined; readon
 }
 
 /**
- * Estimates how long the JSON of a value is, in characters.
+ * Estimates the length of the JSON text of a value, in characters.
  *
  * @internal
  */
@@ -124,17 +124,17 @@ export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schem
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
 /**
- * The fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. It needs both, since a reflection that another
- * program wrote may have the same `trigger`.
+ * The fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. Both fields are needed, since a reflection that
+ * another program wrote may have the same `trigger`.
  */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
   counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }
 } as const
-/** Names of the fields in `marks`. @internal */
+/** Names of the two fields that each entry of `marks` has. @internal */
 export const marked = ["trigger", "beliefMemory"] as const
 
-/** Whether a record is a counterfactual, a hypothesis about events that did not happen. It must not be shown as a fact. @internal */
+/** Whether a record is a counterfactual, a hypothesis about events that did not happen, which must not be shown as a fact. @internal */
 export const isCounterfactual = ({ data, kind }: { readonly kind: string; readonly data: JsonObject }): boolean =>
   kind === "reflection" && data["beliefMemory"] === marks.counterfactual.beliefMemory
 
@@ -168,13 +168,13 @@ export const Counterfactual = Schema.Struct({
   /** Ids of the beliefs that would change if the hypothesis were true. */
   beliefs: Schema.Array(MemoryId),
   predicted: Schema.Array(Schema.String),
-  /** Outcome of a trial of the hypothesis; absent before the trial. */
+  /** Outcome that was observed when the hypothesis was tried; absent until then. */
   actual: Schema.optional(Schema.Array(Schema.String))
 })
 /** A counterfactual, as its schema decodes it. */
 export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
 
-/** Schema of the data of kind `semantic` for a fact written as a triple. `validAt` and `invalidAt` of the record say when it is true. */
+/** Schema of the data of kind `semantic` for a fact written as a triple. The record's `validAt` and `invalidAt` say when it is true. */
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
 /** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
@@ -303,7 +303,7 @@ export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.Strin
 /** A key and its value, as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** Schema of the data of kind `note`: the attributes of a note in A-MEM (`AgenticMemory`), which adds them to a note that has none. */
+/** Schema of the data of kind `note`: attributes after A-MEM (Xu et al., 2025). `AgenticMemory` adds them to a note that has none. */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),

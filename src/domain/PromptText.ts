@@ -38,7 +38,7 @@ export const withoutMemory = (text: string): string => {
   }
 }
 
-/** Removes invisible characters, and replaces the first character of chat-template markers and of memory-block tags by an entity. */
+/** Removes invisible characters, and replaces the first character of chat-template markers and of memory-block tags by an HTML entity. */
 export const visible = (text: string): string => disarm(reveal(text))
 
 /**
@@ -68,8 +68,8 @@ export const visibleJson = (value: unknown): unknown => {
 }
 
 /**
- * Encloses a text in a fence that is longer than any run of backticks in the text. Apply `visible` first: afterwards, it could remove a
- * character between two runs, and so make one that is as long as the fence.
+ * Encloses a text in a markdown fence that is longer than any run of backticks in the text. Apply `visible` to the text before, not after:
+ * it may remove a character between two runs of backticks, and the joined run could then be as long as the fence.
  */
 export const fence = (text: string): string => {
   let longest = 2
@@ -78,19 +78,19 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Applies `visible`, and replaces `&`, `<` and `>` by entities. For text between tags. */
+/** Applies `visible`, and replaces `&`, `<` and `>` by HTML entities. For text between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
-/** Applies `visible`, and replaces each run of white space, including line breaks, by one space. */
+/** Returns the text on one line, made safe by `visible`: each run of white space, including line breaks, is replaced by one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** Applies `escape`, and replaces each run of white space, including line breaks, by one space. For labels and summaries. */
+/** Returns the text on one line, for labels and summaries: escaped (see `escape`), each run of white space replaced by one space. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
- * Replaces lone surrogates, unifies line breaks and removes invisible characters. Surrogates are replaced first: if the text between a high
- * and a low one were removed before, the two would form a character.
+ * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates are replaced first, since
+ * the removal of invisible characters between a high and a low one would join the two to a character.
  */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
@@ -99,7 +99,7 @@ const reveal = (text: string): string =>
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
-/** Matches runs of invisible code points that are legitimate in some contexts; `keep` decides by the characters around them. */
+/** Matches runs of invisible code points that are legitimate in some contexts. `keep` decides by the characters around a run what stays. */
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
@@ -162,7 +162,7 @@ const codePointBefore = (text: string, at: number): string => {
 const codePointAt = (text: string, at: number): string =>
   at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // `at` is an index of the text, so there is a code point
 
-/** Replaces the first character of every marker or tag that a model, or a parser of memory blocks, could read as markup, by an entity. */
+/** Puts an HTML entity in place of the first character of each marker or tag that a model or a parser of blocks could read as markup. */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
     .replace(tags, "&lt;")
@@ -185,7 +185,8 @@ export interface Traced {
   /** Start of the range in the stored text, for each unit of `text`. */
   readonly from: ReadonlyArray<number>
   /**
-   * End of the range in the stored text, for each unit of `text`. All units of an entity have the range of the character that it replaces.
+   * End of the range in the stored text, for each unit of `text`. All units of an HTML entity such as `&lt;` have the range of the
+   * character that the entity replaces.
    */
   readonly to: ReadonlyArray<number>
 }

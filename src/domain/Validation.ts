@@ -26,8 +26,8 @@ export interface SchemaIssue {
 }
 
 /**
- * Returns every violation, in the order of the Schema's fields. An optional field causes two violations, of which "Expected undefined" is
- * left out. Does not change a message that the annotation `message` of a Schema sets.
+ * Returns every violation, in the order of the Schema's fields. An invalid optional field causes two violations, of which "Expected
+ * undefined" is left out. Does not change a message that the annotation `message` of a Schema sets.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
@@ -42,7 +42,7 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
 export const line = ({ message, path }: SchemaIssue): string =>
   path.length === 0 ? message : `${path.map((key) => String(key).slice(0, longestKey)).join(".")}: ${message}`
 
-/** Formats each violation as a line, and puts `at` before every path. Returns at least one line. */
+/** Formats each violation as a line. The path in each line begins with `at`. Returns at least one line. */
 export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<PropertyKey>): [string, ...Array<string>] => {
   const [first = "not valid", ...rest] = issuesOf(error).map(({ message, path }) =>
     line({ message, path: [...at, ...path] })
@@ -51,8 +51,8 @@ export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<Proper
 }
 
 /**
- * Formats any thrown value as lines: a `ParseError` by `lines`, any other value as the text `otherwise`, since the message of an unknown
- * error may quote the input.
+ * Formats any thrown value: a `ParseError` as one line for each violation (see `lines`), any other value as the text `otherwise`, since the
+ * message of an unknown error may quote the input.
  */
 export const linesOf = (
   cause: unknown,
@@ -108,7 +108,7 @@ const expected = (ast: AST.AST): string =>
       : String(ast)
   }`
 
-/** Returns the Schema's limits of length and size as text, without those whose number the text of its description already contains. */
+/** Returns the Schema's limits of length and size as text. Leaves out a limit whose number `text`, the Schema's description, contains. */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
   const limits = Object.entries(schema).flatMap(([name, limit]) =>
@@ -207,7 +207,7 @@ const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cache maps a schema to its own validator
 }
 
-/** Makes the error of `check` from the violations of an input. */
+/** Makes the error with which `check` fails, from the violations that were found in an input. */
 export const refuse = (
   op: string,
   input: unknown,
@@ -263,7 +263,7 @@ export const refuseNewer = (
     })
 }
 
-/** Applies `refuseNewer` to JSON text. Succeeds for text that is not JSON: the caller decodes it next, and reports that error. */
+/** Fails if JSON text has a newer version (see `refuseNewer`). Text that is not JSON passes: the caller decodes it next, and fails. */
 export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)
 

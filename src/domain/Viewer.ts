@@ -38,7 +38,7 @@ import {
 export const Tenant = ScopeId
 /** Schema of the reach of a viewer: `exact`, `within` or `everyone`. */
 export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
-  // replaces the messages of the single checks, which would quote the value
+  // replaces the default message, which would quote the value
   message: () => ({
     message: "expected \"exact\" or \"within\"; the whole tenant is Viewer.everyone(tenant)",
     override: true
@@ -281,7 +281,7 @@ export interface AccessFilter {
   readonly now: number
 }
 
-/** Returns the scopes that a viewer sees. `includes` of the result equals `sees` for every scope. */
+/** Returns the scopes that a viewer sees. For every scope, `includes` of the result answers as `sees` does. */
 export const visibilityOf = (viewer: Any): Visibility => {
   if (isSystem(viewer)) return { _tag: "All" }
   if (viewer.reach === "everyone") return { _tag: "Everyone" }

@@ -18,14 +18,14 @@ export interface Wikilink {
   readonly alias?: string | undefined
   /** Whether the link has a `!` before it (`![[…]]`), which embeds the target. */
   readonly embed: boolean
-  /** Whether the link is written as `[text](target.md)`. Such a target is first resolved relative to the folder of the text's own file. */
+  /** Whether the link is written as `[text](target.md)`. The target is first resolved from the folder of the file with the link. */
   readonly markdown?: true
 }
 
 /** Largest number of different targets per text. Links to further targets are ignored. */
 export const maxTargets = 1_000
 
-/** Returns the links of a text in order, only the first to each target, at most `maxTargets`. Cost: one pass over the text. */
+/** Returns the links of a text in order, only the first link to each target, at most `maxTargets`. Cost: one pass over the text. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const links = (isPlain(text) ? [text] : prose(text)).flatMap((paragraph) =>
@@ -38,8 +38,8 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
 }
 
 /**
- * Whether the text may contain a link: it has `[[`, or `](` and a `.md`, whose characters may be percent escapes. Cost: a fraction of a
- * nanosecond per character.
+ * Whether the text may contain a link: whether it contains `[[`, or `](` together with `.md` or a percent sign (`%2Emd` is `.md`, too).
+ * Cost: a fraction of a nanosecond per character.
  */
 export const mayHaveLink = (text: string): boolean => {
   const at = text.indexOf("[") // a search for one character costs a third of a search for two
@@ -57,7 +57,7 @@ export const hash = (text: string): number => {
   return sum
 }
 
-/** Returns `hash(nameOf(text))`. Builds no string if the text is ASCII: costs about a nanosecond per character. */
+/** Returns the `hash` of the normalised name (`nameOf`) of a text. Builds no string for ASCII: costs about a nanosecond per character. */
 export const hashOfName = (text: string): number => {
   let at = 0
   let end = text.length
@@ -86,7 +86,7 @@ const folded = Uint8Array.from(
 const offset = 0x811c9dc5 | 0
 const prime = 0x01000193
 
-/** Returns the names to which a target may refer, the more probable first: the whole target, then its last path segment. */
+/** Returns the record names that a link's target may mean, the more probable first: the whole target, then its last path segment. */
 export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
@@ -183,7 +183,7 @@ const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 
-/** Returns the links of a text for which `isPlain` is true. Equals `linksOf`, but is faster, since it searches for `[[` only. */
+/** Returns the links of a text for which `isPlain` is true. The result is that of `linksOf`; it is faster to search for `[[` only. */
 const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   for (let at = text.indexOf("[["); at >= 0; at = text.indexOf("[[", at)) {
@@ -232,7 +232,7 @@ const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** Returns the end of the run of backticks at `at`, and the end of the code span that begins with it, or the same end if none does. */
+/** Returns two indices: the end of the run of backticks at `at`, and that of the code span it begins; both are equal if it begins none. */
 const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
   let end = at
   while (text[end] === "`") end++
@@ -246,7 +246,8 @@ const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): rea
 const maxDestination = 2_048
 
 /**
- * Returns the link whose destination begins at `at`, and its end. Returns no link unless the destination is a `.md` path without a scheme.
+ * Returns the link whose destination (the part in parentheses) begins at `at`, and the index of its closing parenthesis; no link unless the
+ * destination is a `.md` path without a scheme such as `https:`.
  */
 const destinationAt = (
   text: string,
@@ -264,7 +265,7 @@ const destinationAt = (
   return [{ target, heading, alias: alias.trim() || undefined, embed, markdown: true }, at + found[0].length - 1]
 }
 
-/** Decodes percent escapes. Returns the text unchanged if an escape is invalid. */
+/** Decodes percent escapes, and trims the result. Returns the text unchanged if an escape is invalid. */
 const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text).trim()
@@ -280,7 +281,7 @@ const nextSpecial = (text: string, at: number): number => {
 }
 const special = /[\\`[\]]/g
 
-/** Returns the indices at which runs of backticks start, by the length of the run, in descending order. */
+/** Returns, for each length of a run of backticks, the indices at which such runs start, in descending order. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (let end = text.length; end > 0;) {

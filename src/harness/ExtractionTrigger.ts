@@ -28,8 +28,8 @@ export interface ExtractionTrigger {
    */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * Starts to watch one conversation without a stream. An outbox uses this function if present, since the fibers of `fires` cost up to 300
-   * KB per conversation. Triggers that `make` returns have no `watch`.
+   * Returns the trigger's state for one conversation, an alternative to `fires` without a stream. An outbox uses it if present, since the
+   * fibers of `fires` cost up to 300 KB per conversation. Triggers that `make` returns have no `watch`.
    */
   readonly watch?: (() => Watch) | undefined
 }
@@ -86,7 +86,7 @@ export const interval = (turns: number): ExtractionTrigger => ({
 /** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/** Fires once after each event that no further event follows within `duration`, which must be finite and above 0. */
+/** Fires once whenever no event has come for `duration` since the last one. The duration must be finite and above 0. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {

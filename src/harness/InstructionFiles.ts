@@ -53,8 +53,8 @@ export interface Service {
   /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only Global records of the tenant; forgets those of files that are gone or no longer imported. Rewrites no
-   * unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if none can be stored.
+   * Stores the files as read-only Global records of the tenant; forgets the records of files that are gone or no longer imported.
+   * Rewrites no unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if none can be.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -205,7 +205,7 @@ interface InstructionTree {
   readonly relative: (file: InstructionFile) => string
 }
 
-/** Largest number of directories, counted up from the working directory, in which the root is searched. */
+/** Largest number of directories in which the root is looked for: the working directory and its nearest ancestors. */
 const maxLevels = 40
 /** Largest depth of imports, and largest number of imported files. */
 const [maxDepth, maxImports] = [5, 100]
@@ -216,7 +216,7 @@ interface Found {
   readonly file: InstructionFile
 }
 
-/** Returns the names after `@` outside of code, each once, at most 1,000. A space within a name is written as backslash and space. */
+/** Returns the names that follow an `@` in a text, except in code: each once, at most 1,000. A backslash escapes a space in a name. */
 const importsOf = (text: string): ReadonlySet<string> => {
   const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
   const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group always matches
@@ -253,7 +253,7 @@ const openTree = (
 
     const relative = (name: string) => path.relative(root, name).split(path.sep).join("/")
 
-    /** Reads a file. `at` of the result has symbolic links resolved, `file.path` has not. */
+    /** Reads a file. In the result, symbolic links are resolved in the path `at`, but not in `file.path`. */
     const read = (file: string) =>
       Effect.gen(function*() {
         const called = relative(file)
@@ -276,7 +276,7 @@ const openTree = (
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
-    /** Reads an imported file by its name relative to a folder; if there is none, tries the name without the punctuation at its end. */
+    /** Reads an imported file by its name relative to a folder; if no such file exists, tries the name without punctuation at its end. */
     const importOf = (folder: string, name: string) =>
       Effect.gen(function*() {
         if (name.startsWith("~/")) return yield* escape(`${name} lies outside the root`)

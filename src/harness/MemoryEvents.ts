@@ -137,7 +137,7 @@ export const layer = (options?: Options): Layer.Layer<MemoryEvents> => Layer.sco
 
 /* Builds and publishes the events of the whole harness. */
 
-/** A change of one record, for its event. @internal */
+/** A change of one record, from which its event is built. @internal */
 export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
   /** Whether a forgotten record was also purged. Default false. */
   readonly purged?: boolean | undefined

@@ -149,7 +149,7 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options = { ...extraction.options, line: name } // ids of records are derived from `line`
+          const options = { ...extraction.options, conversation: name } // ids of records are derived from `conversation`
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )
@@ -184,7 +184,7 @@ const make = (
     } satisfies Service
   })
 
-/** Makes `accept` fail from now on, and waits up to 30 seconds for the drafts accepted before. */
+/** Makes `accept` fail from now on, and waits until the drafts accepted before are written, at most 30 seconds. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately. Fails if all stores fail, or with `invalid_id` if a draft with an id has several stores. */
+/** Adds the drafts to each store separately. Fails if all stores fail, or with `invalid_id` if there are several and a draft has an id. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -294,7 +294,7 @@ const addTo = (
   })
 }
 
-/** Calls every outbox. Fails if any call fails, with a message that names the store. */
+/** Runs `ask` with every outbox. Fails if it fails for any of them, with a message that names the store of each failure. */
 const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>

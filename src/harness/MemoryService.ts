@@ -44,7 +44,7 @@ export const as =
 
 /** An operation on behalf of the current viewer. */
 export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
-/** An operation that never fails: it publishes a failure as an event. If it returns text, the text says that memory is unavailable. */
+/** An operation that never fails: it publishes a failure as an event, and returns a substitute, such as an index "memory unavailable". */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
 /** Option of writes: whether to compute the vector at once. */
@@ -55,7 +55,7 @@ export interface Embed {
    */
   readonly embed?: boolean | undefined
 }
-/** Options of `put`. Under origin `agent` or `pipeline`, the write counts as a model's, which the spec's `sharedWrites` restricts. */
+/** Options of `put`. A write with origin `agent` or `pipeline` counts as a model's, and the spec's `sharedWrites` restricts it. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** Option of writes: where the change comes from. */
 export interface OriginOptions {
@@ -95,9 +95,9 @@ export interface Service {
   /** Forgets a record; returns whether it existed. It can be restored until the store empties its trash, but not if `purge` is set. */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`. Keeps those that the viewer may
-   * not forget: instructions, and Global records under `globalWrites: deny`. Returns the number of forgotten records. `purge` erases them,
-   * and also the matching records in the trash that the viewer sees. If the filter has `forgotten: true`, only records in the trash match.
+   * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`; returns their number. Keeps
+   * those that the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the records,
+   * and also matching ones in the trash that the viewer sees. If the filter has `forgotten: true`, only records in the trash match.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */
@@ -107,7 +107,7 @@ export interface Service {
    * Both ends of a link must be visible to the viewer and valid now.
    */
   readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
-  /** Applies all mutations or none. Under origin `agent` or `pipeline` the spec's `sharedWrites` restricts the batch. */
+  /** Applies all mutations or none. With origin `agent` or `pipeline`, `sharedWrites` of the spec restricts the batch. */
   readonly apply: (
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
@@ -137,8 +137,8 @@ export interface Service {
    */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
   /**
-   * Computes the vectors that records of any viewer lack; returns their number. Without an `Embedder`, returns 0 and logs that the layer
-   * lacks one.
+   * Computes the vectors that records of any viewer lack; returns how many it computed. Without an `Embedder`, returns 0 and logs that the
+   * layer lacks one.
    */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 

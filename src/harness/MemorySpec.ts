@@ -68,7 +68,7 @@ export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {
  */
 export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
 
-/** Returns the JSON that is hashed and compared. @internal */
+/** Returns the JSON form of a spec, which `hashSpec` hashes and `Resume` compares. @internal */
 export const hashedForm = (spec: unknown): unknown =>
   JSON.parse(
     JSON.stringify(spec, (_, value: unknown) =>

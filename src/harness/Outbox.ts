@@ -136,7 +136,7 @@ export interface Options extends ExtractionConfig {
    * exceed their `timeSlice`. Default 16.
    */
   readonly concurrency?: number | undefined
-  /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity as long at most. Default 10 s. */
+  /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity at most this long. Default 10 s. */
   readonly timeSlice?: Duration.DurationInput | undefined
   /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined

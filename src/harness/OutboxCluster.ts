@@ -46,7 +46,8 @@ import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
 /**
- * Options of an outbox in a cluster. `concurrency`, `timeSlice`, `capacityPerTenant` and `capacityPerConversation` apply to each process.
+ * Options of an outbox in a cluster. `concurrency`, `timeSlice`, `capacityPerTenant` and `capacityPerConversation` apply to each
+ * process separately.
  */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   /** Name of the outbox, different from those of other outboxes in the cluster; at most 100 characters. Default `"default"`. */
@@ -59,14 +60,14 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 export interface Service extends Outbox.Service {
   /**
    * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, only of viewers whose ids match it), and the cluster
-   * messages of their conversations; returns the number of conversations. `WritePolicy.forgetAll` erases only the rows in the store;
+   * messages to their conversations; returns the number of these conversations. `WritePolicy.forgetAll` erases only the rows in the store;
    * cluster messages then remain until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Then checks the conversations that have been unchanged for an hour now,
-   * but not yet at the last call. For one without waiting messages it erases the cluster messages, in case its owner was killed before; for
-   * one with a waiting batch it sends the cluster message again, in case the appending process was killed before sending it.
+   * Compacts the store, and returns the number of erased records. Also checks the conversations whose last change became an hour old since
+   * the last call. If no message of such a conversation waits, erases the cluster messages to it, which remain if its owner was killed. For
+   * each waiting batch, sends the cluster message again, in case the process that appended the batch was killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -110,9 +111,9 @@ export const make = (
       onCount: yield* OutboxWorkers.counted
     })
     const capacity = OutboxWorker.capacity({ capacityPerConversation, capacityPerTenant, patience: timeSlice })
-    const waits = ConversationEntity.makeWaits()
+    const unacknowledged = ConversationEntity.makeUnacknowledged()
     const runner = ExtractionRunner.make({
-      log: OutboxLog.make({ store, capacity: unlimited, limiter, redaction, onSeen: waits.onSeen }),
+      log: OutboxLog.make({ store, capacity: unlimited, limiter, redaction, onSeen: unacknowledged.onSeen }),
       pipeline,
       options,
       listener,
@@ -121,7 +122,7 @@ export const make = (
     })
     const entity = ConversationEntity.make(name)
     const client = yield* ConversationEntity.client(entity)
-    yield* ConversationEntity.serve(entity, client, runner, waits, { openConversations, retry, trigger })
+    yield* ConversationEntity.serve(entity, client, runner, unacknowledged, { openConversations, retry, trigger })
     const senders: OutboxWorkers.OutboxWorkers = yield* OutboxWorkers.make({
       log: OutboxLog.make({ store, capacity, limiter, redaction }),
       openConversations,
@@ -247,7 +248,7 @@ const sessionEnd = (
       )
   )
 
-/** Asks the conversation's owner to extract from the waiting messages; then refreshes the cached state. */
+/** Asks the conversation's owner to extract from the waiting messages; then reads the cached state from the store again. */
 const drainAgain = (
   outbox: OpenCluster,
   worker: OutboxWorker.OutboxWorker
@@ -332,7 +333,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // the owner then acknowledges its open cluster messages; if no owner answers in time, none of them is open
+        // makes the owner acknowledge the cluster messages that it holds; if no owner answers in time, none holds any
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"
@@ -349,7 +350,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    // true if the conversation has been unchanged for an hour, and had not yet been at the last call
+    // whether the conversation's last change is an hour old, and was younger at the last call of `compact`
     const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {

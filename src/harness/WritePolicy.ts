@@ -100,7 +100,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     )
 })
 
-/** Provides the context's store with write rules. Publishes events to `MemoryEvents` if it is provided. */
+/** Wraps the `MemoryStore` of the Effect context with write rules. Publishes events to `MemoryEvents` if it is provided. */
 export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, never, MemoryStore.MemoryStore> =>
   Layer.effect(
     MemoryStore.MemoryStore,
@@ -120,9 +120,9 @@ export const mayWrite = (
   globalWrites === "deny" && scope === Global ? deniedGlobal(op) : Effect.void
 
 /**
- * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns their number. `purge` erases them,
- * and also those in the trash, which are not counted. With `purge`, and a filter that restricts nothing but the scope, first erases the
- * viewer's messages that wait for extraction, lest they become memories meanwhile, and the viewer's threads.
+ * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns their number. With `purge`, erases
+ * them, and also matching ones in the trash, which are not counted. If in addition the filter restricts nothing but the scope, first erases
+ * the viewer's threads, and its messages that wait for extraction, so that no memories are made of them meanwhile.
  */
 export const forgetAll = (
   store: MemoryStore.Service,

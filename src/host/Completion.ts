@@ -153,7 +153,7 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Returns the message of the error for a prompt to which the cassette has no further answer; `played` is the number of returned ones. */
+/** Returns the message of the error for a prompt to which the cassette has no further answer, after `played` ones were returned. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`

@@ -305,8 +305,9 @@ const wordDimensions = 100
  * p(w)    = 1 / (H · (rank(w) + 2.7)),  Σ p = 1              rank 1 = the most frequent
  * ```
  *
- * This is smooth inverse frequency (Arora, Liang and Ma 2017), but the common component of all vectors is not removed: without it,
- * searches of dialogue found less. p(w), the frequency of a word, is estimated by Zipf–Mandelbrot from its rank; v(w) has length 1.
+ * This is smooth inverse frequency (Arora, Liang and Ma 2017), but the common component of all vectors is not removed, since searches
+ * of dialogue found less after its removal. p(w), the frequency of a word, is estimated by Zipf–Mandelbrot from its rank; v(w) has length
+ * 1.
  */
 const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
   Effect.gen(function*() {

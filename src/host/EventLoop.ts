@@ -36,13 +36,13 @@ const immediate = Effect.async<void>((resume) => {
 export interface IterationBudget {
   /** Counts work that was done in this iteration. */
   readonly spend: (work: number) => void
-  /** Whether `most` work was done in this iteration, or 4 ms have passed since the clock was first given in it. */
+  /** Whether the budget of this iteration is used up: its units of work, or 4 ms since the first call in this iteration with a clock. */
   readonly isSpent: (clock?: Clock.Clock) => boolean
-  /** Begins anew, as each iteration does. */
+  /** Sets work and time back to 0, as happens at the start of each iteration. */
   readonly renew: () => void
 }
 
-/** Makes a budget of work, and of time, for each iteration of the event loop. */
+/** Makes a budget for each iteration of the event loop: `most` units of work, and 4 ms. */
 export const makeIterationBudget = (most: number): IterationBudget => {
   let done = 0
   let isDue: IsDue | undefined

@@ -17,7 +17,7 @@ export const Signal = Schema.Union(
 /** A report of the harness that a turn began, a turn ended, or a session ended. */
 export type Signal = typeof Signal.Type
 
-/** A tool call, which plugins allow or deny. `writes` is as in `MemoryTool`. */
+/** A tool call, which plugins allow or deny. `writes`: whether the tool writes memories, as in `MemoryTool`. */
 export interface ToolCall {
   readonly tool: string
   readonly writes: boolean

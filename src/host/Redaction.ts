@@ -71,7 +71,8 @@ export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
 
 /**
- * Provides a redaction by a function. If the function throws, the call fails with `unavailable`, and its text is neither stored nor sent.
+ * Provides a redaction by a function. If the function throws, the operation on memory fails with `unavailable`, and its text is neither
+ * stored nor sent to a model.
  */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
   Layer.sync(Redaction, () => {

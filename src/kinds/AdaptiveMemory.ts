@@ -41,7 +41,7 @@ export const defaultPriority: Priority = { recency: 0.4, importance: 0.3, releva
 /** Default half-life of recency: 24 hours, in milliseconds. */
 export const defaultHalfLife = 86_400_000
 
-/** Completes weights by the defaults and scales them to a sum of 1. Returns `undefined` if all weights are 0. */
+/** Adds the default of each missing weight, and scales the weights to a sum of 1. Returns `undefined` if all weights are 0. */
 export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined => {
   const {
     recency = defaultPriority.recency,
@@ -56,7 +56,7 @@ export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined 
   return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
 }
 
-/** Returns the weighted mean of the components, 0..1. It does not fall if a component rises. */
+/** Returns the weighted mean of the components, 0..1. The mean does not fall if a component rises. */
 export const priorityOf = (components: Priority, shares: Priority): number =>
   Math.min(
     1,
@@ -64,7 +64,7 @@ export const priorityOf = (components: Priority, shares: Priority): number =>
       shares.relevance * components.relevance
   )
 
-/** Returns the recency of a record at `now`, 0.1..1. It halves per `halfLife` (milliseconds) since the record's last use or change. */
+/** Returns the recency of a record at `now`, 0.1..1: halved for each `halfLife` (milliseconds) since the record's last use or change. */
 export const recencyAt = (
   record: MemoryRecord,
   { accessedAt = 0, halfLife, now }: {
@@ -76,7 +76,7 @@ export const recencyAt = (
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
 /**
- * Returns a function that returns which share of the terms, 0..1, a record's summary, body and tags contain; 0.5 if there are no terms. The
+ * Returns a function from a record to the share of `terms`, 0..1, that its summary, body and tags contain; 0.5 if there are no terms. The
  * first call for a record costs time linear in its text, later calls time linear in the number of terms.
  */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
@@ -126,9 +126,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /**
    * Returns the records that match the filter, whether or not they contain a word of the query, best first; equal scores newest first.
-   * Default `limit` 20. With an embedding, the relevance of the nearest 1,000 records is their cosine similarity if that exceeds the share
-   * of the query's words that they contain; fails with `unsupported` if the store has no vectors. Cost: a scan of all records that match
-   * the filter. Does not mark the returned records as used: call `touch` for those that the agent uses.
+   * Default `limit` 20. With an embedding, the relevance of each of the nearest 1,000 records is the greater of its cosine similarity and
+   * the share of the query's words that it contains; fails with `unsupported` if the store has no vectors. Cost: a scan of all records
+   * that match the filter. Does not mark the returned records as used: call `touch` for those that the agent uses.
    */
   readonly retrieve: (
     viewer: Viewer.Any,

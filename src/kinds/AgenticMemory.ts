@@ -172,12 +172,12 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Number of best matches, and of newest notes, with which an operation compares a note. */
+/** Number of best matches of a search, and also of newest notes, with which each operation compares a note. */
 const windows = { link: 100, evolution: 50, shared: 200 }
 /** Number of notes in one prompt for a model. */
 const shown = 10
 
-/** Returns the result of the model. Returns `rules` if there is no model, or if the model fails; a failure is logged. */
+/** Returns the result of `ask`, which asks the model; `rules` if there is no model or it fails. Logs a failure. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),
@@ -204,7 +204,7 @@ const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryI
     })
   )
 
-/** Returns the notes with which a note is compared, without `self`: first the best matches of a search, then the newest. */
+/** Returns the notes with which a note is compared: first the best matches of a search, then the newest. Leaves out the note itself. */
 const candidates = (
   { list, search }: Notes,
   viewer: Viewer.Any,
@@ -261,7 +261,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // searched before the note is stored, since a later search would leave out a candidate that nearly repeats the note
+    // the candidates are searched before the note is stored: later, a candidate that nearly repeats the note would be folded into it
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })

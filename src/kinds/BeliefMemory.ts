@@ -61,13 +61,13 @@ export interface Corrected {
 
 /** The fields of a belief to change. A field that is left out stays unchanged. */
 export type BeliefPatch = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
-/** Names of the fields that this service sets in a reflection; the caller leaves them out. */
+/** Names of the fields of a hindsight or counterfactual that this service sets; the caller leaves them out. */
 type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` if a closed belief would be
- * changed, and with `invalid_draft` if the reason is blank. Concurrent changes are all applied, one after another.
+ * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` if a belief to be changed is
+ * superseded or no longer valid, and with `invalid_draft` if the reason is blank. Concurrent changes are all applied, one after another.
  */
 export interface Service {
   /** Stores a belief. Its summary defaults to its subject, predicate and object; its confidence defaults to 0.6. */
@@ -83,7 +83,7 @@ export interface Service {
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Stores `by` with a link to the belief `id`, and closes that belief. Of concurrent calls, all but one fail with `read_only`. */
+  /** Stores `by` with a link to the belief `id`, and ends the latter's validity. Of concurrent calls, all but one fail with `read_only`. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -109,10 +109,10 @@ export interface Service {
   /** Returns all changes of a belief, oldest first, even if the store has erased their revisions. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
-   * Stores the outcome of a task and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default 0.5). Their source becomes
-   * `hindsight`; the evidence of their change is the id of the hindsight, whose text the audit does not repeat. If the body is empty, one
-   * is written from the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if another record has
-   * the id.
+   * Stores the outcome of a task (a hindsight) and, in the same batch, weakens by `by` (0..1, default 0.5) the beliefs that it corrects.
+   * Their source becomes `hindsight`. Their audit names the id of the hindsight as evidence, but does not repeat its text. An empty body
+   * is replaced by a text made from the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if
+   * another record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. `beliefs`: by default the ten beliefs, of the hypothesis's or broader scopes, that match its body best. */
+  /** Stores a hypothesis. Default `beliefs`: the ten that match its body best, of those in the scope of the hypothesis or a broader one. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
@@ -170,7 +170,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
-  /** Returns the belief. Fails with `not_found` if there is none, and with `read_only` if the belief is closed. */
+  /** Returns the belief. Fails with `not_found` if there is none, with `read_only` if it is superseded or no longer valid. */
   const requireOpen = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
@@ -337,7 +337,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       yield* check("pruneSuperseded", Cutoff, { olderThan })
       const now = yield* Clock.currentTimeMillis
       const all = yield* beliefs.all(viewer, { closed: true })
-      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // a superseded belief has it
+      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // superseded ones have `invalidAt`
       const counts = yield* Effect.forEach(Arr.chunksOf(old, 1_000), (some) => beliefs.forgetUnchanged(viewer, some))
       return counts.reduce((sum, count) => sum + count, 0)
     })
@@ -364,7 +364,7 @@ const orders = {
   updatedAt: ({ record }: Typed<Belief>) => recencyOf(record)
 }
 
-/** Returns the data of a belief with one more change in its audit. */
+/** Returns the data of a belief, with the change added to its audit (the list of its changes). */
 const audited = ({ data, record }: Typed<Belief>, change: Omit<Payload.Audited, "revision">): Belief => ({
   ...data,
   audit: [...(data.audit ?? []), { ...change, revision: record.revision + 1 }]

@@ -44,7 +44,7 @@ export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source
 /** Limit of one of the queries of `beforeTurn`: 0..1,000; 0 switches the query off. */
 const QueryLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
-/** The limits of `beforeTurn`. Defaults: 5 episodes, 3 found by meaning, 3 reflections, of any importance. */
+/** Schema of the limits of `beforeTurn`. Defaults: 5 episodes, 3 episodes found by meaning, 3 reflections, of any importance. */
 export const RecallLimits = Schema.Struct({
   episodicLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 5 })),
   semanticLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 3 })),
@@ -52,7 +52,7 @@ export const RecallLimits = Schema.Struct({
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
 })
 
-/** The limits of `beforeTurn`, and the types of episodes that it returns, at least one. Default: all types. */
+/** Schema of the limits of `beforeTurn`, and of the types of the episodes that it returns (at least one; default: all types). */
 export const RecallConfig = Schema.Struct({
   ...RecallLimits.fields,
   types: Schema.optional(Schema.NonEmptyArray(Schema.String))
@@ -60,9 +60,9 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Chat messages and other events, newest first. Each of the two may fill half of the limit, and more if the other leaves room. */
+  /** Chat messages and other events, newest first. Each of the two may fill half of `episodicLimit`, more if the other leaves room. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /** Episodes found by meaning, best first, without those in `episodic` and without those whose text nearly repeats one of these. */
+  /** Episodes found by meaning, best first. Leaves out those that are in `episodic`, and those whose text nearly repeats one of them. */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
@@ -291,7 +291,10 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
     (error) => invalid("beforeTurn", ...Validation.lines(error))
   )
 
-/** Runs the queries that are on. Reports a query that fails, except with `unsupported`; fails if all of them fail. */
+/**
+ * Runs the queries of `beforeTurn`, except those that a limit of 0 or the types switch off. Lists each failed query in `failures`, unless
+ * it failed with `unsupported`; fails if all of them fail.
+ */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,
@@ -355,7 +358,7 @@ const shared = (
   return Source.newest([...messages, ...events.slice(0, limit - messages.length)], limit)
 }
 
-/** Returns the found episodes that are not in `episodic`, and whose text nearly repeats none of them. */
+/** Returns the found episodes that are not in `episodic`, and whose text does not nearly repeat that of an episode in `episodic`. */
 const withoutRepeats = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
 
@@ -378,7 +381,7 @@ const episodeLine = (episode: Typed<Episode>): string => {
   ].join(" ")
 }
 
-/** Returns a text on one line, escaped and cut. */
+/** Returns a text on one line, escaped, and cut to 1,000 UTF-16 units. */
 const text = (all: string): string => PromptText.line(all.length > 1_000 ? `${all.slice(0, 999).toWellFormed()}…` : all)
 
 /** The greatest time of a JavaScript `Date`, epoch milliseconds. */

@@ -1,7 +1,7 @@
 /**
  * Entities and their relationships: links between records, indexed in both directions. A relationship is a link of the record at which it
- * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. It is visible only to viewers who
- * see both of its ends. A traversal visits entities only; a search follows links through records of all kinds. The cost of a traversal
+ * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. A viewer sees a relationship if
+ * it sees both ends. A traversal visits entities only; a search follows links through records of all kinds. The cost of a traversal
  * grows with the number of records that it visits, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
@@ -107,13 +107,13 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns entities, nearest first, then heaviest first; none if `from` is not visible. With `maxDepth: 1`, only the neighbours. */
+  /** Returns entities breadth first, the neighbours of each by weight, highest first; none if `from` is not visible. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Follows a chain of outgoing relationships, one per type in order; returns the entities at its ends. Without types, returns `from`. */
+  /** Returns the entities that chains of outgoing relationships of these types, in this order, reach from `from`; `from` without types. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and records of any allowed kind linked to them. A linked record scores its neighbour's score times `weight · graph ÷ (1 +
-   * graph)`, where `graph` is `weights.graph` (default 1: half); the best path counts. Each hop follows links of the `limit` best records.
+   * Returns hits, and linked records that pass the query's filter, with the score `neighbour's score · weight of the link · g ÷ (1 + g)` by
+   * the best path; `g` is `weights.graph`, default 1. Each hop follows the links of the best `limit` records only.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -300,7 +300,7 @@ interface Step {
   readonly relationship: Relationship
 }
 
-/** Returns the steps from a record, highest weight first. Of equal weight: first its own links in order, then links to it, newest first. */
+/** Returns the steps from a record, highest weight first; of equal weight, first its own links in order, then links to it, newest first. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,

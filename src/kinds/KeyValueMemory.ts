@@ -306,7 +306,7 @@ const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
       ? within.records.forget(Viewer.exactly(viewer), found.value.record.id)
       : Effect.succeed(false))
 
-/** Deletes the entries for which `goes` is true; if one was written in between, reads all again and retries. Returns the number deleted. */
+/** Deletes entries for which `goes` is true; retries if one was written after it was read. Returns the number of deleted entries. */
 const remove = (within: Namespace, viewer: Viewer.Any, goes: (entry: Found) => boolean) =>
   Effect.gen(function*() {
     const found = (yield* all(within, viewer)).filter(goes)
@@ -351,7 +351,7 @@ const draftOf = (
 /** Greatest length of a record's body, in UTF-16 units. */
 const maxBody = 65_536
 
-/** Converts a value to a record's fields: a string that fits to the body, any other value to `data`, with its words in the body. */
+/** Returns the record fields of a value: a string that fits is the body; any other value is in `data`, with its words in the body. */
 const toRecord = (
   value: Payload.Json
 ): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>

@@ -53,7 +53,7 @@ export interface Session {
     }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
   /**
-   * Records an error with its solution. `filePattern` matches the files that it is about. A session keeps its last 200 errors.
+   * Records an error with its solution. `filePattern` matches the files that the error is about. A session keeps its last 200 errors.
    */
   readonly recordError: (
     error: string,
@@ -245,7 +245,7 @@ const hasNoIds = (viewer: Viewer.Any): boolean => Viewer.scopeOf(viewer) === Glo
 
 const sessionOf = ({ scope }: MemoryRecord): string | undefined => scope === Global ? undefined : scope.sessionId
 
-/** Selects the learnings for `loaded`. The records must be ordered newest first. */
+/** Selects the learnings that a new session loads (`Session.loaded`). The records must be ordered newest first. */
 const mostConfident = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   const last = new Set(Array.from(new Set(records.map(sessionOf))).slice(0, 10))
   return records
@@ -259,7 +259,7 @@ interface RetainedLearning {
   readonly type: unknown
 }
 
-/** Splits learnings, oldest first, into the ids of those beyond the cap of a type, and the learnings that stay. */
+/** Splits `all`, oldest first, into the ids of the learnings of a type that exceed its cap, and the learnings that stay. */
 const capped = (
   all: ReadonlyArray<RetainedLearning>,
   type: Learning["type"]

@@ -96,7 +96,7 @@ export interface TypedMemory<in out A> {
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** Encodes `data` for a draft that the caller writes in a batch of its own. Fails with `invalid_draft` if the Schema rejects it. */
+  /** Encodes `data` for a draft that the caller itself puts into a batch. Fails with `invalid_draft` if the Schema rejects the `data`. */
   readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
   /** Decodes the `data` of a record. Fails with `corrupt` if the Schema rejects it. */
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>

@@ -57,7 +57,7 @@ const answered = ({ code, data, message }: McpError.McpError) => ({
   ...(data !== undefined && { data })
 })
 
-/** Wraps an app so that only Host and Origin are checked. For files of a page, which contain no secrets. */
+/** Wraps an app so that only Host and Origin are checked, not the token. Use it for files of a page, which contain no secrets. */
 export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins">) => {
   const hosts = new Set((access.allowedHosts ?? []).map((host) => host.toLowerCase()))
   const origins = new Set((access.allowedOrigins ?? []).map((origin) => origin.toLowerCase()))
@@ -114,8 +114,8 @@ export const make = (access: Access): Effect.Effect<Guard> =>
   })
 
 /**
- * Makes the rate limiter, a token bucket per bearer token that holds one minute's requests. Returns the seconds to wait; 0 if the request
- * may proceed.
+ * Makes the rate limiter: a token bucket for each bearer token (here: its holder), which has room for the requests of one minute. The
+ * limiter returns the seconds to wait; 0 if the request may proceed.
  */
 const limiter = (perMinute: number) => {
   const buckets = new Map<Holder, { left: number; at: number }>()

@@ -25,7 +25,7 @@ export class McpError extends Schema.TaggedError<McpError>("@memory/McpError")("
   data: Schema.optional(Schema.Unknown)
 }) {}
 
-/** Makes an error. */
+/** Makes an error; `code` is the name of its code. */
 export const make = (code: keyof typeof codes, message: string, data?: unknown): McpError =>
   new McpError({ code: codes[code], message, ...(data !== undefined && { data }) })
 
@@ -35,7 +35,7 @@ export const internal: McpError = make("internal", "internal error")
 /** The error for a call that was interrupted because the server stops or the session has ended. */
 export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
 
-/** Returns the error for a failure of memory: the reason as `data`, and the message as a model may see it. */
+/** Converts a `MemoryError` to an error for the client: `data` has its reason, and the message is one that a model may see. */
 export const ofMemory = (error: MemoryError): McpError => {
   const { message, reason } = failureOf(error)
   return make("internal", `${reason}: ${message}`, { reason })

@@ -24,7 +24,7 @@ import * as McpError from "./McpError.ts"
 import * as McpProtocol from "./McpProtocol.ts"
 import * as McpSession from "./McpSession.ts"
 
-/** Options of the app. */
+/** Options of the app that serves MCP over HTTP. */
 export interface Options extends McpSession.Options {
   /** Largest size of a request's body in bytes; a larger one is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
@@ -57,10 +57,10 @@ export interface Mcp {
   readonly stop: Effect.Effect<void>
 }
 
-/** Longest time in which the body of a request must arrive. */
+/** Time within which the whole body of a request must arrive. */
 const bodyTimeout = Duration.seconds(30)
 
-/** Makes the app. It stops when the scope closes. */
+/** Makes the app that serves MCP over HTTP. The app stops when the scope closes. */
 export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.MemoryService | Scope.Scope> =>
   Effect.gen(function*() {
     const { grace = "5 seconds", idle = "30 minutes", maxBodyBytes = 4 * 1024 * 1024, maxSessions = 64 } = options
@@ -77,7 +77,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const isIdle = (session: Session): Effect.Effect<boolean> =>
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
-    /** Returns whether the owner may open another session. At `maxSessions`, ends the one idle longest, or returns false if none is. */
+    /** Whether the owner may open another session. If `maxSessions` are open, ends the longest idle one; false if none is idle. */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const owned = Array.from(sessions.values()).filter((session) => session.owner === owner)
@@ -243,8 +243,8 @@ const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest):
   })
 
 /**
- * Converts the transport's response to one of @effect/platform. When the request ends, the body's stream is cancelled, read to its end or
- * not.
+ * Converts the response of the SDK's transport to one of @effect/platform. When the request ends, the stream of the response's body is
+ * cancelled, even if it was not read to its end.
  */
 const sent = (response: Response): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
   Effect.gen(function*() {

@@ -69,7 +69,7 @@ export interface StdioOptions extends Options {
   readonly grace?: Duration.DurationInput | undefined
 }
 
-/** Options of a server over HTTP, without its routes. */
+/** Options of a server over HTTP, except the `routes` and `assets` of `layerHttp`. */
 export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 
 /** Options of the app that `httpApp` makes. */
@@ -119,19 +119,20 @@ export const httpApp = (
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
-/** Wraps an app so that only Host and Origin are checked. For files of a page, which contain no secrets. */
+/** Wraps an app so that only Host and Origin are checked, not the token. Use it for files of a page, which contain no secrets. */
 export const checkHost: (
   access: Pick<HttpGuard.Access, "allowedHosts" | "allowedOrigins">
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
  * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. `routes` handles every other path, after the same checks, and may
- * use the current viewer. `assets` is tried first, for GET requests, with only Host and Origin checked; it must serve nothing secret, but
- * for example the page that asks for a token.
+ * use the current viewer. `assets` is called first, with the path of a GET or HEAD request, and returns its response or `undefined`. Such a
+ * response is sent if Host and Origin are right, without a token. So `assets` must contain nothing secret: it is for example the page that
+ * asks for a token.
  *
- * Fails with `unsupported` without tokens if the server listens on an address that other machines can reach, and if neither tokens nor a
- * viewer are given. When its scope closes, it rejects new requests, waits for running ones at most for `grace`, interrupts the rest, and
- * closes all streams.
+ * Fails with `unsupported` if neither tokens nor a viewer are given, and also if there are no tokens and the server listens on an address
+ * that other machines can reach. When its scope closes, it rejects new requests, waits for running ones at most for `grace`, interrupts the
+ * rest, and closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

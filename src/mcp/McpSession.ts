@@ -58,7 +58,7 @@ export interface Request {
 
 /** A session, as a transport uses it. */
 export interface Session {
-  /** Answers a request. If that ends with a defect, logs only the defect's name, and fails with `McpError.internal`. */
+  /** Answers a request. If answering ends with a defect, logs only the defect's name, and fails with `McpError.internal`. */
   readonly handle: (request: Request) => Effect.Effect<object, McpError.McpError>
 }
 

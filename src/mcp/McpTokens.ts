@@ -54,7 +54,7 @@ const maxToken = 512
 
 /**
  * Makes a token for a viewer, and its line for the token file. `name` distinguishes the lines of a file. Show the token once: it cannot be
- * derived from the line. Do not call it with a viewer of the whole tenant: `fromText` refuses the line.
+ * derived from the line. Do not call it with a viewer that sees the whole tenant: `fromText` refuses its line.
  */
 export const generate = (
   name: string,
@@ -69,8 +69,8 @@ export const generate = (
   })
 
 /**
- * Parses the lines of a token file; skips blank lines and those that begin with `#`. Fails with `invalid_draft` and the numbers of the
- * invalid lines, and if two lines have one token; quotes no line.
+ * Parses the lines of a token file; skips blank lines and those that begin with `#`. Fails with `invalid_draft` if a line is invalid or two
+ * lines have the same token. The error has the numbers of the invalid lines, and quotes no line.
  */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {

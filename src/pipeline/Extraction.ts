@@ -60,8 +60,8 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 
 /**
  * Returns the facts in an answer. Fails with `model`, which is retryable, if the text is not an answer: prose, an empty string, JSON of
- * another shape, a list without a fact in it. Only an explicit empty list means that there are no facts. Accepts all that `parseFacts`
- * accepts, and a single fact under `facts` in place of a list.
+ * another shape, or a list of which no item is a fact. Only an explicit empty list means that there are no facts. Accepts all that
+ * `parseFacts` accepts, and a single fact under `facts` in place of a list.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
@@ -212,7 +212,7 @@ const tokenise = Tokenizer.make({ stem: true })
  * Failure messages say what was expected and how long the answer was. They never quote the answer, since it may quote the conversation.
  */
 
-/** The list that the model was asked for. @internal */
+/** Describes the list that the model was asked for: its key, and how to read its items. @internal */
 export interface WantedList<A> {
   /** Name of the operation in a failure. */
   readonly op: string
@@ -233,9 +233,9 @@ const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 const maxLists = 1_024
 
 /**
- * Returns the valid items of the first list that has any: of the lists under `name` or, if there is none, of the lists outside of an
- * object. Returns none if no list has a valid item, but one is explicitly empty or has an item for which `isAnswer` is true. Fails with
- * `model` for any other answer, and for one that is longer than `Completion.maxAnswerLength` (UTF-16 units).
+ * Returns the valid items of the first list that has any. Reads the lists under the key `name` or, if there are none, the lists outside of
+ * objects. If no list has a valid item, returns none if a list is explicitly empty or has an item for which `isAnswer` is true. Fails with
+ * `model` for any other answer, and for one of more than `Completion.maxAnswerLength` UTF-16 units.
  *
  * @internal
  */
@@ -283,12 +283,12 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * Of more items, only the first are used (of messages, only the last), and the receipt says how many were left out. Characters are UTF-16
- * units.
+ * If there are more items, only the first are used (only the last messages), and the receipt says how many were left out. Characters are
+ * UTF-16 units.
  */
 
 /**
- * Largest number of characters. It limits each of these separately: a conversation, all facts of a run, and all related memories.
+ * Largest number of characters (UTF-16 units) of a conversation. The same limit applies to all facts of a run, and to all related memories.
  *
  * @internal
  */

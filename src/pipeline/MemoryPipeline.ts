@@ -36,25 +36,25 @@ import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
- * Options of `remember` and `plan`. Default `origin` is `pipeline`. The written records get the trust of the least trusted message (3 for a
- * tool's message, 1 for any other), or `trust` if that is less trusted.
+ * Options of `remember` and `plan`. Default `origin` is `pipeline`. The written records get the trust level (a higher number means less
+ * trusted) 3 if one of the processed messages is of a tool; else `trust`, but at least 1, which is the default.
  */
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
   readonly scope: MemoryScope
-  /** Shared scopes that may be written for a viewer with a user, session or actor id, as in `Viewer.mayWrite`. Default: none. */
+  /** Scopes shared with other users that may be written nevertheless, as the argument `shared` of `Viewer.mayWrite`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
   /** Whether a model extracts facts. With `false`, each message is stored word for word, and its vector is computed later. Default true. */
   readonly infer?: boolean | undefined
-  /** Treatment of superseded records: with `soft` they are closed but stay stored, with `hard` they are forgotten. Default `soft`. */
+  /** Treatment of superseded records: `soft` ends their validity but keeps them, `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time until the written records expire. Default, and for 0: they do not expire. */
   readonly ttl?: Duration.DurationInput | undefined
   /** Kind of the written records; a fact that has a kind of its own keeps it. Default `semantic`; with `infer: false`, `episodic`. */
   readonly kind?: string | undefined
-  /** Number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, with 262,144 characters. */
+  /** Largest number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, with 262,144 characters. */
   readonly topK?: number | undefined
-  /** Largest number of extracted facts and of added records, 1..256; default 64. The receipt counts those left out. */
+  /** Largest number of extracted facts, and also of added records, 1..256; default 64. `leftOut` of the receipt counts the others. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
@@ -67,13 +67,13 @@ export interface Options extends MemoryStore.Provenance {
     | undefined
   readonly session?: string | undefined
   /**
-   * Sequence number of the first message within the session, or of each message. With it and `infer: false`, messages that are already
-   * stored are not stored again.
+   * Sequence number of the first message within its session, or a list of the number of each message. If it is given, `infer: false` does
+   * not store a message again whose number is already stored.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
-   * Name of the conversation, if the session has several and each counts `sequence` separately. Default: the session has one. An outbox
-   * puts this text before its own name of the conversation.
+   * Name of the conversation, if the session has several and each counts `sequence` separately. Default: the session has one. In the
+   * options of an outbox, this text is a prefix of the names that the outbox gives to conversations.
    */
   readonly conversation?: string | undefined
   /** Writes the batch in place of the store's `apply`. It must write the whole batch or nothing; it may add rows of its own. */
@@ -87,24 +87,24 @@ export type Apply = (
   provenance: MemoryStore.Provenance
 ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 
-/** Schema of a part of the work that failed without failing the call, such as one retriever of a search; `leg` is its name. */
+/** Schema of a partial failure: `leg` names the part that failed, such as one retriever of a search, although the call succeeded. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 /** A failure, as `Failure` decodes it. */
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
-/** Schema of the numbers of items beyond the limits of one run. The receipt's mutations do not contain these items. */
+/** Schema of the numbers of items that one run left out because of its limits. The receipt's mutations do not contain these items. */
 export const LeftOut = Schema.Struct({
-  /** Facts beyond `maxFacts`, or beyond 262,144 characters in all. */
+  /** Number of facts that were left out, because there were more than `maxFacts`, or more than 262,144 characters in all. */
   facts: Schema.NonNegativeInt,
-  /** Decisions of the model beyond `maxFacts` added records or 128 changed ones. */
+  /** Number of decisions of the model that were left out, because they would add more than `maxFacts` records or change more than 128. */
   decisions: Schema.NonNegativeInt,
-  /** UTF-16 units of the conversation that were not in the prompt: messages before the last ones, and ends of the longest messages. */
+  /** Number of UTF-16 units of the conversation that were left out of the prompt: the oldest messages, and ends of the longest ones. */
   characters: Schema.NonNegativeInt
 })
 /** Counts, as `LeftOut` decodes them. */
 export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 
-/** The fields of a receipt that its seal signs. */
+/** Schema of the fields of a receipt that its seal (the store's signature) covers. */
 const Sealed = Schema.Struct({
   viewer: Schema.Union(Viewer.System, Viewer.Stored),
   mutations: Schema.Array(MemoryMutation),
@@ -132,7 +132,7 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 /** Operations of `MemoryPipeline`. */
 export interface Service {
   /**
-   * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if a value is no message. Fails
+   * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item is no message. Fails
    * with `model`, which is retryable, and changes nothing, if the answer of the model is prose, JSON of another shape or longer than
    * 262,144 characters. Only an explicit empty list means that there are no facts.
    */
@@ -152,18 +152,18 @@ export interface Service {
    * has no valid seal of this store (see `Receipt.seal`), and with `conflict` if a record was changed since; then nothing is written.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Embeds the text and searches; the result counts the hits that were left out. Without an embedding model, searches by words only. */
+  /** Searches by words and by the vector of the query's text; without an embedding model, by words only. `leftOut` counts other hits. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes the vectors of these records of the viewer's tenant now, not in the next `embedMissing`. Returns their number. */
+  /** Computes and stores the vectors of these records of the viewer's tenant. Returns the number of texts that were embedded. */
   readonly embed: (
     viewer: Viewer.Any,
     records: ReadonlyArray<MemoryRecord>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Computes the missing vectors of every tenant. Returns their number. */
+  /** Computes and stores the missing vectors of every tenant. Returns the number of computed vectors. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
-/** Schema of the fields without which no message is processed. */
+/** Schema of the messages, with only the fields that each must have. */
 const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String }))
 
 /** Tag of the pipeline. */
@@ -280,7 +280,8 @@ const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ appli
 const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
 /**
- * Redacts the facts of the caller's `customExtract`, and the mutations for the caller's `apply`. The store's own `apply` redacts by itself.
+ * Returns the options with a `customExtract` whose facts are redacted, and an `apply` that gets redacted mutations. The `apply` of the
+ * store, which is used by default, redacts by itself.
  */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options

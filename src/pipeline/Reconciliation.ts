@@ -4,9 +4,9 @@
  *
  * ```text
  * ADD      a new record; nothing if another record says the same
- * UPDATE   a new revision of the record; if it has `data`, which a sentence cannot change, then as DELETE and ADD;
+ * UPDATE   a new revision of the record; if the record has `data`, which a sentence cannot change, then as DELETE and ADD;
  *          if another record says the same, then as DELETE
- * DELETE   soft: closes the record, with `supersededBy` set to the most similar new fact; hard: forgets it
+ * DELETE   soft: closes the record (ends its validity), with `supersededBy` set to the most similar new fact; hard: forgets it
  * NOOP     nothing
  * ```
  *
@@ -220,7 +220,7 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
 
 /** Smallest Jaccard similarity between a decision and a fact for the decision to be about that fact. */
 const least = 0.01
-/** Smallest similarity for a NOOP: higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
+/** The same for a NOOP. It is higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
 const alike = 0.5
 
 /** Scope, kind and other options of the records that `applyEvents` writes. */
@@ -388,6 +388,6 @@ const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.typ
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 
-/** Derives the id of the record that will replace a revision of `record`. Both are written in one batch, so the id is needed beforehand. */
+/** Derives the id of the record that supersedes `record`. It is needed before that record is written, as value of `supersededBy`. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)

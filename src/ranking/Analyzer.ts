@@ -32,8 +32,8 @@ export const make = (
 }
 
 /**
- * An analyzer that uses the tokenizer `tokenise` for texts and queries. It is the default of the function `bm25`, so a store with this
- * analyzer computes the same scores as `bm25`.
+ * An analyzer that uses the tokenizer `tokenise` for texts and queries. The function `bm25` also uses `tokenise` by default, so a store
+ * with this analyzer computes the same scores as `bm25`.
  */
 export const plain: Service = { index: Tokenizer.tokenise, query: Tokenizer.tokenise }
 

@@ -214,8 +214,9 @@ const orderedHash = (count: number): readonly [high: number, low: number] => {
 }
 
 /**
- * Returns the SimHash of the bigrams of `words`: a bit is set if more than half of the bigrams' hashes have it set. To count fast, the four
- * bytes of a lane count four bits at once; a byte would overflow after 255 bigrams, so the lanes are added to `totals` by then.
+ * Returns the SimHash of the bigrams of `words`: a bit is set if more than half of the bigrams' hashes have it set. To count fast, each
+ * number in `lanes` counts four bits at once, one in each of its bytes. A byte would overflow after 255 bigrams, so the counts are added
+ * to `totals` before that.
  */
 const simHash = (count: number): readonly [high: number, low: number] => {
   const totals = new Int32Array(64)

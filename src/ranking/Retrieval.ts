@@ -46,8 +46,8 @@ export interface Fact {
   /** Length of the text in terms. */
   readonly length: number
   /**
-   * Whether the text is a question, is in the first person, names a time: computed when the row is written, absent in rows of older
-   * versions.
+   * Whether the text is a question; the next two fields tell whether it is in the first person, and whether it names a time. All three are
+   * computed when the record's row is written, and absent in rows that older versions wrote.
    */
   readonly isQuestion?: boolean | undefined
   readonly isFirstPerson?: boolean | undefined
@@ -63,9 +63,9 @@ export interface Question {
   /** Terms of the query, in order, without repetitions. If absent, every visible record matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Scores the candidates: a fixed number of the best matches by BM25, whatever `depth`; the messages before and after the best of these in
-   * their conversation; records of speakers that the query names; and long records. All other matches are ordered by BM25 and come after
-   * the candidates. Default: every match is scored by BM25.
+   * Ranks the candidates by more than words. The candidates are the 40 best matches by BM25, whatever `depth`; the messages before and
+   * after the best of these matches, in the same conversation; records of speakers that the query names; and long records. All other
+   * matches follow the candidates, in the order of BM25. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
@@ -206,7 +206,7 @@ export interface Retrieval {
 
 type Cursor = typeof FilterCursor.Type
 
-/** Returns the position of a record. */
+/** Returns the position of a record in a list: its recency and its id. */
 export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): Position => ({
   recency: recencyOf(record),
   id: record.id

@@ -13,8 +13,8 @@ import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 export interface VectorIndex<in out Id> {
   readonly size: number
   /**
-   * Adds a vector, or replaces the vector of that id, whose position among equal cosines stays. Does not copy the vector, so the caller
-   * must not change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
+   * Adds a vector, or replaces the vector of the id, which keeps its place among ids with equal cosines. Does not copy the vector, so the
+   * caller must not change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
    */
   readonly add: (id: Id, vector: Float32Array) => void
   /** Removes the vector of an id; returns whether there was one. */
@@ -43,7 +43,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number, by doc id, of the last call of `searchAmong` that was given the doc id. So a repeated id counts once. */
+  /** Value of `asking` in the last call of `searchAmong` that was given the id, by doc id. So an id that is given twice counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -208,7 +208,7 @@ export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
 /* Vectors are stored by model and by hash of the text. So an edited text has no vector, and two models' vectors are never compared. */
 
 interface Table {
-  /** Number of dimensions of every vector of the model, which is that of the first one. */
+  /** Number of dimensions of every vector of the model; the first vector determines it. */
   readonly dimensions: number
   readonly vectors: Map<string, Float32Array>
   version: number
@@ -313,7 +313,8 @@ export class Embeddings {
   }
 
   /**
-   * Removes the vectors whose hash `keep` rejects, of the model `only` or of all models. Returns how many it removed. Scans all vectors.
+   * Removes each vector that is stored under a hash which `keep` rejects: of the model `only`, or by default of all models. Returns how
+   * many it removed. Scans all vectors.
    */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0

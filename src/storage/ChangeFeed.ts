@@ -24,7 +24,10 @@ export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
 /** The publisher of a store's changes, with its subscribers. */
 export interface ChangeFeed {
-  /** Publishes events, in order, to the subscribers that may see them. Never waits. Cost per event: the subscribers of the tenant. */
+  /**
+   * Publishes events, in order, to the subscribers that may see them. Never waits. Cost: for each event, one step per subscriber of the
+   * tenant.
+   */
   readonly publish: (tenant: string, events: ReadonlyArray<Engine.Event>) => Effect.Effect<void>
   /** Publishes like `publish`, but synchronously; `now` is in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
@@ -50,7 +53,7 @@ export class ChangeFeedCapacity
 /** A running stream of changes. */
 interface Listener {
   readonly tenant: string
-  /** Offers an event; returns false if the buffer was full. */
+  /** Adds an event to the buffer of the stream; returns false if the buffer is full. */
   readonly hear: (event: Engine.Event, now: number) => boolean
   readonly fail: () => void
 }
@@ -100,7 +103,7 @@ export const make = (): ChangeFeed => {
 
 /**
  * Converts an event to the change that a viewer sees; `undefined` if the viewer sees neither the old nor the new row. A record that becomes
- * invisible to the viewer is reported as forgotten. Only the viewer `System` sees errors about sources.
+ * invisible to the viewer is reported as forgotten. Errors about files or other sources are converted for the viewer `System` only.
  */
 export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)

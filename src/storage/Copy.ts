@@ -111,7 +111,7 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The two stores of a copy, and the kinds and the function from which the target's rows and index entries are made. */
+/** The two stores of a copy, the configured kinds, and the function that makes the index entry of a row for the target. */
 export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
@@ -139,8 +139,8 @@ interface Tally extends Record<keyof Counts, number> {
 }
 
 /**
- * Copies everything in `from` into `to`, under the laws at the top of this file. `readNames` recognise the library's own rows whose ids are
- * derived from a store's secret.
+ * Copies everything in `from` into `to`, under the laws at the top of this file. `readNames` are functions that recognise those of the
+ * library's own rows whose ids are derived from a store's secret.
  */
 export const copy = Effect.fn("Copy.copy")(
   function*(
@@ -216,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if copying the tenant would. Cost: two queries if the target has no row of the tenant. */
+/** Fails with `conflict` if the copy of the tenant would fail so. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job

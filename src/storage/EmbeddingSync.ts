@@ -20,12 +20,12 @@ export type VectorsByText = ReadonlyMap<string, Float32Array>
  */
 export interface EmbeddingSync {
   readonly active: boolean
-  /** Embeds each text once; returns an empty map if not active. */
+  /** Embeds each text once, and returns the vectors. Returns an empty map if this object is not active. */
   readonly of: (
     texts: Iterable<string>,
     purpose: Embedder.Purpose
   ) => Effect.Effect<VectorsByText, MemoryError.MemoryError>
-  /** Embeds the text of a search; fails with `unsupported` if not active. */
+  /** Embeds the text of a search, and returns the vector part of the query; fails with `unsupported` if this object is not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
   /** Stores the vectors of these records for the tenant, embedding only texts that `known` lacks. Returns the number of texts embedded. */
   readonly keep: (

@@ -115,7 +115,7 @@ export interface Primitives {
    * by `SecureRandom` when the store is made, and lost when the process ends.
    */
   readonly secret?: string | undefined
-  /** The use counts. Default: kept in this process. */
+  /** The table of use counts (how often and when each record was used). Default: kept in this process. */
   readonly usage?: Usage | undefined
   readonly ingest?: Ingest | undefined
   readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
@@ -123,7 +123,7 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Number of times that a batch is attempted while other processes commit first. Then it fails with `unavailable`. */
+/** Largest number of attempts of a batch: while other processes commit first, it is tried again. Then it fails with `unavailable`. */
 const attempts = 50
 
 /** The state of an engine made from primitives: the primitives, and the caches of this process. */

@@ -61,7 +61,7 @@ type Sees = (record: MemoryRecord) => boolean
 
 /** An index of the records of a tenant: by the names that a record has, and by the names and ids that it refers to. */
 export interface Index {
-  /** Adds a record, and returns the work done, in units of a `Pacer`. */
+  /** Adds a record, and returns the work done, in units of a `Pacer` (0.1 µs). */
   readonly add: (record: MemoryRecord) => number
   /** Removes a record that was added. */
   readonly remove: (record: MemoryRecord) => void
@@ -88,7 +88,7 @@ export interface Surroundings {
   readonly referring: ReadonlyArray<MemoryRecord>
   /** Records that have one of the names of `namesAround`. */
   readonly named: ReadonlyArray<MemoryRecord>
-  /** Records with one of the ids of `idsAround`, by id. */
+  /** The records whose id is one of `idsAround`, by their id. */
   readonly byId: ReadonlyMap<MemoryId, MemoryRecord>
 }
 

@@ -127,8 +127,8 @@ export interface Service extends Usage {
    */
   readonly compact: Effect.Effect<number, MemoryError>
   /**
-   * The store's number of calls and the time of its next expiry. `maintain` and `Retention.layer` wait for a call or that time to do their
-   * work.
+   * The number of calls of the store so far, and the time at which its next record expires. `maintain` and `Retention.layer` wait for a
+   * call or that time to do their work.
    */
   readonly activity: makeStore.Activity
   /** The vectors of the store; `None` if the store has no vector backend. */
@@ -167,7 +167,10 @@ export type { Linked, Neighbours } from "./Links.ts"
 export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"
 /** A vector backend that keeps vectors in memory, until the process ends. */
 export { vectorsInMemory }
-/** Makes a change feed, which a backend uses for changes by other processes: publish events to the feed, and pass its `of` as `outside`. */
+/**
+ * Makes a change feed, which a backend needs if other processes change its rows: publish their changes to the feed, and set the option
+ * `outside` of `Primitives` to the feed's `of`.
+ */
 export { make as changeFeed } from "./ChangeFeed.ts"
 /**
  * Number of unread changes at which a stream of changes fails because its reader is too slow. Read when the stream starts; default 65,536.

@@ -38,7 +38,7 @@ export interface WriteContext {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** Makes a record from a draft whose JSON is `Payload.owned`, without regard to earlier revisions. */
+/** Makes a record from a draft, without regard to earlier revisions. `Payload.owned` must have copied the JSON values of the draft. */
 export const created = (
   id: MemoryId,
   draft: Draft,
@@ -105,8 +105,8 @@ export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, n
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
 /**
- * Applies a patch whose JSON is `Payload.owned`, and returns the next revision. Its trust is the worse one of the record's and the
- * writer's, that is, the higher number.
+ * Applies a patch, and returns the next revision. `Payload.owned` must have copied the JSON values of the patch. The trust of the result is
+ * that of the record or of the writer, whichever is worse, that is, the higher number.
  */
 export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
   const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
@@ -195,8 +195,8 @@ export interface DedupeLookup {
 }
 
 /**
- * Makes the `Holders` of a batch from the rows that it has read. `rows` are the batch's rows by id with the changes so far; the caller
- * updates the map.
+ * Makes the `DedupeLookup` of a batch from the rows that the batch has read. `rows` are the rows of the batch by id, with the changes
+ * decided so far; the caller updates this map.
  */
 export const makeDedupeLookup = (
   { byDedupeKey, now, rows: found }: Found,
@@ -288,7 +288,9 @@ class LazyEntry implements Entry {
   }
 }
 
-/** Computes the terms of a row. Tombstones and rows that the library keeps for itself have no terms, so that no search finds them. */
+/**
+ * Computes the search terms of a row. Tombstones and rows that the library keeps for itself have no terms, so that no search finds them.
+ */
 const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
   if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)

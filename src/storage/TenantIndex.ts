@@ -21,7 +21,7 @@ import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in memory, and the indexes over them. */
 export interface TenantIndex {
-  /** Returns the search index of all rows but tombstones. First applies the changes that `prepared` has not applied yet, all at once. */
+  /** Returns the search index of all rows but tombstones. First applies pending changes without pauses; after `prepared` none are left. */
   readonly index: () => MemoryIndex.MemoryIndex
   /** Applies pending changes to the search index, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
@@ -42,19 +42,19 @@ export interface TenantIndex {
   readonly isBuilt: () => boolean
   /** Number of rows by scope (as `MemoryScope.key`) and kind. Counted with pauses when first needed. */
   readonly counts: Effect.Effect<Counts>
-  /** The texts of the rows, by the hash of their vectors. Made when first needed. */
+  /** The texts of the rows, by the hash under which their vectors are stored. Made when first needed. */
   readonly texts: () => LazyIndex<Stored, Texts>
-  /** Number of rows without tombstones. */
+  /** Number of rows that are not tombstones. */
   readonly size: () => number
-  /** Returns all rows without tombstones, in any order. */
+  /** Returns all rows that are not tombstones, in any order. */
   readonly rows: () => ReadonlyArray<Stored>
-  /** Returns the records of all rows without tombstones, expired ones included. */
+  /** Returns the records of all rows that are not tombstones, expired ones included. */
   readonly records: () => ReadonlyArray<MemoryRecord>
   /** Iterates over the records that `records` returns, without making an array. */
   readonly each: () => Iterable<MemoryRecord>
   /** Returns all tombstones, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Returns the ids of rows set since a mark that this index returned. */
+  /** Returns the ids of the rows that were set since a mark (a moment in the sequence of changes) that this index returned. */
   readonly changed: (since: Mark | undefined) => Changed
   /** Builds the table of dedupe keys that `byDedupeKey` reads, with pauses. */
   readonly dedupePrepared: Effect.Effect<void>
@@ -280,7 +280,7 @@ function* given<A>(value: A): Steps<A> {
   return value
 }
 
-/** Adds a row, and returns the work done, in units of a `Pacer`. */
+/** Adds a row, and returns the work done, in units of a `Pacer` (0.1 µs). */
 const addDedupeKey = (index: DedupeIndex, { dedupeKey, record }: Stored): number => {
   if (dedupeKey === undefined) return 0
   const all = index.get(dedupeKey)
@@ -296,7 +296,7 @@ const removeDedupeKey = (index: DedupeIndex, { dedupeKey, record: { id } }: Stor
   if (all === id || (typeof all === "object" && all.size === 0)) index.delete(dedupeKey)
 }
 
-/** Adds or subtracts a record, and returns the work done, in units of a `Pacer`. */
+/** Counts a record, or with `by` −1 no longer counts it. Returns the work done, in units of a `Pacer` (0.1 µs). */
 const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, by: 1 | -1): number => {
   const scope = MemoryScope.key(record.scope)
   const kinds = counts.get(scope) ?? new Map<string, number>()
@@ -312,7 +312,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 /** The data from which `queries` answers: an engine's tenant indexes, tombstones and tenants. */
 export interface Source {
-  /** Returns the current index of a tenant; its caller only reads. */
+  /** Returns the current index of a tenant, which the caller must not change. */
   readonly tenantIndexOf: (tenant: string) => Io<TenantIndex>
   /** Returns the tombstones of a tenant, or those with these ids. */
   readonly tombstones: (tenant: string, ids: ReadonlyArray<MemoryId> | undefined) => Io<ReadonlyArray<Stored>>

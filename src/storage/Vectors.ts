@@ -146,7 +146,10 @@ export const ofBackend = (
     })
 })
 
-/** Prepares an index for `near`, with pauses; again if vectors were attached in a pause, at most `rounds` times. */
+/**
+ * Prepares an index for `near` (search by vector), with pauses. Repeats this if vectors were attached in a pause, at most `rounds` times in
+ * all.
+ */
 const prepared = (index: MemoryIndex, model: string, rounds: number): Effect.Effect<void> =>
   Effect.suspend(() =>
     rounds === 0 || index.isPrepared(model)

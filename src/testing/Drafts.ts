@@ -6,7 +6,10 @@ import { id } from "./Sample.ts"
 
 const { constantFrom, integer, nat, oneof, option, record } = FastCheck
 
-/** Generates valid drafts with an id, of kinds that accept any data. They do not expire within ten minutes of the epoch. */
+/**
+ * Generates valid drafts with an id, of kinds that accept any data. None expires before ten minutes after the epoch, the time at which
+ * tests start.
+ */
 export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   draft: Arbitrary.make(Draft),
   name: nat(),

@@ -18,9 +18,9 @@ import { draft, id } from "./Sample.ts"
 export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Starts to collect changes. Writes a marker record until the stream delivers it; writes it again whenever the collected changes are
- * requested; and removes it each time it has arrived. The viewer must see `scope`. Markers are written to the store `through`, by default
- * `store`. A record whose body has only digits is taken for a marker.
+ * Starts to collect the changes that the viewer sees, and returns an effect that requests those collected. Writes a marker record until the
+ * stream delivers it; writes it again at each request; and purges it each time it has arrived. The viewer must see `scope`, the scope of
+ * the marker. Markers are written to the store `through`, by default `store`. A record whose body has only digits is taken for a marker.
  */
 export const listen = (
   store: Service,
@@ -32,7 +32,7 @@ export const listen = (
     const received = yield* Queue.unbounded<StoreChange>()
     yield* Effect.forkScoped(Stream.runForEach(store.changes(viewer), (change) => Queue.offer(received, change)))
     const writer = Viewer.system(viewer.tenant)
-    const mark = id(`mark ${marked.size}`)
+    const mark = id(`mark ${markerIds.size}`)
     let marks = 0
     const write = Effect.suspend(() => through.put(writer, [draft(String(++marks), { id: mark, scope })]))
     const erase = through.forget(writer, [mark], { purge: true })
@@ -41,11 +41,11 @@ export const listen = (
       const changes: Array<StoreChange> = []
       for (;;) {
         const change = yield* Queue.take(received)
-        if (isMark(change) && change.record.id === mark && change.record.body === String(marks)) return changes
-        if (!isMark(change) && !(change._tag === "Forgotten" && marked.has(change.id))) changes.push({ ...change })
+        if (isMarker(change) && change.record.id === mark && change.record.body === String(marks)) return changes
+        if (!isMarker(change) && !(change._tag === "Forgotten" && markerIds.has(change.id))) changes.push({ ...change })
       }
     })
-    marked.add(mark)
+    markerIds.add(mark)
     for (let tries = 0; (yield* Queue.size(received)) === 0; tries++) {
       assert.isBelow(tries, 10_000, "nothing was heard")
       yield* write
@@ -56,8 +56,11 @@ export const listen = (
     return Effect.zipRight(write, until).pipe(Effect.zipLeft(erase))
   })
 
-/** Ids of the markers of all listeners, which every listener ignores. */
-const marked = new Set<string>()
+/**
+ * Ids of the marker records of all listeners. A listener writes a marker to find out that all earlier changes have arrived (see `listen`);
+ * no listener returns the changes of markers.
+ */
+const markerIds = new Set<string>()
 
-const isMark = (change: StoreChange): change is StoreChange & { readonly _tag: "Written" } =>
+const isMarker = (change: StoreChange): change is StoreChange & { readonly _tag: "Written" } =>
   change._tag === "Written" && /^\d+$/.test(change.record.body)

@@ -110,7 +110,7 @@ export const names: FastCheck.Arbitrary<Name> = oneof<Array<FastCheck.Arbitrary<
   integer({ min: 0, max: 9 })
 )
 
-/** Generates operations: half of them batches of mutations, half reads and touches. */
+/** Generates operations: half of them batches of mutations, half reads and calls of `touch`. */
 export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Arbitrary<Question> => {
   const provenance: FastCheck.Arbitrary<Provenance> = record({
     origin: rarely(constantFrom("agent" as const, "instructions" as const)),
@@ -234,7 +234,7 @@ export const expected = (question: Question, model: Model, resolve: Resolve, gis
 
 /** The ids that a store has generated so far in a test. */
 export interface MintedIds {
-  /** Returns the id for a name. A number is taken modulo the number of generated ids. */
+  /** Returns the id for a name. A number n stands for the generated id with the index n modulo the count of generated ids. */
   readonly resolve: Resolve
   /** Finds ids that the store generated in a result, and records them. */
   readonly learn: (answer: Answer) => void

@@ -3,8 +3,9 @@
  *
  * Laws:
  * - Record ids are derived from the system's name and its own ids: a repeated import changes nothing, and resumes an interrupted one.
- * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread gets the messages that it lacks; one
- *   with other messages stays as it is, and is counted.
+ * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread that already exists gets the messages
+ *   that it lacks. But first the message at the last position that both thread and file have is compared: if it differs, the thread stays
+ *   as it is and is counted as skipped.
  * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"
@@ -35,7 +36,7 @@ export type Item =
     readonly _tag: "Draft"
     readonly place: string
     readonly draft: Draft & { readonly id: MemoryId.MemoryId }
-    /** Reasons why parts of the other system's record are not in this one. */
+    /** Reasons why parts of the other system's record are not in `draft`. */
     readonly lost?: ReadonlyArray<string>
   }
   | {
@@ -257,7 +258,7 @@ const refusals: ReadonlySet<string> = new Set([
   "conflict"
 ])
 
-/** Returns the attributes of another system's record; if a record cannot have them, `lost` has the reason. */
+/** Returns the attributes of another system's record as `own`; if a record cannot have them, `own` is `undefined` and `lost` says why. */
 export const attributesOf = (value: unknown) => {
   const own = objectOf(value)
   const isLost = own === undefined && value !== undefined && value !== null

@@ -17,8 +17,9 @@ const lineFeed = 10
 const carriageReturn = 13
 
 /**
- * Splits a stream of bytes at line feeds. Empty lines are not emitted, but counted. A carriage return before a line feed, and a byte order
- * mark at the beginning, are removed. Memory use: the longest line, at most `longest` bytes, and one chunk of the source.
+ * Splits a stream of bytes at line feeds. Empty lines are not emitted, but count in the line numbers. A carriage return before a line
+ * feed, and a byte order mark at the beginning, are removed. Memory use: the longest line, at most `longest` bytes, and one chunk of the
+ * source.
  */
 export const split =
   (longest: number = longestLine) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Line, E, R> =>

@@ -5,8 +5,8 @@
  * Laws:
  * - If a file is read into an empty store and exported again, the new file is the same, byte for byte.
  * - Reading a file again changes nothing. An interrupted read is resumed by running it again, and ends in the same state.
- * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported. So is a thread
- *   if the store has a thread of this name with other messages.
+ * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported. A
+ *   thread is skipped and reported if the store has a thread of this name with other messages.
  * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
  * - Memory use is bounded by the longest line and the size of a batch, whatever the length of the file.
  */
@@ -94,9 +94,9 @@ interface Job {
   readonly tally: Tally
   readonly skipped: Skipped.Tally
   readonly locks: TenantLocks
-  /** Numbers of records and messages in the lines so far, unwanted ones included, and of damaged lines. */
+  /** Numbers of records and of messages in the lines read so far, also of tenants that are not imported, and number of damaged lines. */
   readonly seen: { records: number; messages: number; damaged: number }
-  /** Keys of the threads that differ from the store's thread of the same name: none of their later lines is read. */
+  /** Keys of the threads that differ from the store's thread of the same name. Further lines of these threads are skipped. */
   readonly differing: Set<string>
   written: number
   isEnded: boolean
@@ -127,7 +127,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
       written: 0,
       isEnded: false
     }
-    yield* Copy.writerOf(sourceOf([]), store, options) // fails, if it does, before the first line is read
+    yield* Copy.writerOf(sourceOf([]), store, options) // called here so that it fails, if it does, before the first line is read
     let isBegun = false
     const entries = bytes.pipe(
       Lines.split(options.longestLine),
@@ -180,7 +180,7 @@ const begin = (line: Lines.Line | undefined): Effect.Effect<void, MemoryError.Me
 const readHeadLine = Schema.decodeUnknownEither(Schema.parseJson(Head))
 const readLine = Schema.decodeUnknownEither(Schema.parseJson(AnyLine), { onExcessProperty: "error" })
 
-/** Decodes a line. If the line is damaged or of a tenant that is not wanted, counts it as skipped and returns `undefined`. */
+/** Decodes a line. If the line is damaged, or of a tenant that is not imported, counts it as skipped and returns `undefined`. */
 const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | undefined => {
   const place = `line ${line.number}`
   const skip = (reason: string) => {

@@ -308,7 +308,7 @@ describe("PromptText.traced", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "traced returns the text of PromptText.visible, with the position of each unit in the stored text, in order",
+    "traced returns the text of PromptText.visible and, for each of its UTF-16 units, the position in the stored text, ascending",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)

@@ -105,7 +105,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("the method object finds a JSON object in the model's text", () => {
+  it.effect("the method `object` of the Completion finds a JSON object in the model's text", () => {
     const { model } = scripted([text("Sure: {\"facts\":[\"tea\"]}")])
     const Facts = Schema.Struct({ facts: Schema.Array(Schema.String) })
     return Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )))
   })
 
-  it.effect("fails with reason model if the provider fails or returns other dimensions", () =>
+  it.effect("fails with reason model if the provider fails or returns vectors of other dimensions", () =>
     Effect.gen(function*() {
       const failing = provided(() => Effect.fail(down))
       assert.include(yield* Effect.flip(Effect.provide(embed(["a"]), failing)), { reason: "model" })
@@ -198,7 +198,7 @@ describe("MemoryToolkit.layerInjected", () => {
       }).pipe(Effect.provide(built))
   }
 
-  it.effect("appends the block to the last user message, after a blank line, in generateText, generateObject and streamText", () =>
+  it.effect("appends the memory block to the last user message, after a blank line, in generateText, generateObject and streamText", () =>
     injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]))((asked) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* generate("Which tea?")).text, "a")
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a chat's history contains no block; each prompt, apart from its block, begins with the whole previous prompt, apart from that one's block", () =>
+  it.effect("the history of a chat has no memory blocks, and each prompt without its block begins with the previous prompt", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -241,7 +241,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the block is not in a streamed chat's history, either", () =>
+  it.effect("the history of a chat whose answers are streamed contains no memory block", () =>
     injected(scripted([text("Green.")], [text("Hot.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.empty
@@ -419,7 +419,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("appends the block to the last user message even if other messages follow, and adds none to a prompt without a user message", () => {
+  it.effect("appends the memory block to the last user message even if others follow, and none to a prompt without user message", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({

@@ -133,7 +133,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a record in a named scope is found among many others for a viewer of reach within, and records of other scopes are not counted",
+    "a viewer of reach `within` finds a record in a named scope among many others, and records of other scopes are not counted",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -167,7 +167,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "scopes in the call of a viewer of reach within restrict what is found to those scopes, and never extend it",
+    "a call of a viewer of reach `within` that names scopes finds only records in them, and none that the viewer does not see",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

@@ -44,7 +44,7 @@ describe("the tool remember", () => {
     { viewer: Viewer.make({ userId: "ada", sessionId: "s" }) }
   )
 
-  law("saves under all ids of a viewer of reach within", (call, store) =>
+  law("saves in the scope of all ids of a viewer of reach `within`", (call, store) =>
     Effect.gen(function*() {
       yield* call("remember", { ...tea, scope: "agent" })
       const { items } = yield* store.list(Viewer.system(), {})

@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("supports a chat of several turns with injection, one add per turn and extraction, and keeps injected memories out of its history", () => {
+  it.effect("a chat of several turns works with injection, extraction and one add per turn; its history has no injected memory", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

@@ -97,7 +97,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a streamed answer is stored once it has ended; if the reader leaves it early, the part that was read is stored", () =>
+  it.scoped("a streamed answer is stored once it has ended; if its consumer ends it early, the part that was received is stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { model } = scripted([text("whole")], [text("chunk")])
@@ -134,7 +134,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a tool call without a result is not stored if the stream is left early, and nothing is stored of a stream that fails", () =>
+  it.scoped("a tool call without a result is not stored if the consumer ends the stream early; nothing of a failed stream is stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -299,7 +299,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("the thread is the viewer's own: two users with one thread name see nothing of each other", () =>
+  it.scoped("the thread is the viewer's own: two users whose threads have one name see nothing of each other", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello Bob")])

@@ -32,7 +32,7 @@ const said = (word: string) => [
 ]
 
 describe("the tool search_thread", () => {
-  it.effect("messages too old for the calling chat's window are found, for the chat's viewer, in a call and in a stream", () => {
+  it.effect("finds messages too old for the window of the calling chat, on behalf of the chat's viewer, in a call and in a stream", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
     return Effect.gen(function*() {

@@ -21,7 +21,7 @@ describe("retrieval metrics", () => {
     near(mean([]), nothing)
   })
 
-  it("recall is the share of relevant documents among the first k", () => {
+  it("recall@k is the share of all relevant documents that is found among the first k results", () => {
     const ranking = ["a", ...others(4), "b", ...others(10).map((id) => `${id}'`), "c"]
     near(measure(ranking, grades(["a", 1], ["b", 1], ["c", 1], ["lost", 1])), {
       "recall@5": 1 / 4,
@@ -44,7 +44,7 @@ describe("retrieval metrics", () => {
     near(measure(ids, new Map(ids.map((id) => [id, 1]))), { "ndcg@10": 1, "recall@10": 10 / 12 })
   })
 
-  it("a document that is ranked twice counts once", () =>
+  it("a document that occurs twice in a ranking counts once", () =>
     near(measure(["a", "a", "b"], grades(["a", 1], ["b", 1])), { "recall@5": 1, "ndcg@10": 1 }))
 
   it("every question counts the same in the mean", () =>

@@ -158,7 +158,7 @@ describe("examples", () => {
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
-  it("m: the tools of memory are used beside others, and with a thread", async () => {
+  it("m: the memory tools are used beside other tools, and with a thread", async () => {
     const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

@@ -13,7 +13,7 @@ const start = (...args: ReadonlyArray<string>): Promise<Ran> =>
   run(join(place, "dist-examples/main.js"), place, ...args)
 
 describe("npm start", () => {
-  it("the run seeds, remembers, reaches the limit, forgets, resumes, recalls and refuses", async () => {
+  it("the run loads instruction files, remembers, reaches the write limit, forgets, recalls, resumes and refuses a new spec", async () => {
     const { code, output } = await start()
     assert.strictEqual(code, 0, output)
     for (
@@ -72,7 +72,7 @@ describe("npm start", () => {
     assert.match(output, /there is no folder .*nowhere/)
   })
 
-  it("the files that the run leaves are readable", () => {
+  it("the run leaves each memory as a markdown file with frontmatter", () => {
     const [file] = readdirSync(join(place, ".memory/agents/pilot")).sort()
     assert.match(
       readFileSync(join(place, ".memory/agents/pilot", file!), "utf8"),

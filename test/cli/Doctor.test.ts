@@ -25,7 +25,7 @@ import { answered, folder, onTerminal, run, stores, told } from "./Running.ts"
 const ada = Viewer.make({ userId: "ada" })
 const note = (body: string) => ({ scope: { userId: "ada" }, kind: "note", body })
 
-/** Uses the store in this process. */
+/** Opens the store of an address in the process of the test, and runs `use` with it. */
 const within = <A, E>(address: string, use: (store: Service) => Effect.Effect<A, E>) =>
   Effect.scoped(Effect.gen(function*() {
     const parsed = yield* StoreAddress.parse(address)
@@ -33,7 +33,7 @@ const within = <A, E>(address: string, use: (store: Service) => Effect.Effect<A,
     return yield* use(Context.get(open, MemoryStore))
   })).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None))
 
-/** Runs a check that must find problems; returns its JSON. */
+/** Runs a command that must find problems, and so exit with 7; returns its JSON output. */
 const sick = (args: ReadonlyArray<string>) =>
   Effect.map(run([...args, "--json"]), ({ code, stderr, stdout }) => {
     assert.deepStrictEqual([code, stderr], [7, ""])

@@ -5,7 +5,7 @@ import * as path from "node:path"
 import { Remembered } from "../../src/cli/commands/Records.ts"
 import { answered, execute, file, folder, root, run, stores, told } from "./Running.ts"
 
-/** Runs a command that must fail with this exit code: stdout is empty, and stderr begins with the command's name and matches. */
+/** Asserts that a command ends with the exit code `code`, an empty stdout, and a message on stderr that matches `said`; returns stderr. */
 const fails = (code: number, said: RegExp, args: ReadonlyArray<string>, options: Parameters<typeof run>[1] = {}) =>
   Effect.map(run(args, options), (ran) => {
     assert.strictEqual(ran.code, code, `${args.join(" ")}: ${ran.stderr}`)
@@ -97,7 +97,7 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
-  it.scopedLive("is 4 if stdin is longer than what can be read into memory, and stdin is not read to its end", () =>
+  it.scopedLive("is 4 if stdin is longer than the largest input that a command reads, and stdin is not read to its end", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (const line of ["remember -", "import --format mem0 -"]) {

@@ -1,4 +1,4 @@
-/** The page docs/cli.md as a newcomer follows it: with the packed tarball in an empty folder and nothing else installed. */
+/** Checks docs/cli.md as a newcomer reads it: runs its commands in an empty folder with the packed tarball and nothing else installed. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { execFileSync } from "node:child_process"
@@ -13,7 +13,7 @@ const fences = Array.from(
   ([, language, text]) => ({ language, text: text! })
 )
 
-/** Makes the pattern of a line of the page: times and ids may differ. */
+/** Makes the pattern that the output must match for a line of the page: times and ids may differ. */
 const patternOf = (line: string): RegExp =>
   new RegExp(
     `^${

@@ -18,7 +18,7 @@ import { answered, folder, onTerminal, run, stores, told } from "./Running.ts"
 const count = 2_000
 const ctrlC = "\u0003"
 
-/** Makes a closed vault with this many notes of ada's. */
+/** Makes a vault with `count` notes of ada, closes it, and returns its folder. */
 const filled = Effect.gen(function*() {
   const root = path.join(yield* folder, "full")
   yield* Effect.scoped(Effect.gen(function*() {
@@ -32,7 +32,7 @@ const filled = Effect.gen(function*() {
   return root
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Repeats an attempt on new stores as long as the command had ended before the key reached it. */
+/** Repeats an attempt to interrupt a command, on new stores, if the command ended before the key reached it. */
 const untilStopped = <A extends { readonly code: number | null; readonly screen: string }, E, R>(
   attempt: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>
@@ -67,7 +67,7 @@ describe("Ctrl-C in effect-memory", () => {
       })
   )
 
-  it.scopedLive("Ctrl-C during an export leaves no file; during an import it prints where the import stopped, and the next run continues", () =>
+  it.scopedLive("Ctrl-C during an export leaves no file; during an import it prints where that stopped, and the next run continues", () =>
     Effect.gen(function*() {
       const from = `vault:${yield* filled}`
       const place = yield* folder

@@ -64,11 +64,11 @@ export const execute = (program: string, args: ReadonlyArray<string>, options: O
     return { code, stdout, stderr }
   })
 
-/** Runs the command. */
+/** Runs the command `effect-memory`. */
 export const run = (args: ReadonlyArray<string>, options: Options = {}): Effect.Effect<Ran> =>
   execute(process.execPath, [options.bin ?? file, ...args], options)
 
-/** Runs the command, asserts that it succeeds, and returns its output. */
+/** Runs the command `effect-memory`, asserts that it succeeds, and returns its output. */
 export const told = (args: ReadonlyArray<string>, options: Options = {}): Effect.Effect<string> =>
   Effect.map(run(args, options), ({ code, stderr, stdout }) => {
     assert.strictEqual(code, 0, `${args.join(" ")}: ${stderr}`)
@@ -104,7 +104,7 @@ export const onTerminal = (
     ({ code, stdout }) => ({ code, screen: stdout })
   )
 
-/** The URL of an empty store of each durable sort, by the name of the sort; removed when the scope closes. */
+/** The durable kinds of stores: the name of each, and an effect that makes an empty one, returns its address, and removes it later. */
 export const stores: ReadonlyArray<readonly [name: string, address: Effect.Effect<string, never, Scope.Scope>]> = [
   ["a vault", Effect.map(folder, (root) => `vault:${path.join(root, "memory")}`)],
   ["a SQLite file", Effect.map(folder, (root) => `sqlite:${path.join(root, "memory.db")}`)],

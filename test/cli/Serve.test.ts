@@ -128,7 +128,7 @@ describe("effect-memory serve", () => {
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
     }))
 
-  it.scopedLive("the subcommand token adds a line to a file whose last line has no line feed, and writes no line that the server would refuse", () =>
+  it.scopedLive("the subcommand token can append to a file without a final line feed, and writes no line that the server refuses", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const tokens = path.join(cwd, "tokens.txt")

@@ -16,7 +16,7 @@ const painted = /\p{Cc}\[\d+m/gu
 const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
 describe("remembered text on a terminal", () => {
-  it.scopedLive("is printed by no command with a control character, piped, on a terminal or as JSON", () =>
+  it.scopedLive("is printed without control characters by every command, in a pipe, on a terminal and as JSON", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { body, id } } = yield* answered(Remembered, [

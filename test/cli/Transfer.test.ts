@@ -73,7 +73,7 @@ describe("effect-memory export", () => {
 })
 
 describe("effect-memory copy", () => {
-  it.scopedLive("into a vault reports that use counts are left out, which a vault keeps for its process only", () =>
+  it.scopedLive("into a vault reports that use counts were not copied, since a vault keeps them in memory only", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [file, db] = [path.join(place, "file.jsonl"), ["--store", `sqlite:${path.join(place, "memory.db")}`]]
@@ -119,7 +119,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Restored, other), { records: 1, messages: 0 })
     }))
 
-  it.scopedLive("reads another system's memory once, into the given scope", () =>
+  it.scopedLive("writes another system's memories into the scope of the options, and nothing when it is repeated", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const args = ["import", "--format", "mcp", fixture("mcp.jsonl"), "--user", "ada", "--store", store]
@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("the memory folder of Claude Code, or the folder that contains it, is imported as the same records", () =>
+  it.scopedLive("import makes the same records from the memory folder of Claude Code and from the folder that contains it", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])
@@ -179,7 +179,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args), { created: 0, present: 2 })
     }))
 
-  it.scopedLive("a missing file, another format or an unreadable file makes the import fail without effect", () =>
+  it.scopedLive("import fails and writes nothing if the file is missing, unreadable or of another format", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const store = ["--user", "ada", "--store", `vault:${path.join(place, "memory")}`]

@@ -25,7 +25,7 @@ import * as Boxes from "../harness/Outboxes.ts"
 
 export type Cluster = Context.Context<Sharding.Sharding | MessageStorage.MessageStorage | SqlClient.SqlClient>
 
-/** Starts a runner on the fiber's clock. */
+/** Starts a cluster runner in this process. Its time is the clock of the current fiber. */
 export const runnerWith = (
   config: Partial<Context.Tag.Service<typeof ShardingConfig.ShardingConfig>>
 ): Effect.Effect<Cluster, unknown, Scope.Scope> =>
@@ -38,7 +38,7 @@ export const runnerWith = (
     )
   ).pipe(Logger.withMinimumLogLevel(LogLevel.None))
 
-/** Opens an outbox over the runner, as `Boxes.opened` does over the store. */
+/** Opens an `OutboxCluster` on this runner, over the store and with the scripted extractor. */
 export const openedOn = (
   cluster: Cluster,
   store: MemoryStore.Service,
@@ -66,7 +66,7 @@ export const openedOn = (
     Context.get(OutboxCluster.OutboxCluster)
   ).pipe(Logger.withMinimumLogLevel(LogLevel.Error))
 
-/** Opens an outbox over a new runner. */
+/** Opens an `OutboxCluster` on a new runner, over the store and with the scripted extractor. */
 export const opened = (
   store: MemoryStore.Service,
   model: Pick<Boxes.Model, "extract">,

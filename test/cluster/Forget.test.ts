@@ -47,7 +47,7 @@ const law = (
 
 describe("the tables of an OutboxCluster", () => {
   law(
-    "the tables contain neither a user's name, a session nor a word, whether messages wait, are extracted or fail",
+    "the tables contain neither a user's name, a session nor a word, whether messages wait, were extracted or failed",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -168,7 +168,7 @@ describe("an OutboxCluster", () => {
     })
   )
 
-  it.scopedLive("compact of the store runs by its cron schedule, and runs again after a failure", () =>
+  it.scopedLive("compact runs at the times of its cron schedule, also after a failure", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let count = 0

@@ -58,7 +58,7 @@ const isFree = (port: number) =>
     listener.listen(port, "127.0.0.1", () => listener.close(() => resolve(true)))
   })
 
-/** Ports below the range that systems give to outgoing connections, so that none takes one while its runner restarts. */
+/** Finds free ports below the range of ports for outgoing connections, so that no connection takes a port while its runner restarts. */
 const freePorts = async (count: number): Promise<ReadonlyArray<number>> => {
   const ports: Array<number> = []
   for (let port = 20_000 + 7 * process.pid % 10_000; ports.length < count; port++) {
@@ -67,7 +67,7 @@ const freePorts = async (count: number): Promise<ReadonlyArray<number>> => {
   return ports
 }
 
-/** A database for one cluster, since a cluster's locks are those of its database. */
+/** Creates a database for one cluster, because clusters in one database would share their locks. */
 const database = (url: string) =>
   Effect.acquireRelease(
     Effect.gen(function*() {
@@ -91,7 +91,7 @@ const temporary = Effect.acquireRelease(
   (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
 )
 
-/** An outbox that only appends, as a client of the cluster. */
+/** Opens an outbox that is only a client of the cluster: it appends messages and extracts none. */
 const sender = (store: MemoryStore.Service, url: string) =>
   Effect.map(
     Layer.build(
@@ -115,7 +115,7 @@ const Journal = Schema.parseJson(Schema.Union(
 ))
 const Ready = Schema.Struct({ ready: Schema.String })
 
-/** The rows of messages in a write, and the texts of their batch. */
+/** Returns the id of each message row that the mutations put, with the texts of the messages in it. */
 const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
   mutations.flatMap((mutation) =>
     mutation._tag === "Put" && mutation.draft.data?.["row"] === "messages"

@@ -20,7 +20,7 @@ describe("an OutboxCluster", () => {
     it.scopedLive(title, () => Effect.provide(Effect.scoped(check(opened)), MemoryStore.layerInMemory))
   }
 
-  it.scopedLive("closing waits until a model's answer that is being stored has been stored", () =>
+  it.scopedLive("closing the scope waits for a running write that stores the model's answer", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const order: Array<string> = []

@@ -1,4 +1,4 @@
-/** Laws of compat beside those of `test/conformance`: the viewer that an adapter acts for, and what it copies from another system. */
+/** Laws of the compat modules that `test/conformance` does not test: for which viewer an adapter acts, and what it copies. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ const stored = <R>(check: Effect.Effect<void, unknown, R | MemoryStore.MemorySto
   Effect.provide(check, MemoryStore.layerInMemory)
 
 describe("compat: drover", () => {
-  it.effect("an adapter returns nothing that its viewer does not see, whatever agent a search names, and only from its own tenant", () =>
+  it.effect("an adapter returns nothing that its viewer does not see, and nothing of another tenant, whatever agent a search names", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const all = Drover.toAdapter(store)
@@ -50,7 +50,7 @@ describe("compat: drover", () => {
       }
     })))
 
-  it.effect("list finds entries of a scope behind a thousand newer ones of other scopes; hits of a search without a query have score 0", () =>
+  it.effect("list finds an entry of a scope although other scopes have 1,000 newer ones; a search without a query returns score 0", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const adapter = Drover.toAdapter(store)
@@ -89,7 +89,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* memory.get(first.id), first)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.effect("tools and index act for the named agent, and a tool that the spec does not offer fails with unsupported", () =>
+  it.effect("tools and memory index act for the named agent, and a tool that the spec disables fails with unsupported", () =>
     Effect.gen(function*() {
       const ids = { agentId: "pilot", runId: "r1" }
       const remember = yield* Drover.rememberTool(ids)
@@ -124,7 +124,7 @@ describe("compat: drover", () => {
 
 describe("compat: Deuz", () => {
   const scope = { userId: "ada" }
-  it.effect("records of another store are copied, and its embedder and tools act for the scope", () =>
+  it.effect("copyStore copies the records of Deuz's own store, and embedder and tools act for the given scope", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const run = yield* running()
@@ -159,7 +159,7 @@ describe("compat: Deuz", () => {
 })
 
 describe("compat: Strands", () => {
-  it.scoped("a manager adds what its viewer says, which no other viewer finds, and extracts waiting messages with its model", () =>
+  it.scoped("a manager stores what its viewer adds, which no other viewer finds, and extracts waiting messages with its model", () =>
     stored(Effect.gen(function*() {
       const run = yield* running()
       const store = Layer.succeed(MemoryStore.MemoryStore, yield* MemoryStore.MemoryStore)
@@ -184,7 +184,7 @@ describe("compat: Strands", () => {
 
 describe("compat: molroo", () => {
   const mira = Viewer.make({ agentId: "mira", reach: "within" })
-  it.scoped("recallMemories returns the adapter's episodes, and lists a search that fails in failures, but no search that is switched off", () =>
+  it.scoped("recallMemories returns the adapter's episodes, and lists in failures each search that fails and is not switched off", () =>
     Effect.gen(function*() {
       const run = yield* running()
       const adapter = yield* Molroo.InMemoryAdapter(mira, run)
@@ -203,7 +203,7 @@ describe("compat: nexus-agents", () => {
     it.effect(title, () => Effect.provide(check, kinds) as Effect.Effect<void, unknown>) // `kinds` provides every kind that `check` needs
 
   law(
-    "an id given by the caller belongs to one viewer: another viewer's fact with that id is separate",
+    "the facts that two viewers store with the same factId are different facts",
     Effect.gen(function*() {
       const memory = yield* SemanticMemory.SemanticMemory
       const run = yield* running()
@@ -218,7 +218,7 @@ describe("compat: nexus-agents", () => {
   )
 
   law(
-    "identities, procedures, resources, vault entries and notes have the shapes of their interfaces",
+    "identities, procedures, resources, vault entries and notes have the shapes of nexus-agents' interfaces",
     Effect.gen(function*() {
       const run = yield* running()
       const [viewer] = viewers

@@ -9,7 +9,8 @@ import * as Compat from "../../src/compat.ts"
 import * as Root from "../../src/index.ts"
 
 /**
- * A name of another system, the path of ours in the root module, and the path in that system's compat module (default: the same name).
+ * A row: a name of another system, the path of our equivalent in the root module, and the path in that system's compat module (default: the
+ * same name).
  * `A#b` is the member `b` of the interface `A`.
  */
 type Row = readonly [theirs: string, root: string, compat?: string]
@@ -156,7 +157,7 @@ const molroo: ReadonlyArray<Row> = [
   ["stripMetaTags", "Message.stripMetaTags"]
 ]
 
-/** Makes the rows of an interface's members. Each has the same name in our service, unless `theirs > ours` says otherwise. */
+/** Makes the rows of an interface's members. A member has the same name in our service, unless it is given as `theirs > ours`. */
 const members = (theirs: string, service: string, ...names: ReadonlyArray<string>): ReadonlyArray<Row> =>
   names.map((name) => {
     const [member = "", ours = member] = name.split(" > ")
@@ -280,7 +281,7 @@ const fileOf = (module: string): string =>
   new RegExp(`export \\* as ${module} from "\\./(.+)"`).exec(text("index.ts"))?.[1] ??
     assert.fail(`the root has no ${module}`)
 
-/** Whether the module exports a value or a type of this name, or an interface of this name with the member. */
+/** Whether the module exports a value or type with the name `path`; for a path `A#b`, an interface `A` with the member `b`. */
 const isThere = (module: string, path: string): boolean => {
   const [name = "", member] = path.split("#")
   const source = sourceOf(module)
@@ -294,7 +295,7 @@ const isThere = (module: string, path: string): boolean => {
 }
 
 describe.each(Object.entries(systems))("the names of %s", (system, { adapters, rows }) => {
-  it("every name has an equivalent in the root module, at the path in its row", () => {
+  it("every name of the system has an equivalent in the root module, at the path that the table of this test names", () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -302,11 +303,11 @@ describe.each(Object.entries(systems))("the names of %s", (system, { adapters, r
     assert.deepStrictEqual(missing, [])
   })
 
-  it("every name is exported by compat, under that name or the one in its row", () => {
+  it("every name of the system is exported by its compat module, under that name or the one that the table names", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("no other names are exported by the compat module, except adapters", () => {
+  it("the compat module of the system exports no other names except adapters", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

@@ -1,4 +1,4 @@
-/** Each departure that `docs/compat.md` lists is tested by the test that its row names. */
+/** Checks that each departure from another system that `docs/compat.md` lists is tested: the test that its row names exists. */
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -6,7 +6,7 @@ import { join } from "node:path"
 const text = readFileSync(join(import.meta.dirname, "../../docs/compat.md"), "utf8")
 const seeds = ["drover", "Strands", "Deuz", "molroo", "nexus-agents"]
 
-/** Returns the cells of the table of departures below a heading, without its head. */
+/** Returns the cells of the table of departures below a heading, without the head of the table. */
 const rowsOf = (heading: string): ReadonlyArray<ReadonlyArray<string>> =>
   (text.split(`\n## ${heading}\n`)[1] ?? "").split("\n## ")[0]!.split("\nDepartures:\n")[1]!.split("\n")
     .filter((line) => line.startsWith("|"))

@@ -48,7 +48,7 @@ const lawOn =
     it.effect(title, () => Effect.flatMap(world, check).pipe(Effect.provide(Layer.orDie(layer))))
 const law = lawOn(MemoryStore.layerInMemory)
 
-/** Makes a model that extracts these facts, and decides as `decide` says. */
+/** Makes a model that extracts these facts, and makes the decisions that `decide` returns. */
 const model = (
   facts: ReadonlyArray<unknown>,
   decide: (existing: ReadonlyArray<{ id: string; text: string }>) => ReadonlyArray<unknown>
@@ -93,7 +93,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
       }))
 
     law(
-      "a broader scope shows records of narrower ones, a narrower one none of broader ones, and no scope another user's",
+      "a scope sees records of narrower scopes, but none of broader scopes and none of another user",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           const put = (id: string, scope: Deuz.MemoryScope) =>
@@ -111,7 +111,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "another user's record is neither changed nor deleted, and a delete of an unknown one returns false",
+      "a user can neither change nor delete another user's record, and delete returns false for an unknown id",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           yield* awaited(() => deuz.upsert([{ id: "x", text: "hers", kind: "semantic", scope: ada }]))
@@ -144,7 +144,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "filters and asOf are applied, and closed or expired records do not count for the limit",
+      "a search applies filters and asOf, and records that have expired or ceased to be valid do not count for its limit",
       ({ deuz }) =>
         Effect.gen(function*() {
           const base = { kind: "semantic", scope: ada, validAt: 10 }
@@ -173,7 +173,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
 
 describe("Deuz's remember", () => {
   law(
-    "extracted facts are stored, by two calls of the model that contain no real id",
+    "extracted facts are stored after two calls of the model, whose prompts contain no id of a record",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("Ada lives in Porto")
@@ -187,7 +187,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "an update changes the record itself, and a search finds it by its new words and by vector",
+    "an UPDATE changes the existing record, which a search then finds by its new words and by vector",
     ({ run, store }) =>
       Effect.gen(function*() {
         const embedder = Embedder.layerHash()
@@ -208,7 +208,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a contradicted record is closed and stays readable, or is forgotten if the option says so",
+    "a contradicted record stays readable but is no longer valid, or is forgotten if supersede is hard",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const contradict = (text: string) =>
@@ -239,7 +239,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "the same fact is stored once, also by concurrent calls",
+    "a fact that two calls of remember extract is stored once, even if they run concurrently",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const once = awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Porto"), run }))
@@ -250,7 +250,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "turns are stored unchanged without inference, and a plan stores nothing",
+    "remember with infer: false stores the turns unchanged, and planMemory stores nothing",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("x")
@@ -265,7 +265,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "customExtract replaces the model, and its fields are stored",
+    "customExtract replaces the model, and all fields of the facts that it returns are stored",
     ({ deuz, run, store }) =>
       Effect.gen(function*() {
         const customExtract =
@@ -282,7 +282,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "ttlMs sets the expiry, and an answer of the model in prose fails and changes nothing",
+    "ttlMs sets the expiry of memories; remember fails and changes nothing if the model answers in prose",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada is in Porto"), run }, { ttlMs: 1_000 }))
@@ -299,7 +299,7 @@ describe("Deuz's remember", () => {
 
 describe("Deuz's recall and its block", () => {
   law(
-    "the block contains the hits, escaped, and is empty without hits",
+    "the block for the prompt contains the hits, escaped, and is empty without hits",
     ({ run, store, deuz }) =>
       Effect.gen(function*() {
         yield* awaited(() =>
@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("facts are parsed from fences, prose and bare lists, and from no other text", () => {
+  it("parseFacts finds facts in fences, in prose and in a bare list, and none in text without JSON", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",
@@ -359,7 +359,7 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseFacts("no JSON here"), [])
   })
 
-  it("decisions are parsed by position and in any letter case; those about unknown positions are dropped", () => {
+  it("parseDecision takes ids as positions in the prompt, drops unknown positions, and accepts events in any letter case", () => {
     const answer =
       "{\"memory\":[null,{\"event\":\"update\",\"id\":0,\"text\":\"b\"},{\"event\":\"DELETE\",\"id\":\"9\"},{\"event\":\"ADD\",\"text\":\" \"}]}"
     assert.deepStrictEqual(parseDecision(answer, 1), [{ event: "UPDATE", id: "0", text: "b" }])

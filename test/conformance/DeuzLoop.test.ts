@@ -1,4 +1,4 @@
-/** The memory of Deuz's chat around a call: recall before it and extraction after it, neither of which can fail it. */
+/** Memory around a model call of Deuz's chat: recall before the call and extraction after it. The call goes on if one of them fails. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
@@ -13,7 +13,7 @@ import { bob, broken, literal, manager, type Setup, world } from "../harness/Man
 const of = (sessionId: string) => Viewer.make({ userId: "ada", sessionId })
 const said = [Message.user("I live in Porto")]
 
-/** The calls around a chat turn of Ada's: the context that the model is sent, and the extraction from the turn. */
+/** The calls of memory around a turn of Ada's chat: the context that is sent to the model, and the extraction from the turn. */
 const chat = (sessionId: string) =>
   Effect.map(MemoryService.MemoryService, (memory) => ({
     sent: (messages: ReadonlyArray<Message.Message>) =>
@@ -54,7 +54,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "memory that was injected into a call is neither stored nor extracted",
+    "memories that were injected into a prompt are neither stored nor extracted",
     { config: extracting },
     Effect.gen(function*() {
       const one = yield* chat("one")
@@ -71,7 +71,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "the turn is unchanged if the recall fails",
+    "a recall that fails adds nothing to the prompt, and does not fail the turn",
     { stores: { notes: { layer: broken("search"), writable: true } } },
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* chat("one")).sent([Message.user("Porto?")]), "")
@@ -94,7 +94,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "nothing is sent to the model if extraction and injection are off",
+    "the model is sent neither memories nor messages to extract from if extraction and injection are off",
     { config: { injection: false } },
     Effect.gen(function*() {
       const one = yield* chat("one")

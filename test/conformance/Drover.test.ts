@@ -111,7 +111,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "search orders by score, best match first, and finds nothing without a word",
+      "search orders by score, best match first, and finds nothing for a query without a word",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "Release", body: "The release train leaves on Tuesday." }))
@@ -128,7 +128,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "list without a query returns the newest entries first, twenty by default",
+      "list, and search without a query, return the newest entries first, twenty by default",
       (adapter) =>
         Effect.gen(function*() {
           for (let n = 0; n < 22; n++) {
@@ -143,7 +143,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "list and search accept any of the tags, regardless of case, and any of the kinds",
+      "list and search return entries that have one of the given tags, regardless of case, and one of the given kinds",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
@@ -213,7 +213,7 @@ describe("drover's folder", () => {
       assert.deepStrictEqual(files(root), [])
     }))
 
-  it.scopedLive("the files name agent and run, and no scope", () =>
+  it.scopedLive("the file of an entry contains the ids of its agent and run, and no scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -223,7 +223,7 @@ describe("drover's folder", () => {
       assert.notMatch(text, /^scope:/m)
     }))
 
-  it.scopedLive("another process reads the folder with tags and text unchanged", () =>
+  it.scopedLive("another process that opens the folder reads each entry with tags and text unchanged", () =>
     Effect.gen(function*() {
       const root = yield* place
       const body = "  two\n\n---\nlines  "

@@ -40,7 +40,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "remember fails with invalid_scope for a run's scope without a run",
+    "remember fails with invalid_scope for the scope of a run if no run is given",
     Effect.gen(function*() {
       const error = yield* Effect.flip((yield* calling(idle))("remember", { ...tea, scope: "run" }))
       assert.strictEqual(error.reason, "invalid_scope")
@@ -151,7 +151,7 @@ describe("drover's tools", () => {
     })
   )
 
-  it("the spec's hash depends on every option of memory, and not on defaults", () => {
+  it("the spec's hash depends on every option of memory, and does not depend on whether a default is written out", () => {
     const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec(MemorySpec.make(input))
     const changed = [{ enabled: false }, { includeIndex: false }, { maxIndexEntries: 1 }, { allowForget: true }, {
       writesPerTurn: 2
@@ -187,7 +187,7 @@ describe("drover's instruction files", () => {
       assert.isTrue(files[0]!.content.isWellFormed())
     })))
 
-  it.effect("a second run changes no unchanged instruction, updates a changed one in place and forgets a deleted one", () =>
+  it.effect("a second seeding leaves unchanged files alone, updates the record of a changed file and forgets that of a deleted one", () =>
     onDisk(Effect.gen(function*() {
       const { fs, root } = yield* tree({ ".git": null, "AGENTS.md": "Use tabs.", "CLAUDE.md": "Be brief." })
       const { seed } = yield* service(root)
@@ -199,7 +199,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(yield* outcomes, ["forgotten", "updated"])
     })))
 
-  it("ids have 26 characters and depend on the seed only", () => {
+  it("ids that stableId derives have 26 characters and depend on the seed only", () => {
     assert.match(stableId("a"), ULID_RE)
     assert.strictEqual(stableId("a"), stableId("a"))
     assert.notStrictEqual(stableId("a"), stableId("b"))

@@ -1,4 +1,4 @@
-/** The behaviour of nexus-agents' memories, tested on our kinds through its own signatures. */
+/** Tests that our kinds behave like the memories of nexus-agents, through the signatures of nexus-agents. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -51,25 +51,31 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.size(), 1)
   })
 
-  law("keys are listed, entries deleted and cleared, and delete returns whether there was one", async (memory) => {
-    await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
-    const keys: Array<string> = []
-    for await (const key of memory.keys()) keys.push(key)
-    assert.sameMembers(keys, ["a", "b"])
-    assert.isTrue(await memory.delete("a"))
-    assert.isFalse(await memory.delete("a"))
-    await memory.clear()
-    assert.strictEqual(await memory.size(), 0)
-  })
+  law(
+    "keys are listed, entries can be deleted, one or all, and delete returns whether the key existed",
+    async (memory) => {
+      await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
+      const keys: Array<string> = []
+      for await (const key of memory.keys()) keys.push(key)
+      assert.sameMembers(keys, ["a", "b"])
+      assert.isTrue(await memory.delete("a"))
+      assert.isFalse(await memory.delete("a"))
+      await memory.clear()
+      assert.strictEqual(await memory.size(), 0)
+    }
+  )
 
-  law("search accepts any text, distinguishes similar versions, and finds nothing without a word", async (memory) => {
-    await memory.set("one", "release 8.104.8 of foo.ts")
-    await memory.set("two", "release 8.104.9 of bar.ts")
-    for (const text of ["a\"b", "-x", "col:val", "NOT", "NEAR(a b)", "(", "*", " ", ""]) await memory.search(text)
-    assert.strictEqual((await memory.search("8.104.8"))[0]?.key, "one")
-    assert.strictEqual((await memory.search("bar.ts"))[0]?.key, "two")
-    assert.deepStrictEqual(await memory.search("()"), [])
-  })
+  law(
+    "search accepts any text, distinguishes similar version numbers, and finds nothing without a word",
+    async (memory) => {
+      await memory.set("one", "release 8.104.8 of foo.ts")
+      await memory.set("two", "release 8.104.9 of bar.ts")
+      for (const text of ["a\"b", "-x", "col:val", "NOT", "NEAR(a b)", "(", "*", " ", ""]) await memory.search(text)
+      assert.strictEqual((await memory.search("8.104.8"))[0]?.key, "one")
+      assert.strictEqual((await memory.search("bar.ts"))[0]?.key, "two")
+      assert.deepStrictEqual(await memory.search("()"), [])
+    }
+  )
 
   law("prune deletes entries written before the given time, and no later ones", async (memory) => {
     await memory.set("old", 1)
@@ -108,7 +114,7 @@ describe("nexus-agents' typed memories", () => {
   )
 
   episodic(
-    "the given time is kept, from 0 on, and an episode is found only from its time on",
+    "the given time of an episode is kept, even 0, and the episode is found only from that time on",
     (memory) =>
       Effect.gen(function*() {
         const future = 4_102_444_800_000
@@ -169,7 +175,7 @@ describe("nexus-agents' typed memories", () => {
       yield* Laws.refused("not_found", () => memory.invalidateFact("none"))
     }))
 
-  it.effect("procedures are found if the context contains one of their triggers, the most successful first, and success rates are not rounded", () =>
+  it.effect("procedures with a trigger that the context contains are found, most successful first, and success rates are not rounded", () =>
     Effect.gen(function*() {
       const memory = yield* ProceduralMemory.ProceduralMemory
       const store = (name: string, successes: number) =>
@@ -192,7 +198,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* found, ["bad", "good"])
     }).pipe(Effect.provide(Layer.provide(ProceduralMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("an agent has one identity, and without it neither constraints nor an update of them", () =>
+  it.effect("an agent has one identity; an agent without one has no constraints, and they cannot be updated", () =>
     Effect.gen(function*() {
       const memory = yield* CoreMemory.CoreMemory
       const mira = Viewer.make({ agentId: "mira" })
@@ -233,7 +239,7 @@ describe("nexus-agents' typed memories", () => {
 describe("nexus-agents' adaptive memory", () => {
   const law = Laws.adaptive
   law(
-    "scores are weighted means of recency, importance and relevance, best first, down to the least score inclusive",
+    "scores are weighted means of recency, importance and relevance; retrieve returns the best first, down to minScore inclusive",
     (memory, store) =>
       Effect.gen(function*() {
         yield* store.put(viewer, [
@@ -256,7 +262,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("a stored note has derived attributes and suggested links, and no link until asked", () =>
+  it.effect("a stored note has derived attributes and suggested links, and is linked only when link is called", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

@@ -1,4 +1,4 @@
-/** The behaviour of nexus-agents' graph, sessions and beliefs, tested on our kinds through their own signatures. */
+/** Tests that our kinds behave like the graph, sessions and beliefs of nexus-agents, through the signatures of nexus-agents. */
 import { assert, describe } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "existing entities are related once per pair and type, and relationships can be removed",
+    "two existing entities have at most one relationship of a type, and relationships can be removed",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))
@@ -58,7 +58,7 @@ describe("nexus-agents' graph", () => {
       })
   )
 
-  law("a path of types is followed forwards only", (memory) =>
+  law("queryByPath follows relationships of the given types forwards only", (memory) =>
     awaited(async () => {
       await chain(memory, 2)
       assert.deepStrictEqual(await memory.queryByPath("n0", ["next", "next"]), ["n2"])
@@ -83,7 +83,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "a session ends with a summary and a duration; records before its start and invalid ones are refused",
+    "a session ends with a summary and a duration; learnings before its start and invalid ones are refused",
     (memory) =>
       Effect.gen(function*() {
         assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
@@ -197,7 +197,7 @@ describe("nexus-agents' beliefs", () => {
     }))
 
   law(
-    "the audit has the level after each change, and the history has the earlier revisions",
+    "the audit has the confidence after each change, and the history has the earlier revisions",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -215,7 +215,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "a query returns beliefs of a minimum confidence, in either order, up to a limit",
+    "a query returns beliefs of a minimum confidence, in ascending or descending order, up to a limit",
     (memory) =>
       awaited(async () => {
         await memory.retain(belief("Bern", { confidence: "low" }))
@@ -241,15 +241,18 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("counterfactuals have the predictions that are given", (memory) =>
-    awaited(async () => {
-      const { beliefId } = await memory.retain(belief("Bern"))
-      const made = await memory.createCounterfactual("What if Ada lived elsewhere?", "t")
-      assert.deepInclude(made, { beliefs: [beliefId], predicted: [] })
-      assert.deepStrictEqual((await memory.validateCounterfactual(made.counterfactualId, ["a longer way"])).actual, [
-        "a longer way"
-      ])
-    }))
+  law(
+    "a counterfactual lists the beliefs that match it, has no predictions unless given, and keeps its outcome",
+    (memory) =>
+      awaited(async () => {
+        const { beliefId } = await memory.retain(belief("Bern"))
+        const made = await memory.createCounterfactual("What if Ada lived elsewhere?", "t")
+        assert.deepInclude(made, { beliefs: [beliefId], predicted: [] })
+        assert.deepStrictEqual((await memory.validateCounterfactual(made.counterfactualId, ["a longer way"])).actual, [
+          "a longer way"
+        ])
+      })
+  )
 
   law(
     "statistics count beliefs, and pruning selects them by the time at which they were superseded",

@@ -25,9 +25,9 @@ const down = writing(Effect.fail(MemoryError.make("unavailable", { op: "put", me
 describe("Strands' configuration", () => {
   const cases: ReadonlyArray<readonly [string, Strands.MemoryManagerConfig]> = [
     ["without a store", { stores: [] }],
-    ["with extraction into a store that takes no writes", { stores: [{ ...archive, extraction: true }] }],
-    ["with extraction by a model that is not there", { stores: [{ ...notes, extraction: true }] }],
-    ["with an interval of no turns", {
+    ["with extraction into a store that is not writable", { stores: [{ ...archive, extraction: true }] }],
+    ["with extraction but without a model", { stores: [{ ...notes, extraction: true }] }],
+    ["with an interval of 0 turns", {
       stores: [{ ...notes, extraction: { trigger: ExtractionTrigger.interval(0), options: { infer: false } } }]
     }]
   ]
@@ -65,7 +65,7 @@ describe("Strands' search", () => {
     })
 
   law(
-    "the number of hits from each store is that of the call, else of the store, else three",
+    "the largest number of hits from each store is that of the call, else of the store, else three",
     Effect.gen(function*() {
       const manager = yield* filled([notes, { ...notes, name: "more", maxSearchResults: 2 }])
       const count = (options?: { maxSearchResults?: number; stores?: ReadonlyArray<string> }) =>
@@ -78,7 +78,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "an unknown store fails before any is searched, and a store named twice is searched once",
+    "a search fails if it names an unknown store, and searches a store only once even if it names the store twice",
     Effect.gen(function*() {
       const manager = yield* filled([notes])
       assert.deepInclude(yield* rejection(() => manager.search("tea", { stores: ["notes", "nowhere"] })), {
@@ -107,7 +107,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "a store that fails is left out, and if all fail, the search fails",
+    "a search leaves out a store that fails, and fails if all stores fail",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { name: "broken", layer: broken("search") }] })
       yield* awaited(() => manager.add("tea"))
@@ -118,7 +118,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "metadata is returned, and a part of a text without spaces is found",
+    "a search returns the metadata of an entry, and finds a word in Japanese text, which has no spaces",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes] })
       yield* awaited(() => manager.add("今日は記憶について話した", { metadata: { topic: "記憶" } }))
@@ -197,7 +197,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "Strands' tools without waiting return what they accepted, and the next flush writes it",
+    "Strands' tools with waitForWrites: false return what they accepted, and the next flush writes it",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)
@@ -227,7 +227,7 @@ describe("Strands' injection", () => {
   )
 
   law(
-    "nothing is injected after a tool result, without a question, without a hit, or if injection is off",
+    "nothing is injected after a tool result, for a message without words or without a hit, or if injection is off",
     Effect.gen(function*() {
       const manager = yield* injecting()
       const tool = new Message.Message({ role: "user", content: "tea", tool: true })

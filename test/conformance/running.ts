@@ -1,4 +1,4 @@
-/** Runs the promises of an adapter within a test: on its clock and with its services. */
+/** Runs the promises of an adapter within a test, with the test's clock and services. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -18,6 +18,6 @@ export const running = <R = never>(): Effect.Effect<Run<R>, never, R> =>
 /** Waits for a promise; a rejection fails the test. */
 export const awaited = <A>(promise: () => Promise<A>): Effect.Effect<A> => Effect.promise(promise)
 
-/** Waits for a promise that must be rejected; returns the reason. */
+/** Waits for a promise; returns the value with which it was rejected, `undefined` if it was not. */
 export const rejection = (promise: () => Promise<unknown>): Effect.Effect<unknown> =>
   Effect.promise(() => promise().then(() => undefined, (cause: unknown) => cause))

@@ -20,7 +20,7 @@ describe("the laws of forgotten records hold for every trash duration", () => {
   }
 })
 
-/** Laws about erasure, which a branch cannot hold: it erases no rows or vectors of the store below before its commit. */
+/** Laws about erasure, which an Overlay breaks: it erases no rows or vectors of its base store before its commit. */
 const erasing: ReadonlySet<string> = new Set([
   "compact erases expired records, also those that were forgotten, returns their number, and leaves all other records"
 ])

@@ -25,11 +25,11 @@ import { layerOf } from "../storage/engines.ts"
 
 type Breaks = (engine: Engine) => Partial<Engine>
 
-/** Breaks an engine by changing what `transact` finds before `decide` sees it. */
+/** Breaks an engine by changing the rows that `transact` has found before `decide` gets them. */
 const finding = (change: (found: Found) => Partial<Found>): Breaks => (engine) => ({
   transact: (tenant, needs, decide) => engine.transact(tenant, needs, (found) => decide({ ...found, ...change(found) }))
 })
-/** Breaks an engine by changing what was decided before it is written. */
+/** Breaks an engine by changing the decided writes before the engine applies them. */
 const writing = (change: (writes: ReadonlyArray<Write>) => ReadonlyArray<Write>): Breaks => (engine) => ({
   transact: (tenant, needs, decide) =>
     engine.transact(
@@ -42,11 +42,11 @@ const mapped = <K, A, B>(map: ReadonlyMap<K, A>, f: (value: A) => B): ReadonlyMa
   new Map(Array.from(map, ([key, value]) => [key, f(value)]))
 
 const mutants: Readonly<Record<string, Breaks>> = {
-  "transact finds no holder of a dedupe key": finding(() => ({ byDedupeKey: new Map() })),
-  "transact finds the holders of a dedupe key newest first": finding(({ byDedupeKey: holders }) => ({
+  "transact finds no record by its dedupe key": finding(() => ({ byDedupeKey: new Map() })),
+  "transact finds the records with a dedupe key newest first": finding(({ byDedupeKey: holders }) => ({
     byDedupeKey: mapped(holders, (records) => records.toReversed())
   })),
-  "transact finds only one holder of a dedupe key": finding(({ byDedupeKey: holders }) => ({
+  "transact finds only one record by a dedupe key": finding(({ byDedupeKey: holders }) => ({
     byDedupeKey: mapped(holders, (records) => records.slice(0, 1))
   })),
   "transact finds no tombstones": finding(({ rows }) => ({
@@ -69,7 +69,7 @@ const mutants: Readonly<Record<string, Breaks>> = {
         return yield* engine.transact(tenant, needs, (found) => decide(stale ?? found))
       })
   }),
-  "transact dies if the decision is a refusal": (engine) => ({
+  "transact dies if the decision is a Left": (engine) => ({
     transact: (tenant, needs, decide) =>
       Effect.catchAll(engine.transact(tenant, needs, decide), (error) => Effect.die(error))
   }),
@@ -253,14 +253,14 @@ const mutants: Readonly<Record<string, Breaks>> = {
 
 /** The laws expected to fail, tried first to save time: with them most broken engines fail within a second. */
 const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
-  "transact finds no holder of a dedupe key": Identity.laws,
-  "transact finds the holders of a dedupe key newest first": [...Identity.laws, ...Batches.laws],
-  "transact finds only one holder of a dedupe key": [...Identity.laws, ...Batches.laws],
+  "transact finds no record by its dedupe key": Identity.laws,
+  "transact finds the records with a dedupe key newest first": [...Identity.laws, ...Batches.laws],
+  "transact finds only one record by a dedupe key": [...Identity.laws, ...Batches.laws],
   "transact finds no tombstones": Forgetting.laws,
   "transact finds only the newest revision": Forgetting.laws,
   "transact gives 0 as the current time": Time.laws,
   "transact reads before it locks": Concurrency.laws,
-  "transact dies if the decision is a refusal": Refusals.laws,
+  "transact dies if the decision is a Left": Refusals.laws,
   "transact applies writes in reverse order": Batches.laws,
   "transact loses the last of several writes": Batches.laws,
   "transact ignores erasures": Forgetting.laws,

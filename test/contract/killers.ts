@@ -1,6 +1,6 @@
 /**
- * Maps each mutant of `mutants.test.ts` to the law that is known to kill it, which is tried first. It only saves time: a
- * mutant that is not named here, or that survives its law, is held to every law.
+ * Maps each mutant of `mutants.test.ts` (a store that breaks one law) to the title of a law that is known to detect it. To save time, this
+ * law is tried first. All laws are tried if a mutant is not named here, or passes its law.
  */
 export const killers: Readonly<Record<string, string>> = {
   "scopes are compared as ids joined to a path":
@@ -8,7 +8,7 @@ export const killers: Readonly<Record<string, string>> = {
   "put cuts every body to 65,536 characters":
     "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
   "get skips the viewer check":
-    "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
+    "a viewer of reach exact sees scopes whose ids it all has, one of reach within scopes that have all its ids; both only in their tenant",
   "list skips the viewer check":
     "expired, invisible and no longer valid records do not use up the limit of list and search",
   "search skips the viewer check":
@@ -36,13 +36,13 @@ export const killers: Readonly<Record<string, string>> = {
   "changes skips the viewer check":
     "changes emits to each viewer the writes of exactly those records that the viewer sees",
   "get ignores the tenant":
-    "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
+    "a viewer of reach exact sees scopes whose ids it all has, one of reach within scopes that have all its ids; both only in their tenant",
   "search applies the limit before the filter":
     "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
   "search applies the limit before the viewer check":
     "expired, invisible and no longer valid records do not use up the limit of list and search",
   "scores depend on records that the viewer does not see":
-    "scores, order, leftOut and whyNot equal those of a store without the records that the viewer does not see",
+    "the answers of search and whyNot equal those of a store without the records that the viewer does not see",
   "leftOut is always 0": "search without a text returns records by recency, like list",
   "search by vector applies the limit before the viewer check":
     "records excluded by viewer, filter or time do not use up the limit of a search by vector",
@@ -57,7 +57,7 @@ export const killers: Readonly<Record<string, string>> = {
   "the field awaiting of a search result counts records that the viewer does not see":
     "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
   "the field awaiting of a search result is always 0":
-    "search by vector orders hits by cosine, and counts records without a vector of the model in awaiting",
+    "search by vector orders hits by cosine; the result's awaiting is the number of records that have no vector of the model",
   "hybrid search ignores vectors":
     "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
   "hybrid search requires a match by word and by vector":
@@ -75,7 +75,7 @@ export const killers: Readonly<Record<string, string>> = {
   "a turn's score depends on expired neighbouring turns":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "search also returns the conversation turns next to a matching turn, above equal texts outside of conversations, and no turns further away",
+    "search also returns the conversation turns next to a matching turn, above equal texts elsewhere, and no turns further away",
   "the speaker of a turn is not stored":
     "search ranks the words of a speaker named in the query first, also by first name, without accents or with a wrong letter",
   "search ignores words in the first person":
@@ -112,7 +112,7 @@ export const killers: Readonly<Record<string, string>> = {
   "bodies are trimmed": "put stores every field of the draft, and get returns the same record",
   "apply is not atomic": "a batch with one refused mutation, at any position, fails and writes nothing",
   "ifRevision is ignored":
-    "a put, update, Forget or Restore with an outdated ifRevision fails with conflict and both revision numbers, and changes nothing",
+    "a put, update, Forget or Restore with an outdated ifRevision changes nothing and fails with conflict, with both revision numbers",
   "update removes fields that the patch does not name":
     "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
   "update checks ifRevision and writes in two steps":
@@ -122,7 +122,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list with asOf returns expired records":
     "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
   "list returns records whose invalidAt is past":
-    "list returns the correction that a batch puts while it sets the old record's invalidAt, and with an earlier asOf the old record",
+    "a batch can put a correction and end the old record: list returns the correction, and with an earlier asOf the old record",
   "search ignores asOf":
     "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
@@ -135,7 +135,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list ignores `forgotten`":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "stream ignores `forgotten`":
-    "list and stream return all pages of forgotten records, and any other list refuses their cursors",
+    "list and stream return all pages of forgotten records, and a cursor of them is refused with any other filter or viewer",
   "search accepts `forgotten` instead of refusing it":
     "list, search, whyNot and history refuse an invalid filter, query or limit",
   "list treats `forgotten: false` as `true`":
@@ -143,7 +143,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list of forgotten records is ordered by createdAt":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "list of forgotten records returns no cursor":
-    "list and stream return all pages of forgotten records, and any other list refuses their cursors",
+    "list and stream return all pages of forgotten records, and a cursor of them is refused with any other filter or viewer",
   "list of forgotten records omits records whose invalidAt is past":
     "every record that list returns as forgotten can be restored, with the content that it last had",
   "list of forgotten records returns expired records":

@@ -52,11 +52,11 @@ describe("Digest", () => {
     }
   )
 
-  it("a lone surrogate has the hash of U+FFFD", () => {
+  it("a text with a lone surrogate has the same hash as the text with U+FFFD in its place", () => {
     for (const Hash of [HashNode, HashPortable]) assert.strictEqual(Hash.sha256("a\ud800b"), Hash.sha256("a\ufffdb"))
   })
 
-  it("secretBytes returns the requested length, also beyond the platform's limit per call", () => {
+  it("secretBytes returns the requested number of bytes, even above the platform's limit per call", () => {
     for (const Hash of [HashNode, HashPortable]) {
       for (const length of [0, 1, 32, 65_537]) assert.lengthOf(Hash.secretBytes(length), length)
       assert.isTrue(Hash.secretBytes(131_073).subarray(131_040).some((byte) => byte !== 0))

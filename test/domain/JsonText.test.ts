@@ -19,7 +19,7 @@ describe("JsonText.values", () => {
   finds("accepts line breaks in strings", "{\"a\":\"x\ny\"}", { a: "x\ny" })
   finds("decodes escapes in strings", String.raw`["\u00e9\n\"\\\/\'"]`, ["é\n\"\\/'"])
   finds(
-    "reads keys such as __proto__ and duplicate keys like JSON.parse",
+    "reads keys such as __proto__ and duplicate keys as JSON.parse does",
     "{\"__proto__\":1,\"a\":2,\"a\":3}",
     JSON.parse("{\"__proto__\":1,\"a\":3}")
   )

@@ -219,7 +219,7 @@ describe("PromptText.visibleJson", () => {
 })
 
 describe("PromptText.line", () => {
-  it("the result is one line without markup and invisible characters", () => {
+  it("the result of PromptText.line is one line without markup and without invisible characters", () => {
     FastCheck.assert(
       FastCheck.property(hostile, (text) => {
         for (const line of [PromptText.line(text), PromptText.oneLine(text)]) {

@@ -16,7 +16,7 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
   })
 
 describe("Validation", () => {
-  it("the messages name path and expected value of every violation, and do not say that a field is optional", () => {
+  it("the messages name the path and the expected value of every violation, and do not say that a field is optional", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -49,7 +49,7 @@ describe("Validation", () => {
     }
   })
 
-  it("a message names the limit that a described value exceeds, unless the description names it", () => {
+  it("the message for a Schema with a description also names the limit that the value exceeds, unless the description does", () => {
     const said = (schema: Schema.Schema<string>) => linesOf(schema, "x".repeat(600))
     const short = Schema.String.pipe(Schema.maxLength(500))
     assert.deepStrictEqual(said(short.annotations({ description: "a question" })), [
@@ -60,12 +60,12 @@ describe("Validation", () => {
     }
   })
 
-  it("long keys of the input are cut in a message", () => {
+  it("a message contains only the first 64 characters of a long key of the input", () => {
     const [line = ""] = linesOf(Schema.Record({ key: Schema.String, value: Schema.Int }), { ["k".repeat(9_000)]: "x" })
     assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)
   })
 
-  it("negative times and values that are no time are refused, and zero is accepted", () => {
+  it("timeIssues refuses negative durations and values that are no duration, and accepts zero", () => {
     const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // untyped values
     assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
       1,

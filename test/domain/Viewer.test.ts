@@ -37,7 +37,7 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
 ]
 
 describe("Viewer", () => {
-  it.effect("a key without an id, an unknown key, and reach within without ids are refused; the error names only the key", () =>
+  it.effect("make and decode refuse a value that is no id, an unknown key and a reach that does not fit; errors name only the key", () =>
     Effect.forEach(opensNothing, ([input, field]) =>
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("a viewer of a whole tenant, as earlier versions stored it, is decoded as such", () => {
+  it("the viewer of a whole tenant is decoded as such if an earlier version stored it as reach within without ids", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))
@@ -91,7 +91,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("a copy or a change that removes needed fields makes isAny false", () => {
+  it("isAny is false for an instance of Viewer whose fields were changed to an invalid combination", () => {
     const viewer = Viewer.make({ userId: "ada" })
     const copied = (fields: object): unknown => Object.assign(Object.create(Viewer.Viewer.prototype), viewer, fields)
     assert.isTrue(Viewer.isAny(copied({})))
@@ -109,7 +109,7 @@ describe("Viewer", () => {
     assert.isFalse(Viewer.isAny(Object.create(Viewer.System.prototype)))
   })
 
-  it.effect("a symbol as a key is refused", () =>
+  it.effect("decode refuses an input with a symbol as a key", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(
         Effect.suspend(() => Viewer.decode({ userId: "ada", [Symbol("reach")]: "within" }))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("the subject is the user, else the agent if there is no session or actor, else the scope of all ids", () => {
+  it("subjectOf returns the scope of the user, else of the agent if there is no session or actor, else of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

@@ -52,7 +52,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("a visibility lists at most 32 scopes, each once", () => {
+  it("the visibility of a viewer with reach exact lists one scope for each subset of its ids, at most 32, each once", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const visibility = Viewer.visibilityOf(Viewer.make(ids))
@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("sightOf lets only System see expired rows, and returns the name of the viewer's tenant in NFC", () => {
+  it("accessFilterOf lets only System read expired rows, and returns the name of the viewer's tenant in NFC", () => {
     assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("several failing stores make the call fail with their common reason, else unavailable, and a message that names each of them", () =>
+  it.effect("a call in which several stores fail has their common reason, else unavailable, and its message names each of them", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -286,7 +286,7 @@ describe("a MemoryManager with a failing store", () => {
 })
 
 describe("MemoryManager.flush", () => {
-  it.effect("the call waits for the drafts accepted before it, and not for later ones", () =>
+  it.effect("flush waits for the drafts that `accept` received before it, and not for later ones", () =>
     Effect.gen(function*() {
       const { accept, flush } = yield* manager
       yield* accept(ada, [draft("slow")])

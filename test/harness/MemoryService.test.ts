@@ -123,7 +123,7 @@ describe("MemoryService.index", () => {
       assert.strictEqual(yield* MemoryService.renderMemoryIndex, text)
     }).pipe(run(pilot)))
 
-  it.effect("shows a viewer of reach within the narrower scopes, and nothing global", () =>
+  it.effect("shows a viewer of reach `within` its own and narrower scopes, and nothing global", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

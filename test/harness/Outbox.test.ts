@@ -50,7 +50,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     for (const { check, title } of outboxLaws) law(title, check(opened))
 
     law(
-      "waiting messages are extracted when the scope closes; an answer that could not be written is written by the next outbox",
+      "waiting messages are extracted when the scope closes; if the memories cannot be written, the next outbox writes them",
       Effect.gen(function*() {
         const store = yield* theStore
         const first = model()
@@ -165,7 +165,7 @@ describe("extraction by an Outbox", () => {
     }))
 
   law(
-    "runs after each turn with the trigger invocation",
+    "runs after each turn if the trigger is invocation",
     { trigger: ExtractionTrigger.invocation },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -176,7 +176,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs only when the same conversation's session ends with the trigger sessionEnd",
+    "runs only at the end of the same conversation's session if the trigger is sessionEnd",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -191,7 +191,7 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("runs after the given quiet time, or at a flush, with the trigger idle", {
+  law("runs after the given quiet time, or at a flush, if the trigger is idle", {
     trigger: ExtractionTrigger.idle("1 hour")
   }, (
     outbox,
@@ -244,7 +244,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("only every third request is carried out after ten failures of a conversation in a row, oldest messages first", () =>
+  it.scoped("a conversation that failed ten times in a row is extracted only at every third request, its oldest messages first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -288,7 +288,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf(calls, 7)
     }).pipe(memory))
 
-  it.scoped("a turn whose messages were all filtered out does not count as a success", () =>
+  it.scoped("a turn whose messages were all filtered out does not count as a successful extraction", () =>
     Effect.gen(function*() {
       const outbox = yield* opened(yield* theStore, model(() => mute), everySecond)
       yield* outbox.append(ada, "s", users("a"))
@@ -316,7 +316,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
-  it.scoped("is not blocked by an extraction that hangs: not append, other conversations, or closing", () =>
+  it.scoped("is not blocked by an extraction that hangs: appends, other conversations and closing go on", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) =>
@@ -430,7 +430,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append to a full conversation fails with rate_limited and retryAfter if its messages cannot be extracted", () =>
+  it.scoped("an append to a conversation with the most waiting batches allowed fails with rate_limited if none is extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -450,7 +450,7 @@ describe("the capacity of an Outbox", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     }).pipe(memory))
 
-  it.scoped("an append to a full conversation fails with rate_limited after one time slice (`turn`) if the extraction hangs", () =>
+  it.scoped("an append to a conversation with the most waiting batches allowed fails after `timeSlice` if the extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerConversation: 1 })

@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "the ids of rows cannot be claimed by a viewer that puts records under the ids that earlier versions used",
+      "messages are stored and extracted although a viewer has put records under the ids that rows of earlier versions had",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })

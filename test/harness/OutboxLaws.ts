@@ -34,7 +34,7 @@ const remembers = (store: MemoryStore.Service, ...texts: ReadonlyArray<string>) 
   until(Effect.map(remembered(store), (all) => all.join() === texts.join()))
 
 law(
-  "appended messages are extracted once and in order, whatever requests the flushes, and no rows remain",
+  "a flush extracts the appended messages in order, a second flush none, and no rows of the messages remain",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -369,7 +369,7 @@ law("fails to build with invalid options, and names every violation", (opened) =
   }))
 
 law(
-  "an append to a conversation with the largest number of waiting batches has them extracted at once, whatever the trigger, and succeeds",
+  "an append to a conversation with the most waiting batches allowed first has them extracted, whatever the trigger, and succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -386,7 +386,7 @@ law(
 )
 
 law(
-  "an append to a full conversation whose messages cannot be extracted fails with rate_limited; one to another conversation succeeds",
+  "appends to a conversation that is full and cannot be extracted fail with rate_limited, while appends to others succeed",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -405,7 +405,7 @@ law(
 )
 
 law(
-  "an append for a tenant with the largest number of waiting batches has another conversation of it extracted, and none of other tenants",
+  "an append for a tenant with the most waiting batches allowed has another conversation of the tenant extracted, none of other tenants",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

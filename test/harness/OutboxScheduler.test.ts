@@ -51,7 +51,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("no more extractions than `concurrency` run at once, and another tenant's starts within a time slice, however many hang", () =>
+  it.effect("no more extractions than `concurrency` run at once; however many hang, another tenant's starts within a time slice", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)

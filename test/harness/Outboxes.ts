@@ -32,7 +32,7 @@ export type Extract = NonNullable<MemoryPipeline.Options["customExtract"]>
 
 export interface Model {
   readonly extract: Extract
-  /** The contents of the messages of each call. */
+  /** For each call of `extract`, the contents of the messages that it received. */
   readonly calls: Array<ReadonlyArray<string>>
 }
 
@@ -86,14 +86,14 @@ export const users = (...contents: ReadonlyArray<string>): ReadonlyArray<Message
 const everything = (store: MemoryStore.Service, tenant?: string) =>
   Effect.map(Stream.runCollect(store.stream(Viewer.system(tenant), {})), Chunk.toReadonlyArray)
 
-/** The remembered bodies of a tenant, sorted, without the call number that the model appended. */
+/** Returns the bodies of a tenant's memories, sorted, without the call number that `model` appends to each. */
 export const remembered = (store: MemoryStore.Service, tenant?: string) =>
   Effect.map(
     everything(store, tenant),
     (all) => all.flatMap(({ body, scope }) => isInternal(scope) ? [] : [body.replace(/ ~\d+$/, "")]).sort()
   )
 
-/** The kinds of the rows that the outbox has in the store, sorted, without session rows. */
+/** Returns the kinds of the outbox's rows in the store (`messages` or `plan`), sorted, without session rows. */
 export const rows = (store: MemoryStore.Service, tenant?: string) =>
   Effect.map(
     everything(store, tenant),

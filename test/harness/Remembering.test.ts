@@ -160,7 +160,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(anyone))), "not_owned")
     }).pipe(run({ spec: { globalWrites: "deny" }, script: add("x") })))
 
-  it.effect("MemoryService.remember without a model fails with unsupported, but with `infer: false` keeps turns that recall finds by words", () =>
+  it.effect("MemoryService.remember without a model fails with unsupported; with `infer: false` it keeps turns, which recall finds", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const call of [memory.remember(turns, { scope }), memory.plan(turns, { scope })]) {

@@ -29,7 +29,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(yield* resume.resume("run-7", spec), Option.none())
       }))
 
-    law("returns the last saved checkpoint under an equal spec, however that is written", (resume) =>
+    law("returns the last saved checkpoint if the spec is equal, however its fields are written", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
         const saved = yield* resume.save("run-7", spec, at)

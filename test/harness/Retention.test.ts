@@ -163,7 +163,7 @@ describe("Retention", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it.effect.prop(
-    "keeps records no less important than those it forgets, and among equals no older",
+    "keeps no record less important than one that it forgets, nor an older one of the same importance",
     [
       FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0.25, 0.5, 1), FastCheck.nat(3), FastCheck.boolean()), {
         maxLength: 20

@@ -269,7 +269,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(found, names.toReversed())
     }))
 
-  it.scoped("an append to a long thread among many and the reading of a page of it read as many rows as those of a short thread", () =>
+  it.scoped("an append and the read of a page handle as many rows in a long thread among many others as in a short thread alone", () =>
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
       let rows = 0
@@ -315,7 +315,7 @@ describe("Threads", () => {
           Threads.Threads,
           Layer.provide(Threads.layer, Layer.succeed(MemoryStore.MemoryStore, store))
         )
-        /** Returns the engine's calls for some appends and reads, with their numbers of rows, in a store with so many threads and messages. */
+        /** Returns the engine's calls, with numbers of rows, for some appends and reads among `count` threads of `length` messages. */
         const costOf = (count: number, length: number) =>
           Effect.gen(function*() {
             const known = (yield* threads.list(ada, { limit: 1_000 })).length

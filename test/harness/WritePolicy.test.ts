@@ -126,7 +126,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with purge erases the viewer's forgotten records that the filter selects, and no other tombstone", () =>
+  it.effect("MemoryService.forgetAll with purge erases the viewer's forgotten records that the filter selects, and no others", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

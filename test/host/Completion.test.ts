@@ -53,7 +53,7 @@ describe("Completion.object", () => {
       }
     }).pipe(Effect.provide(Completion.layerScripted(["hunter2", { facts: [{ hunter2: "hunter2" }], hunter2: 1 }]))))
 
-  it.effect("an error of the call is the failure", () =>
+  it.effect("object fails with the same error as the model call if that fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(facts), "unavailable")
     }).pipe(
@@ -70,7 +70,7 @@ describe("Completion.layerScripted", () => {
       assert.strictEqual(yield* reason(complete("d")), "model")
     }).pipe(Effect.provide(Completion.layerScripted(["one", { two: 2 }]))))
 
-  it.effect("a function as the script receives the prompt", () =>
+  it.effect("a function that is given as the script receives the prompt of each call", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "{\"said\":\"a\"}")
     }).pipe(Effect.provide(Completion.layerScripted(({ user }) => ({ said: user })))))

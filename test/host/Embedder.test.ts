@@ -52,7 +52,7 @@ describe("Embedder.make", () => {
       yield* Embedder.make(service, { batch: Infinity, concurrency: Infinity, cache: Infinity })
     }))
 
-  it.effect("no texts cause no request", () =>
+  it.effect("embed makes no request to the model if there are no texts", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -82,7 +82,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(none.calls.flat(), ["a", "a"])
     }))
 
-  it.effect("the concurrency is never exceeded, counted over all callers", () =>
+  it.effect("embed never exceeds the option concurrency, counted over all callers", () =>
     Effect.gen(function*() {
       let now = 0
       let most = 0
@@ -160,7 +160,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
-  it.effect("a call that failed at one batch can be repeated: the next call requests its texts again, also those of batches that never started", () =>
+  it.effect("a call that failed at one batch can be repeated: all of its texts are requested again, also those of later batches", () =>
     Effect.gen(function*() {
       let down = true
       const error = MemoryError.make("model", { op: "test", message: "" })
@@ -171,7 +171,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(yield* embed(texts(20), "add"), 20)
     }))
 
-  it.effect("a wrong number, dimensions or values of vectors fail with reason model", () =>
+  it.effect("embed fails with reason model if vectors are missing, have other dimensions or contain a number that is not finite", () =>
     Effect.gen(function*() {
       const wrong = [
         [[], "0 vectors for 1 texts"],
@@ -192,7 +192,7 @@ describe("Embedder.layerHash", () => {
   const embed = (...texts: ReadonlyArray<string>) =>
     Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add")).pipe(Effect.provide(Embedder.layerHash()))
 
-  it.effect("equal texts have equal vectors of length 1, and texts with common words similar ones", () =>
+  it.effect("equal texts have equal vectors of length 1, and texts that share words have similar vectors", () =>
     Effect.gen(function*() {
       const [tea, again, teas, coffee] = yield* embed(
         "Ada drinks green tea",
@@ -254,7 +254,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.deepStrictEqual([model, dimensions, digest.slice(0, 8)], ["glove-100d-20k-1", 100, "330ae325"])
     }).pipe(provided))
 
-  it.effect("a missing file of vectors fails with io, and an incomplete one with corrupt", () =>
+  it.effect("the layer fails with io if a file of vectors is missing, and with corrupt if one is incomplete", () =>
     Effect.gen(function*() {
       const build = (files: Partial<FileSystem.FileSystem>) =>
         Effect.flip(Layer.build(Layer.provide(Embedder.layerWordVectors, FileSystem.layerNoop(files))))
@@ -267,7 +267,7 @@ describe("Embedder.layerWordVectors", () => {
     }).pipe(Effect.scoped))
 })
 
-it.effect("Embedder.layerNone has no dimensions", () =>
+it.effect("Embedder.layerNone provides an embedder of 0 dimensions, whose vectors are empty", () =>
   Effect.gen(function*() {
     const { dimensions, embed, model } = yield* Embedder.Embedder
     assert.deepStrictEqual([model, dimensions], ["none", 0])

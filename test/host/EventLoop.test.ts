@@ -31,8 +31,8 @@ describe("EventLoop.serialSteps", () => {
     }))
 })
 
-describe("a step whose time is over", () => {
-  /** A clock that goes on by `millis` each time it is read, and counts the turns. */
+describe("a step of the event loop that takes too long", () => {
+  /** Makes a clock that goes on by `millis` each time it is read, and counts the pauses (its sleeps). */
   const clockOf = (millis: number) => {
     const clock = { ...Clock.make(), now: 0, turns: 0 }
     return Object.assign(clock, {
@@ -45,7 +45,7 @@ describe("a step whose time is over", () => {
     return Effect.map(Effect.withClock(self, clock), () => clock.turns)
   }
 
-  it.effect("forEach, paced and a pacer yield more often than their work asks for if the time of a step is over", () =>
+  it.effect("forEach, paced and a pacer pause before the amount of work is done if a step has taken too long", () =>
     Effect.gen(function*() {
       const all = Array.from({ length: 160 }, (_, n) => n)
       const pacer = EventLoop.pacer(160)
@@ -62,7 +62,7 @@ describe("a step whose time is over", () => {
       }
     }))
 
-  it.live("a budget of a turn is spent after its work, or once its time is over, and the next turn has a new one", () =>
+  it.live("an iteration budget is spent after its amount of work or once its time is over, and is renewed in the next iteration", () =>
     Effect.gen(function*() {
       const still = clockOf(0)
       const budget = EventLoop.makeIterationBudget(16)
@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("both call in order, and yield after a fixed amount of work and after a last part of more than a quarter of that amount", () =>
+  it.effect("both work in order, and pause after a fixed amount of work and after a last part of more than a quarter of that amount", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)
@@ -106,7 +106,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       assert.strictEqual((yield* waitsOf(EventLoop.forEach([1, 2, 3], Infinity, () => undefined)))[0], 0)
     }))
 
-  it.effect("both count the work anew each time they are run", () =>
+  it.effect("the Effect that either function returns begins anew each time it is run", () =>
     Effect.gen(function*() {
       let begun = 0
       const work = EventLoop.paced(function*(): Steps<number> {
@@ -161,7 +161,7 @@ interface Row {
   readonly n: number
 }
 
-/** Makes a table of rows, and an index of it: the set of the rows. Indexing one takes `work` units. */
+/** Makes a table of rows, and an index of the table: the set of its rows. To index a row takes `work` units. */
 const made = (work: number) => {
   const rows = new Map<number, Row>()
   const index = new EventLoop.LazyIndex<Row, Set<Row>>({
@@ -193,7 +193,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {
-  it.live("the index has exactly the present rows, whatever is written while it is built and whoever stops waiting", () =>
+  it.live("the index has exactly the present rows, whatever is written while it is built and whichever fiber stops waiting", () =>
     Effect.gen(function*() {
       const { array, boolean, integer, tuple } = FastCheck
       const courses = FastCheck.sample(
@@ -220,7 +220,7 @@ describe("EventLoop.LazyIndex", () => {
       }
     }))
 
-  it.live("the index has exactly the present rows, whatever is written while it is built with yields", () =>
+  it.live("the index has exactly the present rows, whatever is written in the pauses of a long build", () =>
     Effect.gen(function*() {
       const { index, rows, set } = made(0)
       for (let n = 0; n < 100_000; n++) set(n, true)
@@ -235,7 +235,7 @@ describe("EventLoop.LazyIndex", () => {
       isOf(rows, yield* Fiber.join(fiber))
     }))
 
-  it.live("the index is built once, and yields to the event loop after a fixed amount of work", () =>
+  it.live("the index is built once, and the build pauses after a fixed amount of work", () =>
     Effect.gen(function*() {
       const { index, set } = made(aTurn)
       for (let n = 0; n < 10; n++) set(n, true)

@@ -19,7 +19,7 @@ describe("HarnessPlugin", () => {
       )
     ))
 
-  it.effect("HarnessPlugin.layer makes a stateful plugin once", () =>
+  it.effect("HarnessPlugin.layer runs an Effect that makes a plugin once", () =>
     Effect.gen(function*() {
       let made = 0
       const layer = HarnessPlugin.layer(Effect.sync(() => ({ id: `${++made}` })))

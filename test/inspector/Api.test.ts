@@ -164,7 +164,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* ask("/")).status, 200)
     }))
 
-  it.scopedLive("refuses a foreign Host or Origin header, and requests that another site's page can send", () =>
+  it.scopedLive("refuses requests with a foreign Host or Origin header, and requests that a page of another site could send", () =>
     Effect.gen(function*() {
       const { url } = yield* served()
       const own = new URL(url).host

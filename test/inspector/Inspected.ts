@@ -19,7 +19,7 @@ export const assets = path.join(import.meta.dirname, "../../assets/inspector")
 export const ada = Viewer.make({ userId: "ada" })
 export const bob = Viewer.make({ userId: "bob" })
 
-/** Returns the id of a number; ids have the order of their numbers. */
+/** Returns the record id with this number; ids sort as their numbers do. */
 export const idOf = (n: number) => MemoryId.make(`01JB7Y9QZ3M4N5P6Q7R8S9T0${String(n).padStart(2, "0")}`)
 export const bobs = idOf(99)
 
@@ -51,7 +51,7 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The body, as JSON. */
+  /** The body of the response, parsed as JSON. */
   readonly json: any
 }
 

@@ -1,6 +1,6 @@
 /**
- * The calls of an agent's harness as plain data: tools, the memory index, the context of a turn, extraction, automatic
- * memory. The language model answers from its prompt alone, so a foreign record that reaches a prompt changes an answer.
+ * Calls of an agent's harness as plain data: tools, the memory index, the context of a turn, extraction, automatic memory. The scripted
+ * language model computes its answer from the prompt alone, so a record of another viewer that reaches a prompt changes the answer.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -41,7 +41,7 @@ export type Call =
     readonly scope: MemoryScope
     readonly infer: boolean
   }
-  /** The viewer's own latest receipt. */
+  /** Undoes the latest `remember` of the viewer, by its receipt. */
   | { readonly ask: "undo" }
   | { readonly ask: "forgetAll"; readonly kinds: ReadonlyArray<string>; readonly purge: boolean }
   | { readonly ask: "turn"; readonly texts: ReadonlyArray<string>; readonly isRead: boolean }
@@ -56,7 +56,7 @@ export interface Agent {
   readonly events: MemoryService.Service["events"]
 }
 
-/** Supplies the arguments of random calls. */
+/** Functions that choose random arguments for calls. */
 export interface Author {
   readonly scope: () => MemoryScope
   readonly name: () => Name
@@ -152,7 +152,7 @@ export const make = (dice: Dice, { isForeign, name, scope, text }: Author): Call
   }
 }
 
-/** Returns the scopes that a call of this viewer could write to. */
+/** Returns the scopes to which a call by this viewer could write. */
 export const targets = (viewer: Viewer.Viewer, call: Call): ReadonlyArray<MemoryScope> => {
   const { agentId, runId, sessionId, userId } = viewer
   const of = (...wanted: ReadonlyArray<Readonly<Record<string, string | undefined>>>) =>
@@ -188,7 +188,7 @@ export const targets = (viewer: Viewer.Viewer, call: Call): ReadonlyArray<Memory
   }
 }
 
-/** Answers a prompt: adds each line that a user said, or changes the first memory shown, as the prompt's hash decides. */
+/** Answers a prompt like a model. Each line of a user is a fact; the prompt's hash decides whether to add it or to change a memory. */
 const model = ({ system, user }: Completion.Prompt): unknown => {
   if (system.includes("\"facts\"")) {
     return { facts: Array.from(user.matchAll(/^user: (.*)$/gm), ([, text]) => text) }
@@ -261,7 +261,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           case "plan": {
             const receipt = yield* memory[call.ask](messages(call.texts), { scope: call.scope, infer: call.infer })
             if (call.ask === "remember") receipts.set(JSON.stringify(viewer), receipt)
-            // a seal depends on the secret of its store, so it is left out of the comparison
+            // the seal of a receipt (a signature) depends on the secret of the store, so it is left out of the comparison
             const { seal: _, ...said } = receipt as MemoryPipeline.Receipt & { readonly seal?: unknown }
             return said
           }
@@ -275,7 +275,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           case "turn":
             yield* memory.turnStart
             yield* memory.turnEnd(messages(call.texts))
-            if (call.isRead) yield* Effect.either(memory.flush) // a flush reads every viewer's messages, so its result is not this viewer's answer
+            if (call.isRead) yield* Effect.either(memory.flush) // its result is about the messages of all viewers, so it is no answer
             return undefined
         }
       }).pipe(MemoryService.as(viewer))
@@ -286,7 +286,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           prompts.length = 0
           return Effect.map(answer(viewer, call, id), (value) => ({
             answer: value,
-            // a flush also reads the messages of other viewers
+            // the prompts of a flush contain the messages of all viewers, so they are no part of the answer
             prompts: call.ask === "turn" ? [] : prompts.slice()
           }))
         }),

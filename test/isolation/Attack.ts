@@ -1,4 +1,7 @@
-/** Attacks a store by comparison: runs random worlds until enough operations are compared, and shrinks a world that fails. */
+/**
+ * Searches for a leak between viewers of a store: runs random worlds (see `World`), each on a store with and on one without the records of
+ * foreign viewers, until enough answers were compared. Shrinks a world in which an answer differs.
+ */
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
@@ -9,15 +12,15 @@ import * as Run from "./Run.ts"
 import * as World from "./World.ts"
 
 export interface Options extends Omit<World.Options, "steps">, Run.Options {
-  /** Least number of operations to compare. */
+  /** Least number of operations whose answers are compared. */
   readonly operations: number
   /** Number of steps of each world. Default 300. */
   readonly steps?: number | undefined
   /** Seed of the first world; each further one has the next integer. Default 1. */
   readonly seed?: number | undefined
-  /** Logs the progress after every so many operations. Default: never. */
+  /** Number of operations after which the progress is logged, each time. Default: never. */
   readonly logEvery?: number | undefined
-  /** Most runs that shrinking a failing world may take; 0 = it is not shrunk. Default 200. */
+  /** Largest number of runs for shrinking a world that fails; with 0, it is not shrunk. Default 200. */
   readonly shrinks?: number | undefined
 }
 

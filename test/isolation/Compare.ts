@@ -1,6 +1,6 @@
 /**
- * Compares two answers exactly, except for the random digits of minted ids: those count as names, which must be paired
- * consistently and keep their order.
+ * Compares two answers exactly, except for the random digits of ids that a store generated. Such ids are paired: throughout a run, an id of
+ * one store must stand for the same id of the other store, and the ids of both must have the same order.
  */
 export interface Difference {
   /** A path into the answer, such as `hits.0.score`. */
@@ -9,14 +9,14 @@ export interface Difference {
   readonly crowded: unknown
 }
 
-/** Matches an id, together with the seal after it in a cursor: a hash of the place and filter, and so of the ids in them. */
+/** Matches an id and, in a cursor, the seal after it, a hash of the cursor's place and filter, which depends on the ids in them. */
 const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
 
-/** Compares the answers of a run. Pairs the ids of both sides once: an id of one side always stands for the same other. */
+/** Compares the answers of a run. Pairs the ids of both stores: an id of one store always stands for the same id of the other. */
 export class Comparison {
   readonly #exact: boolean
 
-  /** Whether minted ids must be equal to the digit; otherwise they count as names. */
+  /** With `exact`, ids that the stores generated must be equal; otherwise they are only paired. */
   constructor({ exact }: { readonly exact: boolean }) {
     this.#exact = exact
   }
@@ -30,7 +30,7 @@ export class Comparison {
     return this.#texts(a, b) ? undefined : this.#first(parsed(a), parsed(b), [])
   }
 
-  /** Returns the first two ids whose order differs on the crowded side; `undefined` if there are none. */
+  /** Returns the first two ids whose order differs in the crowded store (with foreign records); `undefined` if there are none. */
   order(): Difference | undefined {
     const pairs = Array.from(this.#crowdedOf).sort(([a], [b]) => a < b ? -1 : 1)
     const at = pairs.findIndex(([, crowded], n) => n > 0 && pairs[n - 1]![1] >= crowded)
@@ -41,7 +41,7 @@ export class Comparison {
     }
   }
 
-  /** Returns the other side's counterpart of an id of the crowded side; the id itself if it was never seen. */
+  /** Returns the id that the store without foreign records has for an id of the crowded store; the id itself if it is not paired. */
   aloneOf(crowded: string): string {
     return this.#aloneOf.get(crowded) ?? crowded
   }

@@ -21,7 +21,7 @@ export class Dice {
     return all[this.below(all.length)]! // `all` must not be empty
   }
 
-  /** Picks a key, each as often as its weight says. */
+  /** Picks a key of `weights`, each with a probability proportional to its weight. */
   weighted<K extends string>(weights: Readonly<Record<K, number>>): K {
     let [sum, chosen]: [number, K | undefined] = [0, undefined]
     for (const key in weights) {
@@ -35,7 +35,7 @@ export class Dice {
     return this.chance(probability) ? make() : undefined
   }
 
-  /** Makes `min`..`max` elements. */
+  /** Returns `min` to `max` elements, a random number of them, each made by `make`. */
   many<A>(min: number, max: number, make: () => A): ReadonlyArray<A> {
     return Array.from({ length: min + this.below(max - min + 1) }, make)
   }

@@ -1,4 +1,4 @@
-/** Tests the isolation test itself: it must detect stores that each let invisible records affect an answer in one way. */
+/** Tests the isolation test itself, which must detect each of these stores: in each, invisible records affect one sort of answer. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -247,7 +247,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
   }))
 }
 
-/** Agents over the store in memory that each leak foreign records in one answer. */
+/** Changes of an agent, by name. Each makes one answer of the agent depend on records of other viewers. */
 const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
   "an event names the last viewer that called": (agent) => {
     let last: Viewer.Viewer | undefined
@@ -291,7 +291,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
     }
   }
 }
-/** Stores that show foreign records to an agent. */
+/** Stores, each of which shows records of other viewers to the agent above it. */
 const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
   "the memory index in the prompt and memory_view show invisible records": broken((store) => ({
     list: (viewer, filter) => store.list(all(viewer), filter)

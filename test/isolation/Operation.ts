@@ -1,6 +1,6 @@
 /**
- * Operations on a store as plain data, so that a failing sequence can be shortened, printed and run again. Ids are
- * named and resolved when the operation runs; times are offsets in milliseconds from then.
+ * Operations on a store as plain data, so that a failing sequence can be shortened, printed and run again. In place of ids, operations have
+ * names, which are resolved when the operation runs; times are offsets in milliseconds from the time of the run.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -18,8 +18,9 @@ import type { Provenance, Service } from "../../src/storage/MemoryStore.ts"
 import type * as Agent from "./Agent.ts"
 
 /**
- * Names an id that its author chose, one that the store minted for the compared viewers, or one of a foreign record. A
- * number counts from the latest, modulo their number, so that a name stays valid when operations are left out.
+ * Name of an id: one that its author chose (`own`), one that the store generated for the compared viewers (`minted`), or one of a foreign
+ * record (`foreign`). Number 0 is the latest id, 1 the one before, and so on, modulo the number of ids, so that a name stays valid when
+ * operations are left out.
  */
 export type Name = { readonly own: string } | { readonly minted: number } | { readonly foreign: number }
 
@@ -78,9 +79,9 @@ export type Operation =
   | { readonly op: "get"; readonly names: ReadonlyArray<Name> }
   | { readonly op: "search"; readonly query: QueryPlan }
   | { readonly op: "list"; readonly filter: FilterPlan }
-  /** Reads the page after the nth latest cursor that this side was given, with the cursor's own viewer and filter. */
+  /** Reads the page after the nth latest cursor that this store returned, with the viewer and the filter for which it was returned. */
   | { readonly op: "next"; readonly cursor: number }
-  /** Any viewer uses the nth latest cursor, whichever viewer it was given to, foreign ones included. */
+  /** Lets any viewer use the nth latest cursor, whichever viewer received it; foreign viewers are included. */
   | { readonly op: "stolen"; readonly cursor: number; readonly filter: FilterPlan }
   | { readonly op: "stream"; readonly filter: FilterPlan }
   | { readonly op: "history"; readonly name: Name; readonly limit?: number | undefined }
@@ -101,7 +102,7 @@ export interface Given {
   readonly filter: MemoryFilter
   readonly cursor: typeof Cursor.Type
 }
-/** Ids and cursors that the crowded side gave to foreign viewers. Both sides are asked with them. */
+/** Ids and cursors that foreign viewers received from the crowded store. The compared viewers use them on both stores. */
 export interface Foreign {
   readonly minted: Array<MemoryId>
   readonly cursors: Array<Given>
@@ -118,7 +119,7 @@ export const idOf = (side: Side, foreign: Foreign, name: Name): MemoryId =>
 
 const latest = <A>(all: ReadonlyArray<A>, n: number): A | undefined => all[all.length - 1 - n % Math.max(1, all.length)]
 
-/** Returns the names that an operation would write to. */
+/** Returns the names of the records that an operation would change. */
 export const written = (operation: Operation): ReadonlyArray<Name> => {
   switch (operation.op) {
     case "apply":
@@ -139,7 +140,7 @@ export const written = (operation: Operation): ReadonlyArray<Name> => {
   }
 }
 
-/** Returns the ids that an operation's drafts claim. */
+/** Returns the names of the ids that the drafts of an operation have. */
 export const claimed = (operation: Operation): ReadonlyArray<Name> =>
   operation.op === "put" || operation.op === "apply"
     ? written(
@@ -149,11 +150,11 @@ export const claimed = (operation: Operation): ReadonlyArray<Name> =>
     )
     : []
 
-/** Whether an operation may erase a text together with its vectors, or leave one without a record. */
+/** Whether an operation may remove a text from all records, so that the vectors of the text are erased or remain without a record. */
 export const isWrite = ({ op }: Operation): boolean =>
   op === "apply" || op === "put" || op === "update" || op === "forget" || op === "call"
 
-/** Runs an operation on one side and remembers the ids and cursors in its answer. */
+/** Runs an operation on one of the two stores, and remembers the ids and cursors in its answer for later operations. */
 export const ask = (
   side: Side,
   foreign: Foreign,

@@ -1,6 +1,6 @@
 /**
- * Runs a world on two stores in lockstep, one with and one without the foreign operations, and compares every answer that
- * the group receives. A world that fails is shrunk to the steps that it needs to fail.
+ * Runs a world (see `World`) on two stores in lockstep: with the operations of foreign viewers (`crowded`), and without them (`alone`).
+ * Compares every answer to the group, the compared viewers. Shrinks a world that fails to the steps that it needs to fail.
  */
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
@@ -29,13 +29,13 @@ import * as World from "./World.ts"
 export type Store = Layer.Layer<MemoryStore.MemoryStore, unknown>
 
 export interface Failure extends Difference {
-  /** The step that was answered differently. */
+  /** Index of the step to which the two stores gave different answers. */
   readonly at: number
 }
 export interface Counts {
-  /** Operations of the group, answered by both stores alike. */
+  /** Number of operations of the group whose answers were compared. */
   readonly compared: number
-  /** Operations of foreign viewers beside them. */
+  /** Number of operations of foreign viewers. */
   readonly foreign: number
   readonly known: Readonly<Record<World.KnownDifference, number>>
 }
@@ -43,7 +43,7 @@ export interface Outcome extends Counts {
   readonly failure: Failure | undefined
 }
 
-/** The state of a run: both stores and what they answered so far. */
+/** The state of a run: both stores, and the ids and cursors in their answers so far. */
 interface Pair {
   readonly alone: Side
   readonly crowded: Side
@@ -54,7 +54,7 @@ interface Pair {
 export interface Options {
   /** Whether a listener receives all changes in one order; a federation orders them per store only. Default true. */
   readonly ordersChanges?: boolean | undefined
-  /** Replaces the agent by a leaking one, to test the attack itself. */
+  /** Replaces the agent by one that leaks records, to test this test itself. */
   readonly breaks?: ((agent: Agent.Agent) => Agent.Agent) | undefined
 }
 
@@ -89,7 +89,7 @@ export const run = (
         const seeded = Effect.withRandom(Random.make(`${world.seed}/${at}`))
         const difference = yield* seeded(take(world, pair, step, counts, time))
         if (difference) return { at, ...difference }
-        // before time goes on, since changes of expired records are not published
+        // waits for the listeners before time goes on, since changes of expired records are not published
         if (step.step === "compact" || ("operation" in step && isWrite(step.operation))) yield* heard
         if (at % 20 === 19 || at === world.steps.length - 1) {
           const difference = (yield* told) ?? pair.comparison.order()
@@ -102,7 +102,7 @@ export const run = (
     return { ...counts, failure }
   })
 
-/** Lets the test runner's messages through, since a store in memory never waits for anything. */
+/** Returns to the event loop, so that the test runner can send its messages; a store in memory never does. */
 const breath = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 const take = (
@@ -119,7 +119,7 @@ const take = (
         time.pass(step.millis)
         return undefined
       case "foreign": {
-        // ids of one tenant follow each other, so foreign ones are minted in a millisecond of their own
+        // within a millisecond, each id of a tenant is one more than the last; foreign ids get a millisecond of their own
         if (Viewer.tenantOf(step.viewer) === world.tenant.normalize("NFC")) time.pass(1)
         if (yield* isTheGroups(world, pair, step.viewer, step.operation)) return undefined
         const side: Side = { ...crowded, ...foreign }
@@ -135,7 +135,7 @@ const take = (
         if (world.vectors) yield* Effect.zipRight(sweep(alone, world), sweep(crowded, world))
         const random = yield* Random.nextInt
         const compact = ({ store }: Side) => Effect.withRandom(store.compact, Random.make(random))
-        yield* Effect.zipRight(compact(alone), compact(crowded)) // the count is not compared: it covers the whole store
+        yield* Effect.zipRight(compact(alone), compact(crowded)) // the returned counts are not compared: they count rows of all viewers
         return undefined
       }
       case "embed":
@@ -151,7 +151,7 @@ const take = (
         const busy = yield* answer(crowded)
         if (yield* isClaimed(pair, step.viewer, step.operation, busy)) {
           counts.known["claimed id"]++
-          time.pass(1) // it may have minted ids that the other side lacks
+          time.pass(1) // the crowded store may have generated ids that the other store lacks
           return undefined
         }
         const quiet = yield* answer(alone)
@@ -200,7 +200,7 @@ const isClaimed = (
 const saysNothingMore = ({ detail, message }: MemoryError) =>
   detail === undefined && message === "this id cannot be used"
 
-/** Subscribes each viewer of the group to changes; the returned effect compares those since its last run. */
+/** Subscribes each viewer of the group to the changes of both stores. The returned effect compares the changes since its last run. */
 const listening = (
   group: World.World["group"],
   { alone, comparison, crowded }: Pair,
@@ -258,11 +258,11 @@ const byRecord = (changes: ReadonlyArray<StoreChange>, name: (id: string) => str
     change._tag === "Issue" ? "" : name(change._tag === "Written" ? change.record.id : change.id)
   return changes.slice().sort((a, b) => keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0)
 }
-/** Waits until every fiber has gone as far as it can, after a step or at the end. */
+/** Waits until the listeners have received all changes: `heard` after a step, `settled` before changes are compared. */
 const heard = Effect.repeatN(Effect.yieldNow(), 30)
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
-/** Erases vectors of texts that no record has any more, as any purge does. */
+/** Erases the vectors of texts that no record has any more, which the purge of any record does. */
 const sweep = ({ store }: Side, { tenant }: World.World) =>
   Effect.gen(function*() {
     const system = Viewer.system(tenant)
@@ -271,7 +271,7 @@ const sweep = ({ store }: Side, { tenant }: World.World) =>
     yield* store.forget(system, [id], { purge: true })
   })
 
-/** Returns the length of a tenant's vectors; each tenant has a different one. */
+/** Adds vectors for a share of the texts without one. The vectors of the compared tenant have 4 numbers, those of other tenants 3. */
 const embed = ({ tenants, vectors }: MemoryStore.Service, home: string, share: number) =>
   Effect.gen(function*() {
     if (Option.isNone(vectors)) return
@@ -310,7 +310,7 @@ const plain = (answer: Exit.Exit<unknown, unknown>): unknown =>
       })
   })
 
-/** Throws if an answer is a defect. */
+/** Returns a difference if an answer is a defect, since no answer may be one. */
 const died = (answer: Exit.Exit<unknown, unknown>): Difference | undefined =>
   Exit.isFailure(answer) && Option.isNone(Cause.failureOption(answer.cause))
     ? { path: "a defect", alone: Cause.pretty(answer.cause), crowded: undefined }
@@ -318,7 +318,7 @@ const died = (answer: Exit.Exit<unknown, unknown>): Difference | undefined =>
 
 interface Time {
   readonly pass: (millis: number) => void
-  /** Sleeps never end, but for those of no time, which let others run: the hourly work of the library is a step of the world instead. */
+  /** Makes a clock whose sleeps never end, except those of 0 ms: compaction, which the library does every hour, is a step instead. */
   readonly clock: (clock: Clock.Clock) => Clock.Clock
 }
 const ticking = (from: number): Time => {
@@ -336,7 +336,7 @@ const ticking = (from: number): Time => {
   }
 }
 
-/** Searches for the fewest steps that still fail, in at most so many more runs. */
+/** Removes steps from a world that fails, as long as the rest still fails. Takes at most `runs` further runs. */
 export const shrunk = (
   world: World.World,
   failure: Failure,

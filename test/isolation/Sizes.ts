@@ -1,10 +1,10 @@
 /**
- * The number of operations that are compared: some seconds of work by default, 100,000 under `npm run soak`, 1,000,000
- * under `npm run soak -- --long`.
+ * Numbers of operations that the isolation test compares: some seconds of work by default, 100,000 operations under `npm run soak`,
+ * 1,000,000 under `npm run soak -- --long`.
  */
 import { isLong, times } from "../vault/Program.ts"
 
-/** The attack must catch every mutant within these numbers. */
+/** Numbers of operations and of steps per world within which the test must detect every leaking store of `Mutants.test.ts`. */
 export const short = { operations: 600, steps: 160 } as const
 
 const steps = times(short.steps, 300)
@@ -26,5 +26,5 @@ export const sizes = {
 /** Seed of the first world. Set `ISOLATION_SEED` to repeat a failure. Default 1. */
 export const seed = Number(process.env["ISOLATION_SEED"] ?? 1)
 
-/** Timeout of a test that hangs, in milliseconds; long enough for a busy machine. */
+/** Timeout of each test in milliseconds; long enough for a busy machine. */
 export const patience = times(300_000, isLong ? 36_000_000 : 1_800_000)

@@ -1,7 +1,7 @@
 /**
- * Random worlds: a group of viewers whose answers are compared, and foreign viewers who act beside them in one of two
- * stores. A viewer is foreign if no member of the group can see its writes. The group itself writes, in both stores, the
- * records that all of its members may see: Global of its tenant, scopes that they share.
+ * Random worlds. A world is a list of steps for two stores. Operations of the group, the viewers whose answers are compared, run on both
+ * stores; operations of foreign viewers run on one store only, the crowded one. A viewer is foreign if no viewer of the group can see what
+ * it writes. The group itself writes the records that its viewers share, such as Global ones, and so writes them in both stores.
  */
 import type { MemoryFilter } from "../../src/domain/MemoryFilter.ts"
 import { fields, Global, type Ids, type MemoryScope } from "../../src/domain/MemoryScope.ts"
@@ -17,9 +17,9 @@ export type Step =
   /** An operation of a foreign viewer, run on the crowded store only. */
   | { readonly step: "foreign"; readonly viewer: Viewer.Any; readonly operation: Operation }
   | { readonly step: "wait"; readonly millis: number }
-  /** Compaction, done in both stores. */
+  /** Compacts both stores. */
   | { readonly step: "compact" }
-  /** Makes vectors for a share (0..1) of the pending texts, chosen by their hash. */
+  /** Adds vectors for a share (0..1) of the texts that have none; the hash of a text decides whether it belongs to the share. */
   | { readonly step: "embed"; readonly share: number }
 
 export interface World {
@@ -27,13 +27,13 @@ export interface World {
   readonly tenant: string
   readonly group: ReadonlyArray<Viewer.Any>
   readonly vectors: boolean
-  /** Whether a service, tools, pipeline and outbox stand above the store. */
+  /** Whether the viewers use agents: a service with tools, pipeline and outbox, built on the store. */
   readonly agents: boolean
   readonly steps: ReadonlyArray<Step>
 }
 
 export interface Options {
-  /** Number of steps; about six of ten are compared. */
+  /** Number of steps; about six of ten are operations whose answers are compared. */
   readonly steps: number
   /** Whether half of the operations are calls of agents. Default false. */
   readonly agents?: boolean | undefined
@@ -42,17 +42,17 @@ export interface Options {
 /**
  * The only differences that the writes of others may make to a viewer's answers. Everything else must be equal.
  *
- * A `put` fails with `invalid_id` if its author chose an id that a foreign record of the same tenant holds: ids are unique
- * in a tenant. The store without foreign records is then not asked.
+ * A `put` fails with `invalid_id` if its author chose an id that a foreign record of the same tenant has, since ids are unique in a tenant.
+ * The operation is then not run on the store without foreign records.
  *
- * With agents above the store, the random digits of a minted id differ, and so does the seal of a cursor that names it: one
- * flush mints ids for the messages of all viewers. Such ids are compared as names, and their order is compared. Without
- * agents ids are equal to the digit, as long as no foreign record of the same tenant is minted in the same millisecond.
+ * With agents, the random digits of generated ids differ, and so do the seals of cursors that contain such ids, since one flush generates
+ * ids for the messages of all viewers. Such ids are only paired, and their order is compared. Without agents, ids are equal, as long as no
+ * id of a foreign record of the same tenant is generated in the same millisecond.
  *
- * Within a tenant a text has one vector, and a model one length of vectors, for all who write it: in worlds with vectors a
- * foreign text of the same tenant is never equal to one of the group. A vector whose text no record has any more is
- * erased when anything of the tenant is: after each write of the group and before each compaction both stores erase such
- * vectors. Across tenants texts and models are shared, and lengths differ.
+ * Within a tenant, equal texts have one vector, whoever wrote them, and all vectors of a model have one length. So in worlds with vectors,
+ * a foreign text of the same tenant never equals a text of the group. A vector whose text no record has any more is erased at the next
+ * purge in the tenant; therefore both stores erase such vectors after each write of the group and before each compaction. Different
+ * tenants have equal texts and models, and vectors of different lengths.
  */
 export const knownDifferences = ["claimed id"] as const
 export type KnownDifference = typeof knownDifferences[number]
@@ -103,14 +103,14 @@ export const make = (seed: number, { agents = false, steps }: Options): World =>
   }
 }
 
-/** Makes some of the lists lists of the trash. Has dice of its own, so that the rest of a world does not depend on it. */
+/** Makes some lists return forgotten records. Needs dice of its own, so that the other random choices of a world stay the same. */
 const ofTrash = (dice: Dice) => (step: Step): Step =>
   "operation" in step && "filter" in step.operation && dice.chance(0.3)
     ? { ...step, operation: { ...step.operation, filter: { ...step.operation.filter, forgotten: true } } }
     : step
 
 const tenants = ["default", "acme", "gl\u00f6bex"] as const
-/** Ids by field. `zoé` is written in two Unicode forms, which are the same user. */
+/** Ids that scopes and viewers have, by field. `zoé` occurs in two Unicode forms, which are the same user. */
 const names = {
   userId: ["ada", "bob", "zo\u00e9", "zoe\u0301"],
   agentId: ["pilot", "clerk"],
@@ -147,11 +147,11 @@ const scopeFor = (dice: Dice, viewer: Viewer.Any): MemoryScope => {
   return isNobody(ids) ? Global : ids
 }
 
-/** Supplies the contents of an author's drafts. */
+/** Functions that choose the random contents of a viewer's drafts. */
 interface Author {
   readonly scope: () => MemoryScope
   readonly name: () => Name
-  /** Ids that drafts may claim. */
+  /** Chooses an id that a draft may have. */
   readonly claim: () => Name
   readonly text: () => string
 }
@@ -203,7 +203,7 @@ const foreign = (
       operation: { op: "call", call: Agent.make(dice, { ...author, isForeign: true }) }
     }
   }
-  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // mostly the operations that leave the most traces
+  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // mostly those that leave traces
   return { step: "foreign", viewer, operation: operation(dice, author, vectors, most) }
 }
 

@@ -79,7 +79,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every record has relevance 1 without a text, and 0.5 if the text has no term",
+      "every record has relevance 1 for a query without a text, and 0.5 for a query whose text has no term",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -91,25 +91,28 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a touched record counts as recent, and has no new revision", (memory, store) =>
-      Effect.gen(function*() {
-        yield* three(store)
-        yield* memory.touch(ada, id("relevant"))
-        yield* memory.touch(bob, id("important"))
-        yield* memory.touch(ada, id("nobody"))
-        const all = yield* memory.retrieve(ada, { ...by({ recency: 1 }), halfLife })
-        assert.deepStrictEqual(
-          all.map(({ components, record }) => [record.body, components.recency, record.revision]),
-          [
-            ["weather", 1, 1],
-            ["green tea", 1, 1],
-            ["passport", 0.5, 1]
-          ]
-        )
-      }))
+    law(
+      "a record that was touched counts as recent, and has no new revision",
+      (memory, store) =>
+        Effect.gen(function*() {
+          yield* three(store)
+          yield* memory.touch(ada, id("relevant"))
+          yield* memory.touch(bob, id("important"))
+          yield* memory.touch(ada, id("nobody"))
+          const all = yield* memory.retrieve(ada, { ...by({ recency: 1 }), halfLife })
+          assert.deepStrictEqual(
+            all.map(({ components, record }) => [record.body, components.recency, record.revision]),
+            [
+              ["weather", 1, 1],
+              ["green tea", 1, 1],
+              ["passport", 0.5, 1]
+            ]
+          )
+        })
+    )
 
     law(
-      "scores equal to minScore are included, the best are kept up to the limit, and zero, negative or NaN options refused",
+      "retrieve returns the best records up to the limit, also those whose score equals minScore, and refuses options out of range",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -170,7 +173,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("AdaptiveMemory", () => {
-  it.effect("the relevance is the cosine of the vector, or with a text the greater of cosine and share of terms", () =>
+  it.effect("the relevance is the cosine of the vectors or, if greater, the share of the terms of the query's text", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* both
       yield* three(store)

@@ -109,7 +109,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "link applies links of similarity 0.7 or more, in both directions and once, to notes that exist",
+      "link adds each suggested link of similarity 0.7 or more once, in both directions, if the other note exists",
       (notes, store) =>
         Effect.gen(function*() {
           for (const name of ["a", "b", "c"]) yield* write(notes, name, name)
@@ -137,7 +137,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "changes of older notes are only proposed, and only those that the caller chooses are applied",
+      "changes of older notes are only proposed, and only those that the caller applies are made",
       (notes, store) =>
         Effect.gen(function*() {
           const proposed = (name: string, before: string, after: string) =>
@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "applying a proposed contradiction closes the older note; applying another one proposed for it then fails with conflict",
+      "applying a proposed contradiction ends the validity of the older note, and a second one for that note fails with conflict",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "old", "The ferry to Bern runs daily")
@@ -207,17 +207,20 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("no change is proposed of a note that is more trusted", (notes, store) =>
-      Effect.gen(function*() {
-        const data = attributesOf(gateway)
-        for (const trust of [0, 1, 3] as const) {
-          const old = { id: id(`trust ${trust}`), scope, kind: "note", body: gateway, data: { ...data } }
-          yield* store.put(ada, [old], { trust })
-        }
-        yield* TestClock.adjust(1)
-        const { evolution } = yield* write(notes, "new", gateway)
-        assert.sameMembers(evolution.map(({ of }) => of), [id("trust 1"), id("trust 3")])
-      }))
+    law(
+      "no change is proposed of a note that is more trusted than the new one",
+      (notes, store) =>
+        Effect.gen(function*() {
+          const data = attributesOf(gateway)
+          for (const trust of [0, 1, 3] as const) {
+            const old = { id: id(`trust ${trust}`), scope, kind: "note", body: gateway, data: { ...data } }
+            yield* store.put(ada, [old], { trust })
+          }
+          yield* TestClock.adjust(1)
+          const { evolution } = yield* write(notes, "new", gateway)
+          assert.sameMembers(evolution.map(({ of }) => of), [id("trust 1"), id("trust 3")])
+        })
+    )
 
     law(
       "refreshAttributes derives attributes from the current text, and keeps the caller's tags",
@@ -237,7 +240,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "findByShared returns the notes that share most first, and none that share nothing",
+      "findByShared returns the notes with the most values in common first, and none without a common value",
       (notes) =>
         Effect.gen(function*() {
           yield* write(notes, "a", "Payments Gateway: apple cake recipe")
@@ -255,7 +258,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a live note is found among any number of closed, expired and invisible ones",
+      "a note is found among any number of notes that are expired, invisible or no longer valid",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "live", gateway)

@@ -78,7 +78,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "supersede closes the belief and stores another with a link to the closed one",
+    "supersede ends the validity of a belief, and stores another with a link to the old one",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

@@ -50,7 +50,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("EpisodicMemory.layerAdapter", () => {
-  it.effect("filters that the adapter ignores are applied to its rows, and their order is kept", () => {
+  it.effect("filters that the adapter ignores are applied to the episodes that it returns, and its own list keeps its order", () => {
     const adapter = new InMemoryAdapter()
     return Effect.gen(function*() {
       yield* TestClock.adjust(1_000)
@@ -111,7 +111,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("a method of the adapter that returns no list fails with io, and beforeTurn reports it beside the other results", () =>
+  it.effect("an operation fails with io if the adapter's method returns no list; beforeTurn reports the failure beside other results", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -143,7 +143,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("a rejected promise of the adapter fails with io, and beforeTurn reports the search that failed", () =>
+  it.effect("an operation fails with io if the adapter's promise is rejected, and beforeTurn reports the search that failed", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -180,7 +180,7 @@ describe("EpisodicMemory.toAdapter", () => {
     importance: 0.6
   }
 
-  it.effect("an episode is returned as it was saved, with numbers clamped to their range, and is stored once", () =>
+  it.effect("an episode that is saved twice is stored once, and returned as it was saved, with numbers clamped to their range", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       yield* Effect.promise(() => adapter.saveEpisode(episode))
@@ -229,7 +229,7 @@ describe("EpisodicMemory.toAdapter", () => {
       assert.deepStrictEqual(yield* Effect.promise(() => adapter.getReflections("ada")), [])
     }).pipe(provided))
 
-  it.effect("an invalid episode is rejected", () =>
+  it.effect("saveEpisode of the adapter rejects an invalid episode", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const error = yield* Effect.flip(Effect.tryPromise({ try: () => adapter.saveEpisode({}), catch: String }))

@@ -117,7 +117,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "episodes are ordered by their own time, newest first, and those of one millisecond last written first",
+      "episodes are ordered by their own time, newest first; of those with equal times, the last written is first",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -259,7 +259,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "recent episodes are not returned again as related ones, and tags in brackets in the message are ignored",
+      "beforeTurn does not return a recent episode again as a related one, and ignores tags in brackets in the message",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -288,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(record.data, { type: "chat_message" })
       }))
 
-    law("earlier turns are returned at the next turn, newest first", (memory) =>
+    law("beforeTurn returns the turns that afterTurn stored, newest first", (memory) =>
       Effect.gen(function*() {
         yield* times(20, (i) =>
           memory.afterTurn(ada, { episode: said(`turn ${i}`), reflection: thought(`thought ${i}`) }))
@@ -386,7 +386,7 @@ describe("EpisodicMemory", () => {
       assert.include(block, "kept, too")
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("a turn that could not be saved is reported, and its reflection is saved nevertheless", () =>
+  it.effect("an episode of a turn that could not be saved is reported, and the reflection of the turn is saved nevertheless", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("\ud800"), reflection: thought("odd") })

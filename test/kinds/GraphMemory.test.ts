@@ -115,17 +115,20 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("traverse returns each entity once, nearest first, and ends in a cycle", (graph) =>
-      Effect.gen(function*() {
-        yield* small(graph)
-        yield* relate(graph, "d", "knows", "a", 0.1)
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["b", "d", "c"])
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { maxDepth: 1 })), ["b", "d"])
-        const far = yield* graph.traverse(ada, id("a"), { types: ["knows"], direction: "out", maxDepth: 5 })
-        assert.deepStrictEqual(far.map(({ path }) => path.map(({ to }) => to)), [[id("b")], [id("b"), id("c")]])
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { limit: 2 })), ["b", "d"])
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { types: [] })), [])
-      }))
+    law(
+      "traverse returns each entity once, nearest first, even if there is a cycle",
+      (graph) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          yield* relate(graph, "d", "knows", "a", 0.1)
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["b", "d", "c"])
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { maxDepth: 1 })), ["b", "d"])
+          const far = yield* graph.traverse(ada, id("a"), { types: ["knows"], direction: "out", maxDepth: 5 })
+          assert.deepStrictEqual(far.map(({ path }) => path.map(({ to }) => to)), [[id("b")], [id("b"), id("c")]])
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { limit: 2 })), ["b", "d"])
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { types: [] })), [])
+        })
+    )
 
     law(
       "traverse from an unknown, invisible or unrelated entity is empty",
@@ -213,7 +216,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "findPath counts linked records that are no entities as visits, but follows none of their links",
+      "findPath counts a linked record that is no entity as a visit, but does not follow the links of that record",
       (graph, store) =>
         Effect.gen(function*() {
           const scope = { userId: "ada" }
@@ -259,7 +262,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "forget removes the entity's relationships, and adding it again does not restore them",
+      "forget removes the entity's relationships, and adding the entity again does not restore them",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -273,7 +276,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent relate and forget leave no relationship without an end",
+      "concurrent relate and forget leave no relationship to a forgotten entity",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "hub")
@@ -351,20 +354,23 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("expired and closed entities are no ends of relationships", (graph, store) =>
-      Effect.gen(function*() {
-        yield* small(graph)
-        yield* store.update(ada, id("b"), { expiresAt: 1_000 })
-        yield* store.update(ada, id("d"), { invalidAt: 2_000 })
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["b", "d", "c"])
-        yield* TestClock.adjust("1 second")
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["d", "c"])
-        yield* TestClock.adjust("1 second")
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), [])
-      }))
+    law(
+      "expired entities, and those whose validity has ended, are no ends of relationships",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          yield* store.update(ada, id("b"), { expiresAt: 1_000 })
+          yield* store.update(ada, id("d"), { invalidAt: 2_000 })
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["b", "d", "c"])
+          yield* TestClock.adjust("1 second")
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["d", "c"])
+          yield* TestClock.adjust("1 second")
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), [])
+        })
+    )
 
     law(
-      "search adds entities linked to its hits, at half the score per hop times the weight, if they pass the query's filter",
+      "search adds entities linked to its hits that pass the query's filter; each hop multiplies the score by half the weight",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })

@@ -98,7 +98,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "applyHindsight with an id already applied changes nothing, and overwrites no other record",
+    "a second applyHindsight with the same id changes nothing, and an id of another record overwrites nothing",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "other reflections are neither hindsights nor counterfactuals, whatever their trigger",
+    "reflections that BeliefMemory did not write are neither hindsights nor counterfactuals, whatever their trigger",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruneSuperseded keeps beliefs that are valid until later, valid again, or that may not be written",
+    "pruneSuperseded keeps beliefs that are valid until later, or valid again, and beliefs that may not be written",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

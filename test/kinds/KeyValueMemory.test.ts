@@ -127,7 +127,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the metadata of an entry is returned, with the number for the name of an importance level",
+      "the metadata of an entry is returned, with a number in place of the name of an importance level",
       (memory) =>
         Effect.gen(function*() {
           const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a record whose data contains another namespace or key is no entry until the key is set again",
+      "a record whose namespace or key was changed in its data is no entry until the key is set again",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "k", 1)
@@ -221,7 +221,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "keys of different users, tenants and sessions are different keys",
+      "a key has a separate value for each user, tenant and session",
       (memory) =>
         Effect.gen(function*() {
           const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
@@ -314,7 +314,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "KeyValueMemory.entries returns every entry, even if a page of the store does not hold all of them",
+      "KeyValueMemory.entries returns every entry, even if there are more than a page of the store has",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))

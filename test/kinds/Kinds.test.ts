@@ -1,4 +1,4 @@
-/** Laws of every kind, by its own operations: any text is returned unchanged, other viewers see nothing, nothing is lost. */
+/** Laws that hold for the operations of every kind: any text is returned unchanged, other viewers see nothing, nothing is lost. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -32,11 +32,11 @@ type Io<A = unknown> = Effect.Effect<A, MemoryError>
 interface Kind {
   /** Stores the text in every field that takes free text. */
   readonly write: (text: string, id: MemoryId) => Io
-  /** Returns the text as the kind's reads return it. */
+  /** Reads the record by the operations of the kind, and returns the text that they return. */
   readonly back: (text: string, id: MemoryId) => Io
-  /** All reads of the kind. */
+  /** Calls every operation of the kind that reads. */
   readonly ask: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>
-  /** All writes of the kind that change or remove records. */
+  /** Calls every operation of the kind that changes or removes records. */
   readonly change: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>
 }
 
@@ -337,7 +337,7 @@ describe("every kind", () => {
     }))
 
   law(
-    "every operation answers as on an empty store once all records have expired",
+    "every operation answers as on an empty store if all records have expired",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

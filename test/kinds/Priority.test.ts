@@ -44,7 +44,7 @@ describe("AdaptiveMemory's priority", () => {
     )
   })
 
-  it("recency halves with each half-life down to 0.1, and is 1 for a time in the future", () => {
+  it("recency halves with each half-life down to 0.1, and is 1 for a last use or change in the future", () => {
     const day = AdaptiveMemory.defaultHalfLife
     const old = record("a", { createdAt: 0 })
     const at = (now: number, accessedAt?: number) => AdaptiveMemory.recencyAt(old, { accessedAt, halfLife: day, now })

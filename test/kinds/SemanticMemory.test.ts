@@ -22,7 +22,7 @@ const objects = (all: ReadonlyArray<{ readonly data: SemanticMemory.Fact }>) => 
 
 onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.layer, (law) => {
   law(
-    "the triple is the summary of a fact, a fact is found by its parts, and an equal fact is stored once",
+    "a fact has its triple as summary, is found by its subject, predicate or object, and is stored once if put twice",
     (memory) =>
       Effect.gen(function*() {
         const { data, record } = yield* store(memory, ["Ada", "drinks", "tea"], { body: "She never has coffee." })
@@ -50,7 +50,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
     }))
 
   law(
-    "invalidateFact ends a fact now, and does not change the end of a fact that has ended",
+    "invalidateFact ends the validity of a fact now, unless the validity has already ended",
     (memory, db) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -95,7 +95,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       })
   )
 
-  law("invalidateFact keeps the end that another writer sets while it runs", (_, db) =>
+  law("invalidateFact keeps the end of validity that another writer sets meanwhile", (_, db) =>
     Effect.gen(function*() {
       const { record } = yield* store(yield* over(db), ["Ada", "lives in", "Bern"])
       yield* TestClock.setTime(1_000)

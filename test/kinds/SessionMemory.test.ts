@@ -86,7 +86,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent sessions find each other's learnings, and two with one id share theirs",
+      "concurrent sessions find each other's learnings, and two sessions with one id share the same learnings",
       (sessions, store) =>
         Effect.gen(function*() {
           const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
@@ -253,7 +253,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a viewer sees its own sessions, and none of another or narrower scope",
+      "a viewer sees the sessions of its own scope, and none of another or narrower scope",
       (sessions, store) =>
         Effect.gen(function*() {
           const viewers = [ada, bob, Viewer.make({ userId: "ada", agentId: "pilot" })]
@@ -370,7 +370,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("two sessions with one id keep 200 errors together, and none of a narrower session is lost", () =>
+  it.scoped("two sessions with one id keep 200 errors together, and do not remove those of a narrower scope with the same session id", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

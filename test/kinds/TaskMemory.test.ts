@@ -121,7 +121,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "other episodes and other viewers' tasks are ignored, and do not count for the limit",
+    "episodes that are no tasks, and other viewers' tasks, are not returned and do not count for the limit",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)

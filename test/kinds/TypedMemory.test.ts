@@ -145,7 +145,7 @@ describe("TypedMemory", () => {
       assert.deepInclude(record.data, { minutes: 2, note: "hot" })
     }))
 
-  law("modify loses no update of concurrent calls", (_, store) =>
+  law("concurrent calls of modify lose no update", (_, store) =>
     Effect.gen(function*() {
       const slow = {
         ...store,

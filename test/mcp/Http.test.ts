@@ -218,7 +218,7 @@ describe("an MCP server over HTTP", () => {
       yield* Effect.forEach(streams, (stream) => stream)
     }))
 
-  it.scopedLive("a cancel notification interrupts the call, and ends the stream of the request", () =>
+  it.scopedLive("a notification that cancels a request interrupts the call, and ends the request's stream", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess()
       const headers = yield* session(url)

@@ -52,7 +52,7 @@ const written = (stream: Readable): Written => {
 export interface Served {
   readonly client: Client
   readonly stderr: Written
-  /** Ends when the process has ended. */
+  /** Waits until the process ends; returns its exit code. */
   readonly exit: Effect.Effect<number | null>
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
   /** The address of a server over HTTP. */

@@ -1,4 +1,4 @@
-/** The MCP app over HTTP within this process: as part of a program's own server, and over time. */
+/** The app that serves MCP over HTTP, in this process: behind a guard, as part of a program's server, and as time passes. */
 import { NodeHttpServer } from "@effect/platform-node"
 import * as HttpApp from "@effect/platform/HttpApp"
 import { assert, describe, it } from "@effect/vitest"
@@ -70,7 +70,7 @@ describe("sessions of an MCP server over HTTP", () => {
       assert.strictEqual(yield* status(ask(call(1, "recall"), headers)), 404)
     }).pipe(Effect.provide(memory)))
 
-  it.scoped("sessions are limited in their requests per minute; the allowance recovers with time", () =>
+  it.scoped("requests beyond the limit per minute are refused; more are allowed again as time passes", () =>
     Effect.gen(function*() {
       const ask = yield* served({ requestsPerMinute: 6 })
       const statuses = yield* Effect.forEach(Array.from({ length: 8 }), () => status(ask("{")))

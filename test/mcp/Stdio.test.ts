@@ -67,7 +67,7 @@ describe("an MCP server over standard input", () => {
       assert.include(found.find(({ id }) => id === "named")!.result.content[0].text, "no memories matched")
     }))
 
-  it.live("the same input is read alike, whatever the sizes of its pieces", () =>
+  it.live("the answers are the same, whatever the sizes of the chunks in which the input arrives", () =>
     Effect.gen(function*() {
       const all = encoder.encode(
         lines(initialize, call("ä", "remember", { kind: "user", summary: "Füße 👣", body: "Füße 👣" })).map((line) =>
@@ -99,7 +99,7 @@ describe("an MCP server over standard input", () => {
       ]])
     }))
 
-  it.live("answers a request that repeats a running id, and one for an unknown method", () =>
+  it.live("answers a request whose id is that of a running request, and one for an unknown method", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(initialize, call(1, "recall"), call(1, "recall"), {
         jsonrpc: "2.0",

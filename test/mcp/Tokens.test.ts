@@ -41,7 +41,7 @@ describe("McpTokens", () => {
       assert.deepStrictEqual(yield* make, yield* make)
     }))
 
-  it.effect("have no holder if changed, truncated, doubled, empty or too long; a token's hash in place of the token has none either", () =>
+  it.effect("are refused if changed, truncated, doubled, empty or too long; a token's hash is refused as a token", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)

@@ -60,7 +60,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       }
     }))
 
-  it.scopedLive("interrupts the fiber of a cancelled call, and continues", () =>
+  it.scopedLive("interrupts the fiber of a cancelled call, and still answers other requests", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const cancel = new AbortController()

@@ -28,7 +28,7 @@ const turns = [Message.user("I moved to Porto last month.")]
 const facts = (...facts: ReadonlyArray<unknown>) => JSON.stringify({ facts })
 const memory = (...memory: ReadonlyArray<unknown>) => JSON.stringify({ memory })
 
-/** Answers of a model that fit neither the extraction nor the decision. */
+/** Answers of a model that answer neither the prompt for facts nor the prompt for decisions. */
 const nonsense: ReadonlyArray<string> = [
   "",
   "  \n",
@@ -218,7 +218,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
 })
 
 describe("an Outbox with an unusable answer of the model", () => {
-  it.effect("the turn is extracted again and remembered once", () =>
+  it.effect("the same messages are extracted again, and the fact is remembered once", () =>
     Effect.gen(function*() {
       const outbox = yield* Outbox.Outbox
       yield* outbox.append(ada, "s", turns)
@@ -291,7 +291,7 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     mutated("memory")
   )
 
-  /** Remembers with each pair of answers for a user of its own, in one store. */
+  /** Remembers a conversation of user `n` with a model that gives these two answers; checks that all or nothing was written. */
   const law = (n: number, extraction: string, decision: string) =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
@@ -333,10 +333,10 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("the call fails and changes nothing, or a whole plan is applied", () => run(7, times(400, 1_600)))
+  it.effect("remember fails and changes nothing, or applies its whole plan", () => run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
-    "the call fails and changes nothing, or a whole plan is applied, on the store %s",
+    "remember fails and changes nothing, or applies its whole plan, on the store %s",
     ([, store]) => run(8, 24, store)
   )
 })

@@ -25,8 +25,8 @@ const record = (body: string): MemoryRecord =>
     revision: 1
   })
 
-/** The specification of `nearest`: compares every text with every other. */
 const tokenise = Tokenizer.make({ stem: true })
+/** Specification of the function that `makeNearest` returns: compares the text with every other text. */
 const nearest = <A extends { readonly text: string }>(
   text: string,
   all: ReadonlyArray<A>,
@@ -47,6 +47,7 @@ const nearest = <A extends { readonly text: string }>(
   }
   return best
 }
+/** Specification of `attribute`, made with `nearest`. */
 const attributePairwise = (
   decisions: ReadonlyArray<Decision>,
   facts: ReadonlyArray<Fact>,
@@ -89,8 +90,8 @@ const decision: FastCheck.Arbitrary<Decision> = FastCheck.record({
   text
 }, { requiredKeys: ["event"] })
 
-describe("nearest", () => {
-  it("the result is the one that a comparison of every text with every other would find", () => {
+describe("makeNearest, which finds the most similar fact", () => {
+  it("finds the same fact as a comparison of the text with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(fact, { maxLength: 12 }),
@@ -108,8 +109,8 @@ describe("nearest", () => {
   })
 })
 
-describe("attribute", () => {
-  it("each decision gets the fact that a comparison of every text with every other would find", () => {
+describe("attribute, which assigns each decision to a fact", () => {
+  it("each decision gets the same fact as by a comparison of its text with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(decision, { maxLength: 8 }),
@@ -127,7 +128,7 @@ describe("attribute", () => {
     )
   })
 
-  it("the number of times that a text is split into words does not grow with the number of facts", () => {
+  it("the number of times that each text is split into words does not grow with the number of facts", () => {
     const reads = (count: number) => {
       let total = 0
       const facts = Array.from({ length: count }, (_, n) => ({

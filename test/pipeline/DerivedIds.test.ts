@@ -14,7 +14,7 @@ const mallory = Viewer.make({ userId: "mallory" })
 const scope = { userId: "ada" }
 const said = [Message.user("I moved to Lisbon."), Message.user("I drink tea.")]
 
-/** Puts a record of Mallory under every new id of a plan. */
+/** Puts a record of Mallory, another viewer, under each id of a record that the plan would add. */
 const squat = (store: MemoryStore.Service, { mutations }: MemoryPipeline.Receipt) =>
   Effect.gen(function*() {
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
@@ -44,7 +44,7 @@ for (const [name, layer] of Object.entries(stores)) {
 
   describe(`ids that MemoryPipeline derives (${name})`, () => {
     test(
-      "the id of a turn may belong to another viewer's record: the turns are remembered nevertheless, and once",
+      "if another viewer's record has the id derived for a message, the message is remembered once, under another id",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore
@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "the id of a successor may belong to another viewer's record: the successor has another id",
+      "if another viewer's record has the id derived for a record that supersedes one, that record gets another id",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

@@ -23,7 +23,7 @@ const existingIn = (user: string): ReadonlyArray<{ readonly id: string; readonly
 const factsIn = (user: string): ReadonlyArray<string> => JSON.parse(user.split("\n")[3]!)
 const isDecision = ({ user }: Completion.Prompt) => user.startsWith("EXISTING:")
 
-/** Makes a model that extracts these facts and decides as `decide` says; by default it adds each fact. */
+/** Makes a model that extracts these facts and answers with the decisions of `decide`; by default it adds each fact. */
 const model = (
   facts: ReadonlyArray<unknown>,
   decide = ({ user }: Completion.Prompt): ReadonlyArray<unknown> =>
@@ -75,7 +75,7 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
     }).pipe(within(model([]))))
 
-  it.effect("a value outside of 1 to 256 fails before the model is asked", () =>
+  it.effect("a value of maxFacts outside of 1 to 256 makes remember fail before the model is asked", () =>
     Effect.gen(function*() {
       const { plan, remember } = yield* pipeline
       for (const maxFacts of [0, -1, 1.5, 257, Number.NaN]) {
@@ -86,7 +86,7 @@ describe("maxFacts", () => {
       assert.isUndefined(receipt.leftOut)
     }).pipe(within(model(texts(100)))))
 
-  it.effect("the number of records that decisions add is limited, whatever the facts were", () =>
+  it.effect("the number of records that decisions add is limited to maxFacts, whatever the facts were", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, { scope, maxFacts: 4 })
@@ -132,7 +132,7 @@ describe("the related memories shown to the model in one extraction", () => {
     })))
   })
 
-  it.effect("the memories together have at most 262,144 characters, the best of each fact before the second best of any", () => {
+  it.effect("the memories have at most 262,144 characters together, the best match of each fact before the second best of any", () => {
     const shown: Array<string> = []
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -162,7 +162,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("a longer conversation is cut at the ends of its longest turns, all to one length", () => {
+  it("the longest messages of a longer conversation are cut at their ends, all to the same length", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {
@@ -171,14 +171,14 @@ describe("the conversation shown to the model in one extraction", () => {
     })
   })
 
-  it("the last 4,096 turns are shown", () => {
+  it("the last 4,096 messages are shown if there are more", () => {
     const messages = Array.from({ length: 5_000 }, (_, n) => Message.user(`${n}`))
     const { leftOut, turns } = fitConversation(messages)
     assert.strictEqual(turns[0]?.content, "904")
     assert.strictEqual(leftOut, 10 + 90 * 2 + 804 * 3)
   })
 
-  it("no turn is cut inside a surrogate pair", () => {
+  it("no message is cut inside a surrogate pair", () => {
     const [turn] = fitConversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
     assert.isTrue(turn?.content.isWellFormed())
   })

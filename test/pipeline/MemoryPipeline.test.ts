@@ -62,7 +62,7 @@ const within = (setup: Setup = {}) => {
 
 const both = Effect.all({ pipeline: MemoryPipeline.MemoryPipeline, store: MemoryStore.MemoryStore })
 
-/** Returns all live records of the store, closed ones included. */
+/** Returns all records of the store that are not forgotten, also those that are no longer valid. */
 const everything = Effect.flatMap(
   MemoryStore.MemoryStore,
   (store) => Effect.map(Stream.runCollect(store.stream(Viewer.system(), {})), (all) => Array.from(all))
@@ -86,7 +86,7 @@ const facts = (...facts: ReadonlyArray<unknown>) => ({ facts })
 const memory = (...memory: ReadonlyArray<unknown>) => ({ memory })
 const add = (text: string) => [facts(text), memory({ event: "ADD", text })]
 
-/** Makes a model that always extracts the fact, and decides by the existing memories that it is shown. */
+/** Makes a model that always extracts the fact, and whose decisions `decide` computes from the memories in the prompt. */
 const model =
   (fact: string, decide: (existing: ReadonlyArray<{ id: string; text: string }>) => ReadonlyArray<unknown>) =>
   ({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? memory(...decide(existingIn(user))) : facts(fact)
@@ -115,7 +115,7 @@ const latched = (script: Script) =>
     return { asked: Deferred.await(asked), go: Deferred.succeed(go, undefined), completion }
   })
 
-/** Makes a model whose decisions wait until `n` have been asked for. */
+/** Makes a model whose decisions wait until it was asked for `n` of them. */
 const meeting = (n: number, script: Script) =>
   Layer.effect(
     Completion.Completion,
@@ -185,7 +185,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("facts and turns are stored with origin import if the option says so", () =>
+  it.effect("facts, and messages stored word for word, have the origin import if the option origin is import", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -197,7 +197,7 @@ describe("MemoryPipeline.remember", () => {
       )
     }).pipe(within({ script: add("Ada moved to Porto") })))
 
-  it.effect("the kind of a fact is kept, unless that kind needs more data than a sentence", () =>
+  it.effect("a fact is stored with its kind, unless that kind is unknown or its records need structured data", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope, kind: "project" })
@@ -278,7 +278,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("50 concurrent identical contradictions make one successor", () =>
+  it.effect("50 concurrent calls with a fact that contradicts a memory supersede the memory by one record", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
@@ -315,7 +315,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("a contradicted record is closed and stays readable with asOf, and the new one is added", () =>
+  it.effect("a contradicted record is no longer valid but stays readable with asOf, and the new fact is added", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -337,7 +337,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("the newest memories are shown to the model, too, so that it can contradict one that has no word in common", () =>
+  it.effect("the newest memories are shown to the model, too, so that it can delete one that has no word in common with the fact", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Drinks tea")
@@ -372,7 +372,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("ids that were not in the prompt change nothing", () =>
+  it.effect("decisions about ids that were not in the prompt change nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -405,7 +405,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("MemoryPipeline.remember with customExtract asks the model for the decision only, and passes tool messages to customExtract", () =>
+  it.effect("remember with customExtract asks the model for decisions only, and passes tool messages to customExtract", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const tool = new Message.Message({ role: "tool", content: "42 degrees" })
@@ -489,7 +489,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("a fact from customExtract that violates its Schema is refused, and nothing is written", () =>
+  it.effect("a fact from customExtract that violates its Schema makes remember fail, and nothing is written", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (
@@ -504,7 +504,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* everything, [])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact whose metadata has a key reserved for turns is refused, and the error names the key", () =>
+  it.effect("a fact whose metadata has the key that marks stored messages is refused, and the error names the key", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const customExtract = () => Effect.succeed([{ text: "Ada sings", metadata: { turn: 3 } }])
@@ -625,7 +625,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within()))
 
-  it.effect("the same calls make the same records", () => {
+  it.effect("the same calls with the same clock and random seed make the same records", () => {
     const once = Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -669,7 +669,7 @@ describe("the related memories that remember shows to the model", () => {
     }))
   }
 
-  it.effect("all of them are of exactly the scope to write", () =>
+  it.effect("all of them have exactly the scope to which remember writes", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
         put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user's write to Global has trust 2
@@ -685,7 +685,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
-  it.effect("none of them is more trusted than the new fact, and none is an instruction, however many of those match", () =>
+  it.effect("none is more trusted than the new fact, and none is an instruction, however many such records match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
@@ -698,7 +698,7 @@ describe("the related memories that remember shows to the model", () => {
       ])
     }))
 
-  it.effect("the number for each fact is five by default, or topK; topK 0 is refused", () =>
+  it.effect("topK is the largest number of them per fact, by default five; topK 0 is refused", () =>
     Effect.gen(function*() {
       const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
       assert.lengthOf(yield* seen(fill, { scope }), 5)
@@ -717,7 +717,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual([texts.length, texts[0]], [5, "Ada lives in Lisbon"])
     }))
 
-  it.effect("only the best thousand matches are searched", () =>
+  it.effect("only the best 1,000 matches are considered, even if the new fact may change none of them", () =>
     Effect.gen(function*() {
       const fill = Effect.flatMap(MemoryStore.MemoryStore, (store) =>
         store.put(
@@ -727,7 +727,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [])
     }))
 
-  it.effect("stored turns, and records of kinds with data, are not among them", () =>
+  it.effect("messages stored word for word, and records of kinds with data, are not among them", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -741,7 +741,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
     }))
 
-  it.effect("closed and expired records are not among them, for System, too", () =>
+  it.effect("records that are no longer valid, expired or forgotten are not among them, even for the viewer System", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Rome", { validAt: 0, invalidAt: 1 })
@@ -754,7 +754,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("memories more trusted than the message of a tool are not closed because of that message", () =>
+  it.effect("a message of a tool does not end the validity of memories that are more trusted, even if the model says so", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -816,7 +816,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }
 
-  it.effect("each turn is stored unchanged, and neither model nor Embedder is called", () => {
+  it.effect("each message is stored unchanged, and neither model nor Embedder is called", () => {
     const embedder = counted()
     return Effect.gen(function*() {
       yield* TestClock.setTime(9_000)
@@ -840,7 +840,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })
 
-  it.effect("the same turns are stored once, and an edited one is not overwritten", () =>
+  it.effect("a message that is remembered again is not stored again, and does not overwrite its edited record", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const first = yield* pipeline.remember(ada, turns, { ...raw, sequence: 0 })
@@ -856,7 +856,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(plan.mutations, [])
     }).pipe(within(none)))
 
-  it.effect("turns of another session or scope, and turns without a sequence number, are stored again", () =>
+  it.effect("the same messages are stored again for another session or scope, and if they have no sequence number", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const narrow = Viewer.make({ userId: "ada", sessionId: "x" })
@@ -868,7 +868,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 10)
     }).pipe(within(none)))
 
-  it.effect("each turn is stored once by concurrent calls with overlapping windows", () =>
+  it.effect("concurrent calls with overlapping parts of a conversation store each message once", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const all = Array.from({ length: 12 }, (_, i) => Message.user(`turn ${i}`))
@@ -880,7 +880,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("a call to a store that fails is not repeated", () => {
+  it.effect("a failed call of the store is not repeated", () => {
     let asked = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -898,14 +898,14 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }))
   })
 
-  it.effect("a turn whose time is ahead of the clock is stored as valid now", () =>
+  it.effect("a message whose time is ahead of the clock is stored as valid now", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "user", content: "hi", at: 60_000 })], raw)
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("turns never expire if ttl is 0 or Infinity, and expire after ttl, rounded up to a millisecond, otherwise", () =>
+  it.effect("stored messages never expire if ttl is 0 or Infinity, else after ttl, rounded up to a millisecond", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -917,14 +917,14 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       ])
     }).pipe(within(none)))
 
-  it.effect("turns are stored with trust 1 if the option asks for trust 0, and with less trust if the option asks for less", () =>
+  it.effect("the option trust is the trust level of stored messages, but 0 becomes 1, the level of the user", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const trust of [0, 2] as const) yield* pipeline.remember(ada, [Message.user(`${trust}`)], { ...raw, trust })
       assert.deepStrictEqual((yield* everything).map(({ source }) => source.trust).sort(), [1, 2])
     }).pipe(within(none)))
 
-  it.effect("a tool's turn is stored with trust 3", () =>
+  it.effect("the message of a tool is stored with trust level 3, the least trusted", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "tool", content: "42" })], raw)
@@ -933,7 +933,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
 })
 
 describe("MemoryPipeline.plan", () => {
-  it.effect("the mutations are returned, and nothing is changed", () =>
+  it.effect("plan returns the mutations, and changes nothing", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -1103,7 +1103,7 @@ describe("a change by another writer between search and apply", () => {
 describe("vectors of remembered texts", () => {
   const keep = (text: string) => ({ purpose: "add" as const, texts: [text] })
 
-  it.effect("the vector of a fact that is stored in its extracted words is computed once", () => {
+  it.effect("a fact that is stored exactly as it was extracted is embedded once, not again when it is written", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1113,7 +1113,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("the vector of an update in other words is computed, and search finds the record by vector and by word", () => {
+  it.effect("the vector of a memory that an update rewords is computed, and search finds the memory by vector and by word", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1136,7 +1136,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("one vector is computed for two Unicode forms of a text", () => {
+  it.effect("two Unicode forms of the same text have one vector, which is computed once", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1205,7 +1205,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("vectors of remembered texts that are missing are computed once by embedMissing", () => {
+  it.effect("embedMissing computes the missing vectors of remembered texts once", () => {
     let broken = true
     const { calls, layer } = counted(() => broken)
     return Effect.gen(function*() {
@@ -1222,7 +1222,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("an Embedder that always refuses one text does not prevent the vectors of all other texts", () => {
+  it.effect("an Embedder that always refuses one text does not prevent the vectors of the other texts", () => {
     const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1235,7 +1235,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ embedder: layer }))
   })
 
-  it.effect("embedMissing computes the vectors once if the store does not keep them", () => {
+  it.effect("embedMissing ends after it has computed each vector once, even if the store does not keep them", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1418,7 +1418,7 @@ describe("MemoryPipeline.undo", () => {
       assert.strictEqual(yield* reason(pipeline.undo(receipt)), "conflict")
     }).pipe(within({ script: [...add("x"), ...add("x"), ...add("x")] })))
 
-  it.effect("facts and turns can be remembered again after an undo", () =>
+  it.effect("facts and messages can be remembered again after an undo", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -1438,7 +1438,7 @@ describe("MemoryPipeline.undo", () => {
       )
     })))
 
-  it.effect("all changes of a record that was changed several times are undone", () =>
+  it.effect("undo reverts all changes of a record that was changed several times", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -1449,7 +1449,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
     }).pipe(within()))
 
-  it.effect("records that have expired since are ignored", () =>
+  it.effect("undo ignores records that have expired since the receipt was made", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const receipt = yield* pipeline.remember(ada, turns, { scope, ttl: "1 minute" })
@@ -1467,7 +1467,7 @@ describe("MemoryPipeline.undo", () => {
   )
   type Receipt = MemoryPipeline.Receipt
 
-  /** Receipts that claim writes that the store did not make, each forged from two genuine receipts. */
+  /** Functions that forge a receipt from two genuine ones, by name. The forged receipt claims writes that the store did not make. */
   const forgeries: Readonly<Record<string, (mine: Receipt, other: Receipt) => Receipt>> = {
     "without a seal": ({ applied, mutations, viewer }) => ({ applied, mutations, viewer }),
     "with an empty seal": (mine) => ({ ...mine, seal: "" }),
@@ -1512,7 +1512,7 @@ describe("MemoryPipeline.undo", () => {
         }).pipe(within({ script, store }))
     )
 
-    it.effect("a receipt of another store is refused with not_owned", () =>
+    it.effect("a receipt that another store made is refused with not_owned", () =>
       Effect.gen(function*() {
         const foreign = yield* Effect.flatMap(both, ({ pipeline }) => pipeline.remember(ada, turns, { scope })).pipe(
           within({ script, store })
@@ -1525,7 +1525,7 @@ describe("MemoryPipeline.undo", () => {
   })
 
   it.effect.prop(
-    "every receipt is accepted after encoding and decoding, and every changed one is refused",
+    "verify accepts every receipt that was encoded and decoded, and refuses every receipt that was changed",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

@@ -180,7 +180,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon" }], [triple]), [])
   })
 
-  it("a second text for the same record is added, and a later DELETE of that record is ignored", () => {
+  it("the text of a second UPDATE of a record is added as a new record, and a later DELETE of the old one is ignored", () => {
     const mutations = after([
       { event: "UPDATE", id: "0", text: "a" },
       { event: "UPDATE", id: "0", text: "b" },
@@ -217,7 +217,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("the successor has another id after each revision of the old record, so that it can follow an undo", () => {
+  it("the id of a successor depends on the revision of the old record, so that a record can be superseded again after an undo", () => {
     const idAt = (revision: number) => {
       const [, add] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Porto" }], [
         record("Ada lives in Lisbon", { revision })
@@ -238,7 +238,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("a record that would become equal to another is closed and linked to that one", () => {
+  it("a record whose UPDATE would make it equal to another record is closed and linked to that one", () => {
     const closed = (id: string) => [
       { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
     ]
@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an existing equal record becomes the successor and none is added, even if it was not in the prompt", () => {
+  it("an existing record that equals the new fact becomes the successor, even if it was not in the prompt, and none is added", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{
@@ -278,7 +278,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada lives in Lisbon" }]), [])
   })
 
-  it("ids that were not in the prompt are ignored", () => {
+  it("decisions about ids that were not in the prompt are ignored", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "2" }, { event: "UPDATE", id: lisbon.id, text: "a" }]), [])
   })
 
@@ -321,7 +321,7 @@ describe("attribute", () => {
     assert.deepInclude(decision, { kind: "working", importance: 0.9 })
   })
 
-  it("the fact of a contradiction that the model only deletes is added", () => {
+  it("the fact is added if the model only deletes the memory that the fact contradicts", () => {
     assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [porto], [lisbon]), [
       { event: "DELETE", id: "0" },
       { event: "ADD", ...porto }
@@ -336,7 +336,7 @@ describe("attribute", () => {
     )
   })
 
-  it("the facts of two contradictions that the model only deletes are added, in their order", () => {
+  it("the facts are added, in their order, if the model only deletes the two memories that they contradict", () => {
     const facts = [{ text: "Now Porto" }, { text: "Now coffee" }]
     assert.deepStrictEqual(
       attribute([{ event: "DELETE", id: "0" }, { event: "DELETE", id: "1" }], facts, [lisbon, tea]).slice(2),

@@ -76,7 +76,7 @@ describe("the search for related memories of a fact", () => {
       assert.deepStrictEqual((yield* remembered(Viewer.everyone(), Global)).sizes, [1, 1])
     }))
 
-  it.effect("the order does not depend on records that the viewer does not see", () =>
+  it.effect("the order of the memories does not depend on records that the viewer does not see", () =>
     Effect.gen(function*() {
       const viewer = Viewer.make({ ...both, reach: "within" })
       const drafts = ["Green tea", "Black tea, black coffee", "Green grass"].map((body) => ({

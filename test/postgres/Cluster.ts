@@ -34,7 +34,7 @@ const folders = (): ReadonlyArray<string> => {
 
 const isProgram = (file: string) => fs.existsSync(file)
 
-/** The user that PostgreSQL runs as if the tests run as root, which it refuses; else `undefined`. */
+/** The user as whom PostgreSQL is run: `postgres` if the tests run as root, whom PostgreSQL refuses; else `undefined`, the current user. */
 const owner = (): { readonly uid: number; readonly gid: number } | undefined => {
   if (process.getuid?.() !== 0) return undefined
   const id = (flag: string) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }))
@@ -91,7 +91,7 @@ const freePort = Effect.async<number>((resume) => {
 const settings = [
   "listen_addresses=127.0.0.1",
   "unix_socket_directories=",
-  // no test simulates a power failure
+  // the server need not wait for the disk, since no test simulates a power failure
   "fsync=off",
   "full_page_writes=off",
   "max_wal_senders=4",

@@ -39,7 +39,10 @@ const retry = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<number>
 const no = Effect.succeed(false)
 const fibers = 8
 
-/** Writes records from several fibers, each one at a time. `acknowledged` has the body of each acknowledged record by its id. */
+/**
+ * Writes records from several fibers; each fiber writes one record at a time. `acknowledged` maps the id of each acknowledged record to its
+ * body.
+ */
 const load = (store: Service, writes: number, refusals: Ref.Ref<number>) => {
   const acknowledged = new Map<MemoryId, string>()
   const each = writes / fibers

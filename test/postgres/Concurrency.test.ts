@@ -185,7 +185,7 @@ if (isReal) {
         Effect.gen(function*() {
           yield* sql.unsafe("CREATE TEMPORARY TABLE ours (n integer)")
           yield* put(store, draft("tea"))
-          // visible at once, within and outside of the caller's transaction
+          // the write is visible at once, within and outside of the caller's transaction
           assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
           return yield* Effect.fail("rolled back" as const)
         }).pipe(Effect.provideService(SqlClient.SqlClient, sql))

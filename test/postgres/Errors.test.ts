@@ -19,7 +19,7 @@ console.log(`${report()}${hasClusters ? "" : "; no programs of a server here: no
 
 const secret = "s3cr3t-Pa55"
 
-/** Opens a store on a URL, and returns the failure. */
+/** Opens a store on a URL, which must fail, and returns the error. */
 const refused = (url: string, options: Partial<Postgres.Options> = {}) =>
   Effect.flip(Effect.scoped(Postgres.make({ url: Redacted.make(url), connectTimeout: "2 seconds", ...options })))
 

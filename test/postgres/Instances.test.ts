@@ -13,7 +13,10 @@ import { dropConnections, eventually, holding, isReal, named, noSchema, opened, 
 
 const marker = "?"
 
-/** Subscribes to a store's changes; returns them as words. It has started once it has received a marker. */
+/**
+ * Subscribes to a store's changes, and returns the growing list of them, each as a text. First waits until a marker has arrived, which
+ * shows that the stream is open.
+ */
 const listening = (store: Service) =>
   Effect.gen(function*() {
     const heard: Array<string> = []
@@ -119,7 +122,7 @@ if (isReal) {
         )
         for (const heard of lists) {
           yield* eventually(Effect.sync(() => written.every((name) => heard.includes(name))))
-          // a write whose acknowledgement was lost was repeated under another id, and is a further change
+          // if the acknowledgement of a write was lost, the write was repeated under another id, which is another record and change
           const records = (yield* listed(here, ada, { limit: 1_000 })).filter((body) => body !== marker)
           assert.deepStrictEqual(heard.slice().sort(), records.slice().sort())
         }

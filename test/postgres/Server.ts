@@ -21,7 +21,7 @@ export interface Server {
   readonly url: string | undefined
 }
 
-/** An empty schema on a server. */
+/** An empty schema on a server, in which a test opens a store. */
 export interface Place {
   readonly url: Redacted.Redacted
   readonly schema: string
@@ -71,7 +71,7 @@ export const report = (): string =>
       : ""
   }`
 
-/** Adds settings to a URL that each connection starts with. */
+/** Adds settings to a URL. Every connection that is opened with the URL starts with them. */
 export const withSettings = (url: string, ...settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -122,7 +122,7 @@ const ofServer = (url: string): Effect.Effect<Place, never, Scope.Scope> =>
             : ask(url, `DROP SCHEMA IF EXISTS ${quoted(name)} CASCADE`)))
     ),
     (schema) => ({
-      // no test simulates a power failure
+      // the server need not wait for the disk, since no test simulates a power failure
       url: Redacted.make(withSettings(url, "synchronous_commit=off")),
       schema,
       maxConnections: 10

@@ -16,7 +16,9 @@ import { Postgres } from "../../src/postgres.ts"
 import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
 import { ask, type Place, server } from "./Server.ts"
 
-/** Whether the tests run on a real server, which allows several connections and several stores per place; PGlite does not. */
+/**
+ * Whether the tests run on a real server, on which a store can have several connections, and a schema several stores; not so with PGlite.
+ */
 export const isReal = server.url !== undefined
 
 /** Opens a store until the scope closes. */
@@ -26,7 +28,7 @@ export const opened = (
 ): Effect.Effect<Service, MemoryError, Scope.Scope> =>
   Effect.map(Layer.build(Postgres.layer({ ...place, ...options })), Context.get(MemoryStore))
 
-/** The place of a schema in a cluster. */
+/** Returns the place (where a store keeps its tables) of a schema on the server with this URL. */
 export const placeOf = (url: string, schema: string): Place => ({
   url: Redacted.make(url),
   schema,
@@ -72,21 +74,21 @@ export const eventually = <E, R>(condition: Effect.Effect<boolean, E, R>): Effec
     Effect.asVoid
   )
 
-/** Returns the place with an `application_name`, so that its connections can be told from those of other tests. */
+/** Returns the place with an `application_name` in its URL, so that its connections can be told from those of other tests. */
 export const named = (at: Place): Place => {
   const url = new URL(Redacted.value(at.url))
   url.searchParams.set("application_name", at.schema)
   return { ...at, url: Redacted.make(url.href) }
 }
 
-/** Waits until a connection of a named place waits for a lock. */
+/** Waits until a connection to a place that `named` has made waits for a lock. */
 export const someoneWaits = (at: Place) =>
   eventually(Effect.map(
     raw(at, `SELECT count(*) > 0 FROM pg_stat_activity WHERE ${isOf(at)} AND wait_event_type = 'Lock'`),
     ([row]) => row?.[0] === true
   ))
 
-/** Terminates every connection of a named place, from a connection without that name. */
+/** Terminates every connection to a place that `named` has made, from a connection with another name. */
 export const dropConnections = (at: Place) => {
   const url = new URL(Redacted.value(at.url))
   url.searchParams.delete("application_name")

@@ -21,7 +21,7 @@ describe("buildDoc", () => {
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
   })
 
-  it("a tag is in tags as a whole if it is one word, in any script", () => {
+  it("a tag that is one word, in any script, is in the field tags", () => {
     const { tags } = buildDoc(1, {
       summary: "",
       body: "",

@@ -105,7 +105,7 @@ const crowded: Embedder.Service = {
 }
 
 describe("Embedder.calibrate", () => {
-  it.effect("the floor becomes the model's cosine of unrelated texts, and the weight is kept", () =>
+  it.effect("calibrate sets the floor to the model's cosine of unrelated texts, and keeps the weight", () =>
     Effect.gen(function*() {
       const { calibration } = yield* Embedder.calibrate(crowded)
       assert.closeTo(calibration!.floor!, 0.9, 1e-6)
@@ -114,7 +114,7 @@ describe("Embedder.calibrate", () => {
       assert.strictEqual(yield* Embedder.calibrate(none), none)
     }))
 
-  it.effect("the calibration is part of the embedding of every query, also through batches and caches", () =>
+  it.effect("the embedding of a query contains the calibration, also that of an embedder with batches and a cache", () =>
     Effect.gen(function*() {
       const embedder = yield* Effect.flatMap(Embedder.make(crowded), Embedder.calibrate)
       const query = yield* EmbeddingSync.make(yield* MemoryStore, embedder).query("tea")

@@ -71,7 +71,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.preparing("of another").next().done)
   })
 
-  it("an index is prepared once preparing has ended, until another vector is attached", () => {
+  it("isPrepared is true once preparing has ended, until another vector is attached", () => {
     const index = MemoryIndex.make()
     const records = Array.from({ length: 3 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
     for (const record of records) index.add(record)
@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("relevance is relative to the best hit; a query without a text returns records by recency, a text without a term none", () => {
+  it("relevance is relative to the best hit; a query without a text returns all records by recency, a text without terms no record", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -175,7 +175,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
   })
 
-  it("expired records count neither as hits nor in statistics, except for System, and return if the clock goes back", () => {
+  it("expired records count neither as hits nor in statistics, except for System, and are found again if the clock goes back", () => {
     const index = indexOf(
       record("tea", { expiresAt: 10 }),
       record("tea with milk"),
@@ -241,7 +241,7 @@ describe("MemoryIndex", () => {
     assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
   })
 
-  it("encoded bytes are those of the index when encoding began, whatever changes later and however often it was restored", () => {
+  it("encoded bytes are those of the index when encoding began, whatever changes later and however often the index was restored", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -345,7 +345,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(left({ limit: 1_000 }), { limit: 0, budget: 0, folded: 0 })
   })
 
-  it("records with equal texts are folded into the best hit and counted, but not in a list, nor if data or kind differ", () => {
+  it("a search by text folds records with equal texts into the best hit and counts them, unless data or kind differ", () => {
     const index = indexOf(
       record("green tea", { id: id("a"), tags: ["tea"] }),
       record("Green tea!", { id: id("b") }),
@@ -410,7 +410,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(index, { text: "runs" }), ["running"])
   })
 
-  it("the old record stays if the tokenizer throws on the new one", () => {
+  it("a record stays in the index if the tokenizer throws on the record that is to replace it", () => {
     const index = MemoryIndex.make({
       tokenizer: (text) => {
         if (text === "bad") throw new Error("bad")
@@ -561,7 +561,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
   })
 
-  it("the text of a removed record does not stay in memory because of its words", () => {
+  it("the words in the index do not keep the text of a removed record in memory", () => {
     const index = MemoryIndex.make()
     const before = room()
     for (let n = 0; n < 500; n++) {

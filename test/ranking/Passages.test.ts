@@ -101,7 +101,7 @@ describe("search of a long record", () => {
     }
   })
 
-  it("search of a long record without the ranker scores all of its words, and returns its passage", () => {
+  it("a search with ranker weight 0 scores all words of a long record, and still returns a passage", () => {
     const bodies = [chapter, needle, ...Array.from({ length: 20 }, (_, n) => `The kiosk number ${n} sells cordial.`)]
     const text = "kiosk rhubarb cordial"
     const { hits } = indexed(bodies)({ text, weights: { ranker: 0 }, limit: 30 })
@@ -128,7 +128,7 @@ describe("search of a long record", () => {
       assert.isBelow(text.length, 1_500)
     }).pipe(Effect.provide(layerInMemory)))
 
-  it.effect("the text of a passage that was changed or forgotten is not found", () =>
+  it.effect("a search does not find a word that a long record lost by an update, and returns the new passage", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       const [put] = yield* store.put(ada, [draft(chapter)])

@@ -39,7 +39,7 @@ describe("DotKernel", () => {
     }
   })
 
-  it("products of integers are exact up to their limits", () => {
+  it("dot products are exact, also of the largest integers", () => {
     const next = uniform(1)
     const pick = (range: number) => Math.round((next() * 2 - 1) * range)
     for (const stride of [16, 32, 48, 400]) {
@@ -83,7 +83,7 @@ describe("QuantizedVectors", () => {
     }
   })
 
-  it("no quantized index is made for more dimensions than its integers can sum", () =>
+  it("QuantizedVectors.make returns undefined for more than 65,536 dimensions, whose sums could overflow", () =>
     assert.isUndefined(QuantizedVectors.make(65_537)))
 })
 

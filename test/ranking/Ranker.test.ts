@@ -58,7 +58,7 @@ describe("Ranker", () => {
     assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
   })
 
-  it("names in a question are found whole, by first name, as possessive, in any case, with one letter wrong if long", () => {
+  it("a question names a speaker by the whole name, first name or possessive, in any case, a long one even with a wrong letter", () => {
     const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
     assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
     assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])
@@ -83,7 +83,7 @@ describe("Ranker", () => {
     assert.isFalse(Ranker.isMisspelt("bob", "rob"))
   })
 
-  it("any text is accepted without an error", () => {
+  it("any text is accepted as a question without an error", () => {
     for (const text of naughty) {
       const { named, rank, words } = asked(text)
       assert.isTrue(words.every((word) => word !== "") && Number.isFinite(rank(noSignals, 1)))

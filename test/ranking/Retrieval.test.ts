@@ -47,7 +47,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("documents and frequencies are counted over all visible records, and the filtered candidates are cut to the depth", () => {
+  it("documents and frequencies are counted over all visible records; candidates are the `depth` best that pass the filter", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -85,7 +85,7 @@ describe("MemoryIndex.match", () => {
     assert.isFalse(counts.has("other"))
   })
 
-  it("candidates are cut to the depth after ranking and weights were applied, not before", () => {
+  it("the `depth` best candidates are selected after ranker and weights were applied, not before", () => {
     const lone = Array.from({ length: 5 }, (_, n) => record(`lone ${n}`, { body: "tea tea" }))
     const turns = [0, 1, 2].map((n) =>
       record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
@@ -101,7 +101,7 @@ describe("MemoryIndex.match", () => {
     assert.deepStrictEqual(names(index, {}, { depth: 1, score }), ["turn 2"])
   })
 
-  it("answers are the same as before after a custom score has thrown", () => {
+  it("a custom score that throws does not change later answers", () => {
     const index = indexOf(...records)
     const before = index.match(access, compiled(), question({}))
     const score = () => {
@@ -218,7 +218,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(reads, [2, 4])
     }))
 
-  it.effect("the search is by words only if there is no vector index", () =>
+  it.effect("a retrieval without vectors is searched by words, even if the query has a vector", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const query = { text: "tea", embedding: { model: "m", vector: [1, 0] } }

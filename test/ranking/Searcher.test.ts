@@ -160,7 +160,7 @@ describe("hybrid search", () => {
   const embedding = { model, vector: [1, 0] }
   const at = (n: number, body: string) => record(`at ${n}`, { summary: body, body, createdAt: n, updatedAt: n })
 
-  it("the cosine of a record that was found only by its words counts, too", () => {
+  it("the cosine of a record that was found only by its words is computed, too", () => {
     const near = Array.from({ length: 150 }, (_, n) => [at(n, `note number${n}`), [1, n / 1_000]] as const)
     const index = indexOf([...near, [at(1_000, "a harbour"), [3, 4]]])
     const query: MemoryQuery = { text: "harbour", embedding, explain: true, limit: 150 }

@@ -138,7 +138,7 @@ describe("search that evaluates few of its matches", () => {
     { "metadata.toString": { exists: true } }
   ]
 
-  it("hits of a metadata filter among thousands equal those of the search without the filter, filtered afterwards", () => {
+  it("hits of a metadata filter on thousands of records equal those of the search without it, filtered afterwards", () => {
     for (const where of conditions) {
       const isMeant = matching({ where }, undefined)
       for (const weights of [undefined, { recency: 1, importance: 0.5 }]) {
@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a small part of the matches is evaluated for other filters and for weights, and the count is then inexact", () => {
+  it("few matches are evaluated for filters by importance or data, or for weights; the count of a filtered search is then inexact", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },

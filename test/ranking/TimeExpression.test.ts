@@ -75,7 +75,7 @@ describe("TimeExpression", () => {
     assert.strictEqual(at(40), 0)
   })
 
-  it("a question for a time is recognised by words such as when or how long, a text that names a time by a day, date or word", () => {
+  it("words such as when or how long show that a question asks for a time; a day, date or word of time shows that a text names one", () => {
     for (const text of ["When did she go?", "How long ago?", "On which day?", "what year was it"]) {
       assert.isTrue(TimeExpression.asksWhen(text), text)
     }

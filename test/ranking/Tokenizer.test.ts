@@ -54,7 +54,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise("CRÈME brûlée"), tokenise("creme BRULEE"))
   })
 
-  it("terms are not empty, have no spaces or ASCII capitals, are no single ASCII character, and are terms of themselves", () => {
+  it("a term is neither empty nor one ASCII character, has no space or ASCII capital, and is found again if it is tokenised", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -149,7 +149,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(compounds(text), terms)
   })
 
-  it("the option is off by default: the default tokenizer returns no whole compounds", () => {
+  it("the option compounds is off by default: the default tokenizer returns no whole compounds", () => {
     assert.deepStrictEqual(tokenise("8.104.9 in src/index.ts and getUserName by R"), [
       "104",
       "src",

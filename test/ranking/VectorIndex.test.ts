@@ -4,7 +4,7 @@ import { QuantizedVectors } from "../../src/ranking/internal/QuantizedVectors.ts
 import { cosineSimilarity, make, type VectorIndex } from "../../src/ranking/VectorIndex.ts"
 import { gaussian, scattered } from "./vectors.ts"
 
-/** Numbers of vectors from which an index quantises them: from the first one, or never. */
+/** Values of the option `quantizeFrom`, the size in bytes from which vectors are quantised: always, or never. */
 const sorts = { quantized: 0, plain: Infinity }
 
 const naive = (
@@ -61,7 +61,7 @@ describe("cosineSimilarity", () => {
     ) assert.strictEqual(cosineSimilarity(a!, b!), 0)
   })
 
-  it("the cosine is right if the squares overflow or underflow", () => {
+  it("the cosine is right even if the squared length of a vector overflows or underflows", () => {
     assert.closeTo(cosineSimilarity([1e200, 1e200], [1e-200, 0]), Math.SQRT1_2, 1e-15)
     assert.strictEqual(cosineSimilarity([5e-324, 0], [1e308, 0]), 1)
   })
@@ -93,7 +93,7 @@ describe("cosineSimilarity", () => {
 })
 
 describe("VectorIndex", () => {
-  it("these tests run with and without quantization, since this machine supports the instructions", () =>
+  it("this machine has WebAssembly SIMD, so that the tests below run with quantized vectors and without", () =>
     assert.isDefined(QuantizedVectors.make(4)))
 
   it("the nearest ten of clustered, random and equal vectors of any dimensions are found, quantized or not", async () => {
@@ -184,7 +184,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.search(new Float32Array(2), 2), [{ id: "away", score: 0 }, { id: "zero", score: 0 }])
     })
 
-    it(`${sort}: the only one of thousands that the filter accepts is found with limit 1`, () => {
+    it(`${sort}: the only vector of thousands that the filter accepts is found with limit 1`, () => {
       const rows = scattered(3_000, 8, 0, 3)
       const index = filled(rows, quantizeFrom)
       const found = naive(rows.entries(), rows[0]!, 3_000).at(-1)!
@@ -223,7 +223,7 @@ describe("VectorIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("memory grows over many pages, and freed space is used again", () => {
+  it("vectors are found after memory has grown by many pages, and after the space of removed vectors is used again", () => {
     const next = gaussian(5)
     const rows = Array.from({ length: 3_000 }, () => Float32Array.from({ length: 200 }, next))
     const index = filled(rows, 0)

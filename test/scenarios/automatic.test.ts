@@ -20,7 +20,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { literal, world } from "../harness/Managed.ts"
 import { stores } from "../stores.ts"
 
-/** The stores, each with the distance between the moments of a turn at which it is interrupted: 1 tries every moment. */
+/** The stores, each with a step: the agent is interrupted at every n-th moment of a turn, with the step 1 at every moment. */
 const worldsOf = [
   ["memory", stores.memory, 1],
   ["markdown", stores.markdown, 8],
@@ -49,7 +49,7 @@ describe.each(worldsOf)("an agent over %s that is interrupted or crashes", (_, l
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("the turns kept by an agent that stops at any moment of a turn are remembered once by the next process, others at most once", () =>
+  it.effect("an agent may stop at any moment of a turn: the next process remembers stored turns exactly once, others at most once", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {

@@ -25,7 +25,7 @@ const sample = Effect.scoped(Effect.gen(function*() {
   return fs.readFileSync(filename)
 }))
 
-/** Calls every operation of a store, whether or not the ones before failed. Dies if one dies. */
+/** Calls every operation of a store, even if an earlier one has failed. Dies if an operation dies. */
 const used = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const tried = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>) => typed(name, self)
@@ -69,7 +69,7 @@ const survives = (filename: string) =>
   }))
 
 describe("a damaged SQLite file", () => {
-  it.scoped("a file truncated at any point fails with corrupt or returns the remaining records, and no call ends with a defect", () =>
+  it.scoped("opening and using a file truncated at any point succeeds or fails with a MemoryError, never with a defect", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -84,7 +84,7 @@ describe("a damaged SQLite file", () => {
       assert.includeMembers(["corrupt", "io", undefined], Array.from(reasons.keys()))
     }).pipe(Effect.withRandom(Random.make("cut"))))
 
-  it.scoped("a file with changed bytes fails with corrupt or returns the remaining records, and no call ends with a defect", () =>
+  it.scoped("opening and using a file with changed bytes succeeds or fails with a MemoryError, never with a defect", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -99,7 +99,7 @@ describe("a damaged SQLite file", () => {
       }
     }).pipe(Effect.withRandom(Random.make("flip"))))
 
-  it.scoped("a file with invalid rows fails with corrupt or omits these rows", () =>
+  it.scoped("opening and using a file with invalid rows or without a table succeeds or fails with a MemoryError, never with a defect", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       let tried = 0

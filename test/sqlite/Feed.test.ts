@@ -62,7 +62,7 @@ describe("changes from another process on one SQLite file", () => {
         expected.push(...rest.map(({ record }) => ["Written", record.id, 1, record.body]))
         for (let n = 2; n < 30; n++) {
           yield* there.update(bob, first!.record.id, { body: `${n}` })
-          // a change whose revision is no longer kept is emitted with the oldest revision that is
+          // a change whose revision is no longer kept is emitted with the oldest revision that is kept
           expected.push(["Written", first!.record.id, Math.max(n, 10), `${Math.max(n, 10)}`])
         }
         yield* TestClock.adjust("500 millis")
@@ -101,7 +101,7 @@ describe("changes from another process on one SQLite file", () => {
           Stream.runCollect
         )
       )
-      // both have started once each has received a change
+      // both processes are subscribed once each has received a change
       yield* tell("count", "ping", 0, 1)
       yield* store.put(bob, [draft("first")])
       yield* tell("heard", 1)

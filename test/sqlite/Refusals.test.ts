@@ -43,14 +43,14 @@ const disk = (size: string) =>
       })
   )
 
-/** Fills the disk with a file until about `left` bytes beside a reserve are free. */
+/** Fills the disk of the file `ballast` with that file, until about `left` bytes and a reserve of 400,000 bytes are free. */
 const fill = (ballast: string, left: number) => {
   const { bavail, bsize } = fs.statfsSync(path.dirname(ballast))
   fs.writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 400_000 - left)))
 }
 
 describe("opening a SQLite file", () => {
-  it.scopedLive("a file with tables of a later release fails to open with the name of the release to use, and no byte is written", () =>
+  it.scopedLive("a file with tables of a later release fails to open, the error names the release to use, and no byte is written", () =>
     Effect.gen(function*() {
       for (const mode of ["WAL", "DELETE"]) {
         const filename = yield* file
@@ -184,10 +184,10 @@ describe("a SQLite file without write access or space", () => {
       yield* sound(filename)
     }))
 
-  // where no disk can be mounted, the law above covers this with a maximum number of pages
+  // on machines where no disk can be mounted, only the test above covers this, by a maximum number of pages of the file
   if (mayMount) {
     it.scopedLive(
-      "a write fails with io wherever it finds the disk full, writes nothing of the batch, and later writes succeed",
+      "a write fails with io at whatever point the disk is full, writes nothing of the batch, and later writes succeed",
       () =>
         Effect.gen(function*() {
           const folder = yield* disk("2m")

@@ -31,7 +31,7 @@ describe("a SQL transaction of the caller", () => {
       const exit = yield* sql.withTransaction(Effect.gen(function*() {
         yield* before.put(bob, [draft("before")])
         yield* sql`INSERT INTO notes VALUES ('theirs')`
-        // neither does it include writes of a store that is opened within the transaction
+        // a store that is opened within the caller's transaction does not write in it either
         const store = yield* opened(ours)
         yield* store.put(bob, [draft("in it")])
         assert.deepStrictEqual(bodies(yield* all(store)), ["before", "in it"])
@@ -69,7 +69,7 @@ describe("an interrupted call of a SQLite store", () => {
       const outcomes = { whole: 0, nothing: 0 }
       for (let steps = 0;; steps++) {
         const batch = [`${steps} left`, `${steps} right`]
-        // a yield after every few steps, so that it can be interrupted there
+        // yields after every few steps, so that the call can be interrupted there
         const fiber = yield* Effect.fork(
           Effect.withMaxOpsBeforeYield(store.put(bob, batch.map(draft)), 16 + steps % 7)
         )
@@ -142,7 +142,7 @@ describe("opening a SQLite file that another process has locked", () => {
         const hasty = yield* Effect.flip(Effect.scoped(opened(filename, { patience: 4 })))
         assert.strictEqual(hasty.reason, "unavailable")
         const fiber = yield* Effect.fork(Scope.extend(opened(filename), scope))
-        // the other has retried at least once by now
+        // while this call waits for 40 ms and fails, the forked call retries at least once
         yield* Effect.flip(Effect.scoped(opened(filename, { patience: 40 })))
         yield* connection.executeUnprepared("COMMIT", [], undefined)
         return fiber

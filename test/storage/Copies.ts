@@ -93,7 +93,9 @@ export const embed = (store: MemoryStore.Service, tenant: string) =>
 
 export const tenants = ["default", "ACME/é", "zeta"]
 
-/** Random operations of three tenants: records are put, updated, forgotten, restored, purged, closed, expired, used and embedded. */
+/**
+ * Runs random operations of three tenants: records are put, updated, forgotten, restored, purged, made invalid, expired, used and embedded.
+ */
 const live = (store: MemoryStore.Service, steps: number) =>
   Effect.gen(function*() {
     for (const tenant of tenants) {

@@ -33,7 +33,7 @@ import {
 } from "./Copies.ts"
 import { inMemory } from "./engines.ts"
 
-/** Numbers of the call at which a copy is interrupted. */
+/** Numbers of the calls of the target at which a copy is made to fail, counted from 1: every third call. */
 const every = Array.from({ length: times(6, isLong ? 40 : 12) }, (_, n) => 1 + 3 * n)
 
 describe("Copy.copy", () => {

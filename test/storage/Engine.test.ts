@@ -30,7 +30,7 @@ const vector = new Float32Array([1, 2])
 
 const failure = MemoryError.make("invalid_draft", { op: "put", message: "no", detail: { issues: ["no"] } })
 
-/** Makes a store with `size` facts on an engine that records its calls, and returns the calls of each effect. */
+/** Makes a store with `size` facts on an engine that records its calls. `during` runs an effect, and returns the calls made by it. */
 const counted = (size: number) =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
@@ -78,7 +78,7 @@ describe("calls of an Engine", () => {
       ])
     }))
 
-  it.effect("list reads one record more than its page, search at most twice as many candidates as its limit, and whyNot of an unknown id one row", () =>
+  it.effect("list reads one row more than its page, search at most twice its limit of candidates, whyNot of an unknown id one row", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])

@@ -11,7 +11,7 @@ import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { ada, draft, id, listed, put } from "../../src/testing/Sample.ts"
 
-/** Declares a law of a store and the same store with faults. */
+/** Declares a test of a store that fails according to a plan (`faulty`), and of the same store without faults (`below`). */
 const law = (
   title: string,
   plan: ReadonlyArray<Faulty.Fault>,
@@ -96,7 +96,7 @@ law(
 )
 
 law(
-  "a fault of kind crash makes the call die with a defect, not fail with an error",
+  "the fault crash makes the call die with a defect, not fail with an error",
   [{ ops: ["get"], fault: "crash" }],
   (faulty) =>
     Effect.gen(function*() {
@@ -106,7 +106,7 @@ law(
 )
 
 law(
-  "a fault after a stream occurs when every record was emitted",
+  "a fault after a call of stream occurs at the end of the stream, when every record was emitted",
   [{ ops: ["stream"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {

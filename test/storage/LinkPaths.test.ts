@@ -150,7 +150,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     })
   }
 
-  it("the links of the target include the record with the [[wikilink]]", () => {
+  it("the note to which a [[wikilink]] resolves has the linking note among its backlinks, and no other note has", () => {
     for (const [by, link, to] of cases) {
       const links = Links.make()
       const from = note(by, link)
@@ -170,7 +170,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("a [[wikilink]] in the properties of a file counts, also in lists and maps, but none in the metadata of other records", () => {
+  it("a [[wikilink]] in the properties of a file is a link, also in lists and maps; in the metadata of other records it is not", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

@@ -22,7 +22,10 @@ import { inMemory } from "./engines.ts"
 const made = (wrap: (engine: Engine) => Engine = (engine) => engine) =>
   Effect.flatMap(inMemory, (engine) => MemoryStore.make("long", wrap(engine)))
 
-/** Runs an effect, and `onTurn` at each iteration of the event loop meanwhile, numbered from 1; returns their number with the result. */
+/**
+ * Runs an effect. Each time that it yields to the event loop (a turn), runs `onTurn` with the number of the turn, counted from 1. Returns
+ * the exit of the effect and the number of turns.
+ */
 const withTurns = <A, E>(self: Effect.Effect<A, E>, onTurn: (turn: number) => Effect.Effect<void>) =>
   Effect.clockWith((clock) => {
     let turn = 0
@@ -39,7 +42,7 @@ const many = 700
 const drafts = Array.from({ length: many }, (_, n) => fact(`Tea number ${n}`))
 const count = (store: MemoryStore.Service) => Effect.map(store.list(ada, { limit: 1_000 }), ({ items }) => items.length)
 
-/** Runs an effect at one of the turns. */
+/** Makes an `onTurn` for `withTurns` that runs an effect at one turn. */
 const at = (turn: number, self: Effect.Effect<unknown, MemoryError>) => (now: number) =>
   now === turn ? Effect.orDie(Effect.asVoid(self)) : Effect.void
 
@@ -112,7 +115,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch fails with conflict if another fiber changes the record of its ifRevision while the batch yields", () =>
+  it.effect("a batch with an ifRevision fails with conflict if another fiber changes the record while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -147,7 +150,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch ends although another fiber writes one of its records at every yield, and delays no such write", () =>
+  it.effect("the batch ends although another fiber writes a record of the batch at every yield, and delays none of these writes", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, draft("0", { id: id("busy"), data: { n: 0 } }))

@@ -11,7 +11,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, listed, put, system } from "../../src/testing/Sample.ts"
 import { stores } from "../stores.ts"
 
-/** Number of stores that each layer maintains by itself. */
+/** Number of stores that each layer makes and maintains by itself, by the name of the layer. */
 const maintained: Readonly<Record<keyof typeof stores, number>> = {
   memory: 1,
   markdown: 1,
@@ -41,7 +41,7 @@ const traced = <A, E, R>(use: (spans: Array<string>) => Effect.Effect<A, E, R>) 
 
 const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => name.endsWith(".compact")).length
 
-describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
+describe.each(Object.entries(stores))("maintenance of the store %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // the names are the keys of `maintained`
 
   it.scoped("MemoryStore.maintain compacts once after a year's sleep in which nothing expired, and never while the store is unused", () =>
@@ -74,7 +74,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
         const expected = ["after the sleep", "last"]
         const erases = name !== "shelf" && !name.startsWith("overlay")
         let left = yield* listed(store, system)
-        // compacting real files takes iterations of the event loop, and one that read the clock just before the sleep is late
+        // compacting real files takes iterations of the event loop; a compaction that read the clock before the sleep erases nothing yet
         for (let turns = 0; turns < 20_000 && erases && left.length > expected.length; turns++) {
           yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
           if (turns === 2_000) yield* TestClock.setTime(8e10)

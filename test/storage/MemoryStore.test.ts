@@ -18,7 +18,7 @@ import { refuses } from "../../src/testing/Law.ts"
 import { listen } from "../../src/testing/Listener.ts"
 import { ada, bob, draft, fact, found, id, listed, put, system } from "../../src/testing/Sample.ts"
 
-/** Makes correct primitives over one Map for one tenant, for tests to break. */
+/** Makes correct primitives for one tenant, with the rows in a Map; tests replace single functions by broken ones. */
 const rows = () => {
   const rows = new Map<string, MemoryStore.Stored>()
   const primitives: MemoryStore.Primitives = {
@@ -204,7 +204,7 @@ it.effect("a writer whose every commit conflicts fails with unavailable after a 
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
   }))
 
-it.effect("the lock that a backend's exclusive takes is kept from the read of a batch to the commit", () =>
+it.effect("a batch reads and commits within one call of the backend's exclusive, which holds a lock", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const log: Array<string> = []
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch with a put under the id of an invisible record fails with the first other error in the batch, else with invalid_id", () =>
+it.effect("a batch with a put under an invisible record's id fails with the first other error in the batch, else with invalid_id", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

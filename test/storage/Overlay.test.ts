@@ -14,7 +14,7 @@ import { listen } from "../../src/testing/Listener.ts"
 import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../../src/testing/Sample.ts"
 import { type Call, counting, layerOf } from "./engines.ts"
 
-/** Declares a law of a store and a branch over it. */
+/** Declares a test of an Overlay (`branch`, with its service `overlay`) and of its base store (`below`). */
 const law = (
   title: string,
   check: (below: Service, branch: Service, overlay: Overlay.Service) => Effect.Effect<unknown, unknown>

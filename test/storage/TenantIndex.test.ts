@@ -17,8 +17,8 @@ const made = () =>
 /** Text so long that indexing pauses after every record. */
 const filler = " filler".repeat(9_000)
 
-describe("a TenantIndex that is built with yields", () => {
-  it.live("an index built with yields contains every row that is set, changed or removed during the build, each once", () =>
+describe("a TenantIndex that yields to the event loop while it is built", () => {
+  it.live("an index that yields while it is built contains every row that is set, changed or removed during the build, each once", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -38,7 +38,7 @@ describe("a TenantIndex that is built with yields", () => {
       assert.isTrue(tenantIndex.isBuilt())
     }))
 
-  it.live("an index built with yields is completed at once for a caller that cannot wait", () =>
+  it.live("an index that is being built with yields is completed at once for a caller that cannot wait", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -156,7 +156,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isTrue(lacking.isBuilt())
     }))
 
-  it("an index that was never built has no encoding, and a restored one is encoded as the given bytes until a row is set", () => {
+  it("an index that was never built has no encoding, and one restored from bytes is encoded as these until a row is set", () => {
     const tenantIndex = made()
     assert.isUndefined(tenantIndex.encoded())
     tenantIndex.set(id("a"), row(record("a", "tea")))
@@ -167,7 +167,7 @@ describe("a TenantIndex that is restored from bytes", () => {
   })
 })
 
-it.live("a TenantIndex of any size finds links with yields, including those of rows written meanwhile", () =>
+it.live("a TenantIndex yields to the event loop while it builds its index of links, which includes rows written meanwhile", () =>
   Effect.gen(function*() {
     const tenantIndex = made()
     for (let n = 0; n < 40; n++) tenantIndex.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))

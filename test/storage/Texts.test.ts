@@ -27,7 +27,7 @@ const step = oneof(
 )
 
 describe("the pending texts of a tenant (texts that have no vector yet)", () => {
-  it("pending texts, and the vectors that erase keeps, are the same as if every record were read, after any random changes", () => {
+  it("the pending texts, and the vectors that Texts.erase keeps, are those that a scan of all records finds, after any changes", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(
@@ -102,7 +102,7 @@ describe("the pending texts of a tenant (texts that have no vector yet)", () => 
     assert.isAbove(pending, 5_000)
   })
 
-  it("pending texts cost one lookup of a vector per text, however often they are requested", () => {
+  it("the vector of a text that has one is looked up once, however often pending texts are requested", () => {
     const embeddings = new CountedEmbeddings()
     const texts = new Texts(embeddings)
     for (let n = 0; n < 200; n++) texts.add(record(n, n))

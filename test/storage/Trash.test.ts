@@ -22,7 +22,7 @@ const branchOf = (below: MemoryStore.Service, layer = Overlay.layer) =>
   Layer.build(Layer.provide(layer, Layer.succeed(MemoryStore.MemoryStore, below)))
 
 describe("an Overlay", () => {
-  it.scoped("an Overlay lists forgotten records of both stores; for a record that the overlay has written, its own state decides", () =>
+  it.scoped("an Overlay lists its own forgotten records, and of those forgotten in the base store the ones that it has not written", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       for (const body of ["a", "b", "c", "d"]) yield* put(below, draft(body, { id: id(body) }))

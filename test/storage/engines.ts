@@ -91,8 +91,8 @@ export const slow = (engine: Engine): Engine => {
 }
 
 /**
- * Does not count matches beyond those that it returns, as engines that prune postings or search vectors approximately: its counts are
- * lower bounds, and it reports them as inexact.
+ * Makes an engine whose numbers of matches are lower bounds, which it reports as inexact: it does not count matches beyond those that it
+ * returns. Engines that prune postings or search vectors approximately do the same.
  */
 export const inexact = (engine: Engine): Engine => ({
   ...engine,
@@ -108,7 +108,7 @@ export const inexact = (engine: Engine): Engine => ({
   }
 })
 
-/** Stores the fingerprint of the analyzer that its terms were made by, as an engine with a persistent index does. */
+/** Makes an engine that keeps in `made` the fingerprint of the analyzer that made its terms, as an engine with a persistent index does. */
 export const indexed = (engine: Engine, made: { analyzer: string | undefined; entries: number }): Engine => ({
   ...engine,
   analyzer: Effect.sync(() => made.analyzer),

@@ -56,7 +56,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("a thread whose name another thread in the target has is refused with `conflict`, and that thread is not changed", () =>
+  it.scoped("copy fails with `conflict` if the target has another thread of the same name, and does not change that thread", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("the threads of an owner who has other threads in the target are refused with `conflict` until the target's are purged, as the error says", () =>
+  it.scoped("copy fails with `conflict` if an owner has other threads in the target, until these are purged, as the error advises", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread that was copied, renamed and copied again has its messages in the target, and an append under the old name is refused", () =>
+  it.scoped("a thread that is copied, renamed and copied again has the new name in the target, and an append under the old fails", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

@@ -219,7 +219,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("importing a file of ChatGPT or Claude conversations makes threads of the current branch, and reports parts that are not text", () =>
+  it.scoped("importing conversations of ChatGPT or Claude makes threads of the current branch, and reports parts that are not text", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -271,7 +271,7 @@ describe("importing a file", () => {
       assert.notInclude(JSON.stringify(message), secret)
     }))
 
-  it.scoped("importing a conversation again that has another branch now keeps its thread, and reports it; a longer one adds to it", () =>
+  it.scoped("importing a conversation again appends its new messages; if earlier messages differ, it is reported and not changed", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const chat = (...texts: ReadonlyArray<string>) =>
@@ -310,7 +310,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("importing a file of another format is refused; keys of prototypes, NUL and lone surrogates do no harm", () =>
+  it.scoped("importing a file of another format fails; keys such as __proto__, NUL characters and lone surrogates do no harm", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

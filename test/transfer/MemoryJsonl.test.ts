@@ -52,7 +52,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("the messages of threads are contained, and are read into another store once, for their owner", () =>
+  it.scoped("a MemoryJsonl file contains the messages of threads, and is read into another store once, for their owner", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -285,7 +285,7 @@ describe("a MemoryJsonl file", () => {
       assert.isAtMost(most, 15)
     }))
 
-  it.scoped("a MemoryJsonl file is written while it is consumed: the store is read at most two pages ahead", () =>
+  it.scoped("a MemoryJsonl file is written as it is consumed: rows are read at most two pages ahead", () =>
     Effect.gen(function*() {
       const store = yield* memory
       yield* store.put(ada, Array.from({ length: 3_000 }, (_, n) => draft(`Fact ${n}.`, { id: id(`fact ${n}`) })))

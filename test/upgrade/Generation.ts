@@ -34,7 +34,7 @@ export const Named = Schema.Union(
 )
 export type Named = typeof Named.Type
 
-/** Names the viewer of all records of the tenant except, unlike the library, its internal rows. */
+/** Makes the viewer who sees all records of the tenant except the rows that the library writes for itself. */
 export const everyone = (tenant: string): Viewer.Viewer => Viewer.everyone(tenant)
 
 export const viewerOf = (named: Named): Viewer.Any => {
@@ -44,23 +44,23 @@ export const viewerOf = (named: Named): Viewer.Any => {
 }
 
 const Outbox = Schema.Struct({
-  /** The vault that the rows lie in. */
+  /** Folder of the vault that has the rows of the outbox. */
   folder: Schema.String,
-  /** The scope that the outbox writes to; absent: the default of each viewer. */
+  /** Scope into which the outbox writes memories. Absent if the outbox uses the default scope of each viewer. */
   scope: Schema.optional(Schema.Struct({ userId: Schema.String })),
-  /** Messages that wait, by tenant, including those whose plan is kept. */
+  /** Texts of the messages that wait for extraction, by tenant, including those in `planned`. */
   waiting: Schema.Record({ key: Schema.String, value: Schema.Array(Schema.String) }),
-  /** The messages whose plan is kept: no model is asked for them again. */
+  /** Texts of the messages for which the extracted mutations (the plan) are stored, so that no model is asked for them again. */
   planned: Schema.Array(Schema.String),
-  /** The messages in dead letters, all in the default tenant. */
+  /** Texts of the messages in dead letters (batches whose extraction was given up), all in the default tenant. */
   parked: Schema.Array(Schema.String),
-  /** The lines that have a session row, each with the sequence number of its next message. */
+  /** Conversations (viewer and session) that have a session row, each with the sequence number of its next message. */
   lines: Schema.Array(Schema.Struct({ viewer: Named, session: Schema.String, next: Schema.Int }))
 })
 
 const Answer = Schema.Struct({ system: Schema.String, user: Schema.String, answer: Schema.String })
 
-/** The expected meaning of a generation's files. `vault` is the answer of `Observed.observe`, as JSON. */
+/** Schema of the answers that a release gave from its own files. `vault` is the result of `Observed.observe`, as JSON. */
 export const Expected = Schema.Struct({
   /** Time at which the release read the files, in epoch milliseconds. */
   now: Schema.Int,
@@ -84,7 +84,7 @@ const Text = Schema.parseJson(Expected)
 export const expectedOf = (name: string): Expected =>
   Schema.decodeSync(Text)(fs.readFileSync(path.join(home, name, "expected.json"), "utf8"))
 
-/** Reads every file below a folder, by its path with `/`. Leaves out locks, which are not data. */
+/** Returns the bytes of every file below a folder, by the file's path with `/`. Leaves out locks, which are not data. */
 export const read = (root: string): Readonly<Record<string, Buffer>> =>
   Object.fromEntries(
     fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort()
@@ -92,7 +92,7 @@ export const read = (root: string): Readonly<Record<string, Buffer>> =>
       .map((name) => [name.split(path.sep).join("/"), fs.readFileSync(path.join(root, name))])
   )
 
-/** Length in bytes above which a text is deflated. */
+/** Length in bytes above which a text is stored deflated. */
 const long = 4_096
 
 const encode = (bytes: Buffer): typeof Files.Type[string] => {
@@ -105,7 +105,7 @@ const encode = (bytes: Buffer): typeof Files.Type[string] => {
 const decode = (content: typeof Files.Type[string]): Buffer =>
   typeof content === "string" ? Buffer.from(content) : inflateRawSync(Buffer.from(content.deflated, "base64"))
 
-/** Copies the generation's files into a temporary folder, last changed at `now`; the scope removes it. */
+/** Copies the generation's files into a temporary folder, with `now` as time of their last change. The Effect scope removes the folder. */
 export const copy = (name: string, now: number) =>
   Effect.tap(place, (root) =>
     Effect.sync(() => {

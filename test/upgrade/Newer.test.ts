@@ -1,4 +1,4 @@
-/** Data that a newer release may have written to disk is refused, and no byte of it changes. */
+/** Tests that data which a newer release may have written to disk is refused, and that no byte of it changes. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -60,7 +60,7 @@ describe("data of a newer release", () => {
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
         for (const name of ["vault.json", "vault.copy.json"].map((name) => path.join(vault, ".effect-memory", name))) {
-          if (!fs.existsSync(name)) continue // earlier releases have one of the two files
+          if (!fs.existsSync(name)) continue // earlier releases wrote only one of the two files
           const newer = { ...JSON.parse(fs.readFileSync(name, "utf8")), version: 3, checksum: "0".repeat(64) }
           fs.writeFileSync(name, JSON.stringify(newer))
         }
@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "a row with the version of a newer release that was written by hand is ignored and does not stop the outbox",
+    "a row in a file that a person edited, with the version of a newer release, is ignored and does not stop the outbox",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
@@ -116,13 +116,16 @@ describe("data of a newer release", () => {
       )
   )
 
-  law("a cassette of a newer release is neither replayed nor recorded on", (root) =>
-    Effect.gen(function*() {
-      const file = path.join(root, "cassette.jsonl")
-      yield* rewrite(file, (text) => `${text}{"version":2,"turns":[]}\n{"unfinished`)
-      for (const layer of [Completion.layerReplay(file), Completion.layerRecord(file)]) {
-        const built = Layer.build(layer).pipe(Effect.provide(Completion.layerScripted(["never asked"])))
-        yield* refused(root, Effect.scoped(Effect.provide(built, NodeContext.layer)))
-      }
-    }))
+  law(
+    "a cassette of a newer release is neither replayed nor extended by a recording",
+    (root) =>
+      Effect.gen(function*() {
+        const file = path.join(root, "cassette.jsonl")
+        yield* rewrite(file, (text) => `${text}{"version":2,"turns":[]}\n{"unfinished`)
+        for (const layer of [Completion.layerReplay(file), Completion.layerRecord(file)]) {
+          const built = Layer.build(layer).pipe(Effect.provide(Completion.layerScripted(["never asked"])))
+          yield* refused(root, Effect.scoped(Effect.provide(built, NodeContext.layer)))
+        }
+      })
+  )
 })

@@ -1,4 +1,4 @@
-/** Observes a vault: all answers that its viewers get, as JSON, so that those of two releases can be compared. */
+/** Collects all answers that a vault gives to its viewers, as JSON, so that the answers of two releases can be compared. */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -34,7 +34,7 @@ export const questions = ["tea", "deploy friday", "Lisbon", "Müller", "the paym
 
 const ids = (fields: Readonly<Record<string, string>>, within = false): Named => ({ ids: fields, within })
 
-/** Viewers of every shape. */
+/** Viewers with every combination of ids and reach that matters, by name. */
 export const viewers: Readonly<Record<string, Named>> = {
   nobody: ids({}),
   ada: ids({ userId: "ada" }),
@@ -59,10 +59,10 @@ export const viewers: Readonly<Record<string, Named>> = {
 
 const encode = Schema.encodeSync(MemoryRecord)
 
-/** Sorts ids, for answers whose order ranking may change. */
+/** Returns the sorted ids of records. Used for answers whose order a change of ranking may change. */
 const sorted = (records: ReadonlyArray<MemoryRecord>) => records.map(({ id }) => id).sort()
 
-/** Lists every record that is not an internal row, with the tombstones and expired records that the library lists. */
+/** Lists every record that `System` sees, forgotten and expired ones included, except the rows that the library writes for itself. */
 const known = (store: Service, tenant: string) =>
   Effect.map(
     Stream.runCollect(store.stream(Viewer.system(tenant), { closed: true, limit: 1_000 })),
@@ -75,7 +75,7 @@ const hits = (store: Service, viewer: Viewer.Any, query: MemoryQuery) =>
     awaiting: Viewer.isSystem(viewer) ? undefined : awaiting // for System the count would include internal rows
   }))
 
-/** Returns all answers that one viewer gets; `everything` holds the ids of its tenant. */
+/** Returns all answers that one viewer gets; `everything` has the ids of all records of its tenant. */
 const seenBy = (store: Service, viewer: Viewer.Any, everything: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const list = (closed: boolean) =>
@@ -105,7 +105,7 @@ const seenBy = (store: Service, viewer: Viewer.Any, everything: ReadonlyArray<Me
     }
   })
 
-/** Returns the answers of the kinds of memory. */
+/** Returns the answers of the services for kinds of memory, such as `BeliefMemory`. */
 const byKind = (store: Service): Effect.Effect<unknown, MemoryError> =>
   Effect.gen(function*() {
     const settings = yield* KeyValueMemory.make("settings")

@@ -24,7 +24,7 @@ import { opened } from "../vault/Place.ts"
 import { all, copy, type Expected, expectedOf, viewerOf } from "./Generation.ts"
 import { observe } from "./Observed.ts"
 
-/** Tests a law on each generation, with a copy of its files and the clock at the time when they were written. */
+/** Tests a law on each generation (the files of one release), with a copy of its files and the clock set to the time of their writing. */
 const law = (
   title: string,
   check: (root: string, expected: Expected) => Effect.Effect<void, unknown, Scope.Scope>
@@ -39,7 +39,7 @@ const law = (
   }
 }
 
-/** Counts how often each text is remembered in a tenant. */
+/** Returns each text with the number of its occurrences in `remembered`, the bodies of the memories of a tenant. */
 const counts = (remembered: ReadonlyArray<string>, texts: ReadonlyArray<string>) =>
   texts.map((text) => [text, remembered.filter((body) => body === text.slice(0, 50)).length])
 const once = (texts: ReadonlyArray<string>) => texts.map((text) => [text, 1])
@@ -48,7 +48,7 @@ describe("data of an earlier release", () => {
   it("the data of at least one earlier release is tested", () => assert.isNotEmpty(all()))
 
   law(
-    "a vault of an earlier release gives the same answers at the first and second opening",
+    "a vault of an earlier release gives the answers that it gave in that release, also when it is opened a second time",
     (root, { vault: before }) =>
       Effect.gen(function*() {
         for (let opening = 0; opening < 2; opening++) {
@@ -61,7 +61,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the records in a snapshot of an earlier release are read as their files have them",
+    "the records that are read from a snapshot of an earlier release equal those in the files",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -85,7 +85,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the tombstones in a snapshot of an earlier release have their expiry times after one opening",
+    "the tombstones in a snapshot of an earlier release have expiry times after the vault was opened once",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -106,7 +106,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the messages in an outbox of an earlier release are extracted once, and each message of a dead letter once released",
+    "each message in an outbox of an earlier release is extracted once, those of dead letters after their release",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a checkpoint of an earlier release is resumed under its spec with an unchanged hash",
+    "a checkpoint of an earlier release is resumed with its spec, whose hash is the same as in that release",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume } = yield* Resume.Resume

@@ -1,4 +1,4 @@
-/** A system clock that is set back or forward a day while vaults are in use. */
+/** Tests of vaults in use while the system clock is set back or forward by a day. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"

@@ -1,4 +1,4 @@
-/** Files that can no longer be read: what the vault answers instead, which calls fail, and that nothing readable is erased. */
+/** Tests of files that can no longer be read: what the vault answers instead, which calls fail, and that nothing readable is erased. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -42,7 +42,7 @@ describe("a damaged file of a record that the history knows", () => {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       law(
-        `the record stays as in its last good revision, with its history, and the file is reported as an issue: ${name} ${when}`,
+        `the record stays as in its last good revision, with its history, and the file is reported as an issue: file ${name} ${when}`,
         (root) =>
           Effect.gen(function*() {
             const whole = text(root)
@@ -83,7 +83,7 @@ describe("a damaged file of a record that the history knows", () => {
       )
     }
 
-    law(`the record can be forgotten and restored, or purged: ${name}`, (root) =>
+    law(`the record can be forgotten and restored, or purged: file ${name}`, (root) =>
       Effect.gen(function*() {
         const whole = text(root)
         write(root, damage(whole))
@@ -104,7 +104,7 @@ describe("a damaged file of a record that the history knows", () => {
       }))
 
     law(
-      `the file is restored by vault.repair, or only listed if the option write is not set: ${name}`,
+      `the file is restored by vault.repair, or only listed if the option write is not set: file ${name}`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)
@@ -142,7 +142,7 @@ describe("a damaged file of a record that the history knows", () => {
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports partly readable frontmatter as partial, later damage as drifted, and a folder named like a note as ignored", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter as partial, silent damage as drifted or partial, and a folder named like a note as ignored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -245,7 +245,7 @@ describe("a record whose file is deleted by hand", () => {
 
 describe("a vault whose .effect-memory folder is deleted", () => {
   law(
-    "every record is kept, with origin file and trust 2 and one issue for the vault, until vault.adopt is called",
+    "every record is kept; until vault.adopt is called, each has origin file and trust 2, and the vault reports one issue",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>

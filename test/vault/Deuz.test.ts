@@ -20,7 +20,7 @@ const refund = "c4b8d2e6-7f15-4039-a6d8-1e9c5b3f7a20"
 const sister = "e9a1c7b3-6d24-4f58-8b90-5c3e7d1f2a46"
 const day = 1_717_286_400_000
 
-/** The fixture, at a time one minute after its records were written, before any of them expires. */
+/** Copies the fixture, a vault that Deuz wrote, and sets the clock to a minute after it was written, before any record expires. */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("a vault written by Deuz (another memory library)", () => {
@@ -48,7 +48,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scoped("records have their text, times, importance and metadata", () =>
+  it.scoped("records have the texts, times, importance and metadata that Deuz wrote", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const record = yield* the(store, system, id(berlin))
@@ -86,7 +86,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a viewer of reach within lists the records of the user's narrower scopes, without those that have expired or are no longer valid", () =>
+  it.scoped("a viewer with reach `within` also lists the user's narrower scopes, but no expired or no longer valid record", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })
@@ -98,7 +98,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isUndefined(yield* get(store, user, id(expired)))
     }))
 
-  it.scoped("the next write of a record moves the file to the path of the record's scope, and keeps id and history", () =>
+  it.scoped("the next write of a record moves its file to the library's path for its scope, and keeps its id and history", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const all = [sla, berlin, edited, chat, closed, expired, refund, sister]
@@ -140,7 +140,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("a record whose id of Deuz is a ULID gets another id like any other record of Deuz, and an expired record is erased", () =>
+  it.scoped("a Deuz record whose id is a ULID gets a new id like every other Deuz record, and an expired record is erased", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"
@@ -157,7 +157,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isTrue(fs.existsSync(path.join(root, "agents", "support-bot", `${id(ulid)}.md`)))
     }))
 
-  it.scoped("an edit of a file at its old path becomes the next revision of the record", () =>
+  it.scoped("an edit of a file that is still at Deuz's path becomes the next revision of the record", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const { store, vault } = yield* opened(root)

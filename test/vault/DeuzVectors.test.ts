@@ -18,7 +18,7 @@ const closed = "6e0d2b8f-1c4a-47d9-8e35-9b7f3a5c1d02"
 const sister = "e9a1c7b3-6d24-4f58-8b90-5c3e7d1f2a46"
 const day = 1_717_286_400_000
 
-/** The fixture, at a time one minute after its records were written, before any of them expires. */
+/** Copies the fixture, a vault that Deuz wrote, and sets the clock to a minute after it was written, before any record expires. */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("vectors in a vault written by Deuz", () => {
@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("vectors are used for the texts they were computed from, unless the text was edited or the dimensions differ", () =>
+  it.scoped("Deuz's vectors are used for their records, unless the text was edited or the vector's dimensions differ from the others", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")
@@ -63,7 +63,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("vectors without a model name belong to the model in the option `deuzModel`, unless the text was edited", () =>
+  it.scoped("vectors of records without a model name belong to the model in the option `deuzModel`, unless the text was edited", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz

@@ -1,4 +1,4 @@
-/** Synchronous file access gives the same results as the platform's FileSystem service, and yields to the event loop. */
+/** Tests of synchronous file access: the same results as those of @effect/platform's FileSystem, and turns for the event loop. */
 import { NodeContext } from "@effect/platform-node"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -126,7 +126,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("Node is called directly if the service is the one that NodeFiles names, and otherwise not", () =>
+  it.effect("Node is called directly if the FileSystem service in use is the value of the reference NodeFiles, and otherwise not", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

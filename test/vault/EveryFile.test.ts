@@ -1,6 +1,6 @@
 /**
- * Damage of every file of a vault, hidden ones too, one at a time: no record is lost whose text stands in any file, and no
- * revision whose line the history still has whole.
+ * Tests that damage each file of a vault in turn, hidden ones too: no record is lost whose text is still in some file, and no revision
+ * whose line in the history is undamaged.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ const text = (name: string, version: number, length = 300) => `${name} ${version
 const vectorsOf = ({ store }: Opened) => Option.getOrThrow(store.vectors)
 const history = ".effect-memory/history"
 
-/** Every text of each record that is live or in the trash at the end. */
+/** Every text that was written to each record that at the end exists or is forgotten, but not purged. */
 const written: Readonly<Record<string, ReadonlyArray<string>>> = {
   a: [1, 2, 3].map((version) => text("a", version)),
   b: [1, 2].map((version) => text("b", version)),
@@ -31,16 +31,16 @@ const written: Readonly<Record<string, ReadonlyArray<string>>> = {
 const alive = ["a", "b", "late", "row"]
 
 interface Vault {
-  /** Folder of the vault at the end; `earlier` is a copy from before the last writes. */
+  /** Folder of the vault after all writes; `earlier` is a copy from before the last writes. */
   readonly root: string
   readonly earlier: string
-  /** Whether the vault was closed at the end. */
+  /** Whether the writer closed the vault after its last write. Otherwise the writer died. */
   readonly isClosed: boolean
 }
 
 /**
  * Makes a vault and an earlier copy of it. Unless `isClosed`, its writer died before the last files were forced to disk. Its history has
- * so many dead bytes that the next write compacts it.
+ * so many bytes of erased revisions that the next write compacts it.
  */
 const made = (isClosed: boolean) =>
   Effect.gen(function*() {
@@ -254,15 +254,15 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
     if (file !== history) assert.isBelow(size, 200_000, about("the history was not compacted"))
   }).pipe(Effect.scoped)
 
-/** Distance between the damages that are tried. The soak tries every damage, but of the flipped bits every second one. */
+/** Tries every 37th damage. Under `npm run soak`, tries every damage, but of the flipped bits every second one. */
 const step = (name: string) => times(37, name.startsWith("bit") ? 2 : 1)
 
 describe("a vault in which one file is damaged", () => {
   for (const isClosed of [true, false]) {
     for (const isRunning of [true, false]) {
-      const when = isRunning ? "while the vault is open" : "while the vault is closed"
-      const state = isClosed ? "that was closed" : "whose writer died"
-      it.scopedLive(`a vault ${state} keeps every record and revision that some file still has: ${when}`, () =>
+      const when = isRunning ? "after" : "before"
+      const state = isClosed ? "that its writer closed" : "whose writer died"
+      it.scopedLive(`a vault ${state} keeps every record and revision that some file still has: damage ${when} the next opening`, () =>
         Effect.gen(function*() {
           const vault = yield* made(isClosed)
           const all = filesOf(vault.root).filter((file) => !/\/lock$|\/turns\//.test(file)).flatMap((file) =>

@@ -1,6 +1,6 @@
 /**
- * A writer that stalls before one of its disk calls for longer than its lock lasts and continues after others have written. Either
- * it already had the vault open, or another process opens the vault meanwhile and compacts the history.
+ * Tests of a writer that stalls before one of its disk calls, so long that others take its lock and write, and then continues. The others
+ * had the vault open before, or open it meanwhile and compact the history.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -17,8 +17,8 @@ import { times } from "./Program.ts"
 
 const [a, b, c, d, long] = [id("a"), id("b"), id("c"), id("d"), id("long")]
 /**
- * Whether the writer is stopped before this call. The soak stops it before every call; otherwise it stops before renames and writes of
- * the history.
+ * Whether the writer is stopped before this disk call: under `npm run soak`, before every call, otherwise only before renames and before
+ * writes of the history.
  */
 const isStep = (method: string, at: string) =>
   isSoak || method === "rename" || (method === "write" && at.endsWith("history"))
@@ -31,7 +31,7 @@ interface Operation {
   readonly texts: ReadonlyArray<string>
   /** Records that are not listed if and only if the operation was acknowledged. */
   readonly forgotten?: ReadonlyArray<typeof a>
-  /** Whether a large record, whose purge causes a compaction, was purged by the operation or before it. */
+  /** Set if the vault has a large record, whose purge makes a compaction due: `purged` by the operation, or `gone` before it. */
   readonly long?: "purged" | "gone"
 }
 const operations: Readonly<Record<string, Operation>> = {
@@ -102,8 +102,8 @@ const listed = (store: Service) =>
   )
 const state = ({ store }: Opened) => Effect.all([past(store), listed(store)])
 
-describe("a writer that stalls before a disk call until another has taken its lock and written", () => {
-  // in the soak all operations, otherwise the two with the most disk calls
+describe("a writer that stalls before a disk call until another writer has taken its lock and written", () => {
+  // under `npm run soak` all operations, otherwise the two with the most disk calls
   for (const [name, operation] of Object.entries(operations).slice(0, times(2, Infinity))) {
     it.scopedLive(`the writer overwrites no acknowledged write of others, and its own write is made in order or not at all: ${name}`, () =>
       Effect.gen(function*() {
@@ -134,7 +134,7 @@ describe("a writer that stalls before a disk call until another has taken its lo
             yield* Effect.race(Deferred.await(stops), Fiber.await(asleep))
             const isAsleep = yield* Deferred.isDone(stops)
 
-            /** Revision and text of `a` in the changes that other processes received. */
+            /** Revisions and texts of the record `a` that the acknowledged updates of other writers returned. */
             const acknowledged: Array<string> = []
             for (const n of [1, 2]) {
               yield* Effect.scoped(Effect.gen(function*() {

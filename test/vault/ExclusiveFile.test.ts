@@ -1,6 +1,6 @@
 /**
- * The lock file of a vault: another process may take the lock away at any moment, and a disk may give each name of a file its own
- * inode.
+ * Tests of a vault's lock file: another process may take the lock away at any moment, and a disk may report another inode for each name
+ * of one file.
  */
 import { NodeContext } from "@effect/platform-node"
 import { type PlatformError, SystemError } from "@effect/platform/Error"
@@ -156,7 +156,7 @@ describe("a lock on a disk that gives each name of a file its own inode number",
     }))
 })
 
-describe("a process that ends the turn of a lock holder (moves the holder's temporary files away)", () => {
+describe("a process that fences a lock holder (moves away the folder of the holder's temporary files)", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {
@@ -170,7 +170,7 @@ describe("a process that ends the turn of a lock holder (moves the holder's temp
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`the process ends a turn although ${name} is left from an earlier turn that was ended`, () =>
+    it.scopedLive(`the process fences the holder although ${name} is left where an earlier fencing moved that folder`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -191,12 +191,12 @@ describe("a process that ends the turn of a lock holder (moves the holder's temp
   }
 })
 
-describe("a live process whose staging folder is deleted", () => {
+describe("a live process whose staging folder (the folder of its temporary files) is deleted", () => {
   const turns = (root: string) => path.join(root, ".effect-memory/turns")
   const kept = (root: string) =>
     fs.readdirSync(turns(root), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("claim."))
 
-  it.scopedLive("the process keeps writing, with a new claim file", () =>
+  it.scopedLive("the process keeps writing, and takes the lock with a new file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -245,7 +245,7 @@ describe("a live process whose staging folder is deleted", () => {
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("the processes have separate claim files, and the lock of one that died does not look alive because the other one runs", () =>
+  it.scopedLive("each process locks with a file of its own, so the lock of one that died is taken over although the other one runs", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -289,8 +289,8 @@ describe("two processes with the same random seed", () => {
 })
 
 describe("a lock requested after the scope in which it was made began to close", () => {
-  for (const [name, platform] of [["two names", NodeContext.layer], ["one name", platformWith(oneName)]] as const) {
-    it.scopedLive(`the lock is still granted where a file has ${name}, and leaves no file open`, () =>
+  for (const [name, platform] of [["with", NodeContext.layer], ["without", platformWith(oneName)]] as const) {
+    it.scopedLive(`the lock is still granted, and leaves no file open: file system ${name} hard links`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const scope = yield* Scope.make()

@@ -21,7 +21,7 @@ const codes = { ENOSPC: "Unknown", EIO: "Unknown", EACCES: "PermissionDenied" } 
 >
 type Code = keyof typeof codes
 const all = ["ENOSPC", "EIO", "EACCES"] as const
-/** Distance between the disk calls that are made to fail. The soak fails every call, with each error code. */
+/** Tries a failure at every ninth disk call. Under `npm run soak`, tries it at every call, with each error code. */
 const step = times(9, 1)
 
 /** Makes an error as Node's file system does. */
@@ -36,7 +36,7 @@ const failure = (code: Code, method: string, at: string): PlatformError =>
     cause: Object.assign(new Error(`${code}: it failed, ${method} '${at}'`), { code, path: at })
   })
 
-/** A fault of the disk: the `at`-th call from now on fails; 0: none. */
+/** A fault of the disk: the call with number `at`, counted from 1, fails; 0 for no fault. */
 interface Plan {
   at: number
   code: Code
@@ -44,7 +44,7 @@ interface Plan {
   calls: number
 }
 
-/** Node's file system with a fault in it. */
+/** Makes Node's file system in which the call that the plan names fails. */
 const faulty = (plan: Plan) =>
   calling((method, at) =>
     Effect.suspend(() => ++plan.calls === plan.at ? Effect.fail(failure(plan.code, method, at)) : Effect.void)
@@ -101,7 +101,7 @@ const filled = Effect.gen(function*() {
 })
 
 describe("a vault on a failing disk", () => {
-  // in the soak every error code at every call, otherwise one code per call in rotation
+  // under `npm run soak` every error code at every call, otherwise one code per call in rotation
   for (const only of times(1, 3) === 1 ? [undefined] : all) {
     for (const [name, operation] of Object.entries(operations)) {
       it.scopedLive(
@@ -155,7 +155,7 @@ describe("a vault on a failing disk", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of opening results in a typed error without damage, or in an open vault`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault is a typed error without damage, or the vault opens`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -201,7 +201,7 @@ describe("vectors of a vault on a failing disk", () => {
   const calls: Readonly<Record<string, (opened: Opened) => Effect.Effect<unknown, MemoryError.MemoryError>>> = {
     "the first attach": (vault) => vectorsOf(vault).attach("default", "n", [[hash, vector]]),
     "a further attach": (vault) => attach(vault, other),
-    pending: (vault) => vectorsOf(vault).pending("default", "m"),
+    "vectors.pending": (vault) => vectorsOf(vault).pending("default", "m"),
     "a hybrid search": ({ store }) =>
       Effect.flatMap(store.search(ada, query), ({ failures, hits }) => {
         assert.lengthOf(hits, 1) // at least by the word
@@ -248,7 +248,7 @@ describe("vectors of a vault on a failing disk", () => {
 })
 
 describe("MemoryStore.make over a backend that fails", () => {
-  it.scoped("make fails with the backend's error, and the next operation works", () =>
+  it.scoped("an operation fails with the backend's error and changes nothing, and the next operation works", () =>
     Effect.gen(function*() {
       const rows = new Map<string, MemoryStore.Stored>()
       let fails: string | undefined

@@ -17,7 +17,7 @@ const derived = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0CD.md"
 const runs = "runs/run-42/01HV3ZK4T6N8QW2RJ5Y7M9X0DE.md"
 
 describe("a vault written by drover (another memory program)", () => {
-  it.scopedLive("files are unchanged on disk when the vault is opened, and each record has its scope", () =>
+  it.scopedLive("files are unchanged on disk when the vault is opened, and each record has the scope of its path and frontmatter", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const before = files(root)
@@ -75,7 +75,7 @@ describe("a vault written by drover (another memory program)", () => {
       assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
     }))
 
-  it.scopedLive("the new file counts if a crash during a move left both files, and the next write deletes the old one", () =>
+  it.scopedLive("a crash during a move may leave both files: the new one counts, and the next write deletes the old one", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const old = fs.readFileSync(path.join(root, bobs), "utf8")
@@ -131,7 +131,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       }
     }))
 
-  it.scopedLive("every record is read: such values are cut or kept in metadata, reported as issues, and left in the file", () =>
+  it.scopedLive("every record is read: values beyond a limit are cut or kept in metadata, reported as issues, and left in the file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = files(root)
@@ -171,7 +171,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
 })
 
 describe("a folder of Obsidian notes", () => {
-  it.scopedLive("notes become global reference records of trust 2 whose summaries are the file names", () =>
+  it.scopedLive("notes become records of kind reference in the global scope, with trust 2 and the file name as summary", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)
@@ -219,7 +219,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual((yield* summaries(renamed.from)).slice().sort(), ["Map", "Tomatoes"])
     }))
 
-  it.scopedLive("file names and all unchanged bytes are kept through updates, and record ids through reopening", () =>
+  it.scopedLive("updates keep a note's file name and every byte that need not change, and a reopened vault has the same record ids", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)

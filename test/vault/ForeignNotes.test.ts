@@ -1,4 +1,4 @@
-/** A note that its author wrote by hand: an update changes only the bytes it must, and a moved note remains the same record. */
+/** Tests of notes written by hand: an update changes only the bytes that it must, and a moved note remains the same record. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -21,7 +21,7 @@ const tea =
 const alias = "---\ntags: [&one one, two]\nsame: *one\n---\nSow."
 const plain = "Sow. #garden\n\nReap in autumn, and dry the leaves in the shade."
 
-/** Makes a folder with these notes and without our hidden folder. */
+/** Makes a folder that contains these notes, and no `.effect-memory` folder yet. */
 const folder = (notes: Readonly<Record<string, string>>) =>
   Effect.tap(place, (root) => Effect.sync(() => write(root, notes)))
 const write = (root: string, notes: Readonly<Record<string, string>>) => {
@@ -36,7 +36,7 @@ const move = (root: string, from: string, to: string) => {
 }
 const session = <A, E>(root: string, use: (vault: Opened) => Effect.Effect<A, E, Scope.Scope>) =>
   Effect.scoped(Effect.flatMap(opened(root), use))
-/** Deletes the snapshot, so that nothing is remembered that only it holds. */
+/** Deletes the vault's snapshot, so that the next opening cannot use it. */
 const cool = (root: string) => fs.rmSync(path.join(root, ".effect-memory/snapshot"), { force: true })
 const ids = (store: Service) =>
   Effect.map(
@@ -88,7 +88,7 @@ describe("an update of a hand-written note", () => {
     { tags: ["hot"] },
     tea.replace("\r\n  - garden # green", "")
   )
-  law("an update of a hand-written note that changes metadata changes the property in place", tea, {
+  law("an update of a hand-written note that changes metadata changes only the value of the property", tea, {
     metadata: { title: "Green: tea", mood: "rainy" }
   }, tea.replace("'sunny'", "'rainy'"))
   law(
@@ -103,13 +103,13 @@ describe("an update of a hand-written note", () => {
   }
   const { kind: _, ...patch } = sidecar
   law(
-    "an update of a hand-written note that changes fields with no property of their own leaves a note without frontmatter byte for byte as it is",
+    "an update of fields for which a hand-written note has no property leaves a note without frontmatter byte for byte as it is",
     plain,
     patch,
     plain
   )
   law(
-    "an update of a hand-written note that changes fields with no property of their own leaves unparsable frontmatter as it is",
+    "an update of fields for which a hand-written note has no property leaves a note with unparsable frontmatter byte for byte as it is",
     "---\na: b: c\n---\nSow.\n",
     {
       importance: 0.9
@@ -169,7 +169,7 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(files(root), { "Plain.md": `${edited} Well.`, "Tea.md": "Sow.\n" })
     }))
 
-  it.scopedLive("an update of a note written in the form of earlier releases keeps that form, also after the note is renamed", () =>
+  it.scopedLive("an update of a note in the signed format of earlier releases keeps that format, also after the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const record = yield* session(root, ({ store }) => the(store, system, idOf("Tea.md")))
@@ -274,7 +274,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("an update is kept by vault.repair, which restores a damaged file with the author's bytes", () =>
+  it.scopedLive("vault.repair restores a damaged note byte for byte as its author wrote it, and keeps the update, which is not stored in the note", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -288,7 +288,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("an update in a batch that fails on disk leaves every byte unchanged, also of a note that is not UTF-8", () =>
+  it.scopedLive("a batch that fails on disk leaves every byte of the notes unchanged, also of a note that is not UTF-8", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const latin = Buffer.from("Caf\xe9 au lait", "latin1")
@@ -306,7 +306,7 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(yield* ids(store), { "Latin.md": idOf("Latin.md"), "Tea.md": idOf("Tea.md") })
     }))
 
-  it.scopedLive("an update leaves nothing on disk once the note is purged, not even in the snapshot", () =>
+  it.scopedLive("no text of an updated note is left on disk once the note is purged, not even in the snapshot", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
       const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
@@ -331,7 +331,7 @@ describe("an update of a hand-written note", () => {
     }))
 })
 
-/** A change of a folder of notes, and the identity of each file afterwards: the note whose record it is, by the note's path before. */
+/** A change `act` of a folder of notes. `becomes` has, for each file afterwards, the earlier path of the note whose record it is. */
 interface Case {
   readonly title: string
   readonly notes: Readonly<Record<string, string>>
@@ -353,7 +353,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "Garden/Drinks/Tea.md": "Inbox/Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "a note that is edited and renamed at once remains the same record",
+    title: "a note that is edited and renamed between two scans remains the same record",
     notes: { "Tea.md": long("tea"), "Plain.md": plain },
     act: (root) => {
       move(root, "Tea.md", "Cha.md")
@@ -378,8 +378,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "A.md": "A.md", "B.md": "B.md" }
   },
   {
-    title:
-      "a note deleted with another note of equal text is continued by neither of two new files with that text and other names",
+    title: "two renamed notes with equal texts are both new records, since nothing tells which is which",
     notes: { "A.md": long("a"), "B.md": long("a") },
     act: (root) => {
       move(root, "A.md", "C.md")
@@ -388,7 +387,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "C.md": "C.md", "D.md": "D.md" }
   },
   {
-    title: "a note replaced by two equally similar new files is continued by neither",
+    title: "if two equally similar new files replace a note, both are new records",
     notes: { "A.md": long("a") },
     act: (root) => {
       fs.rmSync(path.join(root, "A.md"))
@@ -397,13 +396,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "C.md": "C.md", "D.md": "D.md" }
   },
   {
-    title: "an empty note that is renamed is continued by no new file",
+    title: "an empty note that is renamed is a new record",
     notes: { "A.md": "" },
     act: (root) => move(root, "A.md", "B.md"),
     becomes: { "B.md": "B.md" }
   },
   {
-    title: "a note deleted while a file with little in common is added is not continued by that file",
+    title: "a file that is added while a note is deleted is a new record if their texts have little in common",
     notes: { "A.md": long("a") },
     act: (root) => {
       fs.rmSync(path.join(root, "A.md"))
@@ -418,7 +417,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "users/bob/Tea.md": "users/bob/Tea.md" }
   },
   {
-    title: "two notes that swap their folders through a third name give each path its old record",
+    title: "if the folders of two notes swap their names, the record at each path stays",
     notes: { "one/Tea.md": long("a"), "two/Tea.md": long("b") },
     act: (root) => {
       move(root, "one", "three")
@@ -487,7 +486,7 @@ describe("a note that is moved or renamed", () => {
       }))
   }
 
-  it.scopedLive("the note keeps its history, the fields without a property, and its links by id, path and name", () =>
+  it.scopedLive("the note keeps its history and the fields that no property states, and links to it by id, path or name resolve", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,
@@ -532,7 +531,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepInclude(files(root), { "Drinks/Cha.md": tea })
     }))
 
-  it.scopedLive("a new note at the old path gets an id of its own, also repeatedly and across reopenings", () =>
+  it.scopedLive("each new note at the old path gets an id of its own, also after the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": long("tea") })
       yield* session(root, () => Effect.void)

@@ -1,4 +1,4 @@
-/** A vault under git, with the git that is installed: clones, checkouts beneath an open and a closed vault, and merges. */
+/** Tests of a vault under git, with the installed git: clones, checkouts while the vault is open or closed, and merges. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -78,7 +78,7 @@ describe("a vault under git", () => {
       assert.strictEqual(git(root, "status", "--porcelain"), "")
     }))
 
-  it.scopedLive("a clone opens with every note, origin file and trust 2, and reports one issue until vault.adopt is called", () =>
+  it.scopedLive("a clone has every record; until vault.adopt is called, each has origin file and trust 2, and one issue is reported", () =>
     Effect.gen(function*() {
       const [origin, root] = [yield* committed, path.join(yield* place, "clone")]
       git(origin, "clone", "-q", origin, root)
@@ -100,7 +100,7 @@ describe("a vault under git", () => {
   for (const isRunning of [true, false]) {
     const when = isRunning ? "while the vault is open" : "while the vault is closed"
     it.scopedLive(
-      `files that git checks out ${when} count as edits by hand: old text becomes the next revision, and history is kept`,
+      `files that git checks out ${when} count as edits by hand: a record's old text becomes its next revision, and its history is kept`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed
@@ -144,7 +144,7 @@ describe("a vault under git", () => {
     )
 
     it.scopedLive(
-      `a file with a merge conflict ${when} keeps its last good revision, and the resolution becomes the next revision`,
+      `a record whose file gets a merge conflict ${when} stays at its last good revision, and the resolution becomes the next revision`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed

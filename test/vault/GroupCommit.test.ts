@@ -1,4 +1,4 @@
-/** Concurrent writers of one process: their commits are forced to disk together (group commit). */
+/** Tests of concurrent writers of one process, whose commits are forced to disk together (group commit). */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -52,7 +52,7 @@ const hooked = (root: string) => {
 
 type Hooked = Effect.Effect.Success<ReturnType<typeof hooked>>
 /**
- * Blocks one writer in its fsync of the history until all others are queued behind it. `second` runs at the next fsync, which is theirs.
+ * Blocks one writer in its fsync of the history until all others are queued behind it. `second` runs at the next fsync, which these share.
  */
 const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, acknowledged?: (n: number) => void) =>
   Effect.gen(function*() {
@@ -74,7 +74,7 @@ const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, ackno
   })
 
 describe("concurrent writers of one process", () => {
-  it.scopedLive("concurrent writers share one fsync of the history, which contains their batches in order", () =>
+  it.scopedLive("concurrent writers share one fsync of the history, and their batches are in the history in the order of the calls", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -88,7 +88,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), now)
     }))
 
-  it.scopedLive("writers are acknowledged only after the fsync, and no reader sees their records before it", () =>
+  it.scopedLive("writers are acknowledged only after their shared fsync, and no reader sees their records before it", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       const [reached, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -226,7 +226,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("writers killed before any of their disk calls leave every acknowledged write, and no write without all earlier ones", () =>
+  it.scopedLive("a process may die before any disk call: every acknowledged write is kept, and no write without all earlier ones", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

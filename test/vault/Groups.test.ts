@@ -1,4 +1,4 @@
-/** A group commit when the disk is full, when files are edited by hand meanwhile, or when the lock is lost in the middle. */
+/** Tests of group commits when the disk is full, when files are edited by hand meanwhile, or when the lock is lost in the middle. */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -76,12 +76,12 @@ const all = ({ store }: Opened) =>
   })
 
 describe("a group commit (one fsync for the batches of several writers) on a disk that becomes full", () => {
-  for (const [title, fillsAt] of [["its lines", isHistory], ["its files", isRecord]] as const) {
+  for (const [title, fillsAt] of [["its history lines", isHistory], ["its record files", isRecord]] as const) {
     for (const isFreed of [true, false]) {
       it.scopedLive(
-        `a group commit that fails while it writes ${title} has no effect after a reopening ${
+        `a group commit that fails while it writes ${title} has no effect after the vault is reopened ${
           isFreed ? "with" : "without"
-        } free space`,
+        } free space on the disk`,
         () =>
           Effect.gen(function*() {
             const root = yield* place
@@ -134,13 +134,16 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
 describe("a file of a group commit that is edited by hand", () => {
   for (
     const [title, isMoment] of [
-      ["after its lines are forced to disk", (method: string, at: string) => method === "fsync" && isHistory(at)],
       [
-        "before its lines are appended to the history",
+        "before the group's history lines are forced to disk",
+        (method: string, at: string) => method === "fsync" && isHistory(at)
+      ],
+      [
+        "before the group's lines are appended to the history",
         (method: string, at: string) => method === "write" && isHistory(at)
       ],
-      ["after the writes were planned", (method: string, at: string) => method === "open" && isHistory(at)],
-      ["while the first record's file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
+      ["after the group's writes were planned", (method: string, at: string) => method === "open" && isHistory(at)],
+      ["before the group's first file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
   ) {
     it.scopedLive(`an edit made ${title} is kept as a revision`, () =>
@@ -291,7 +294,7 @@ describe("a put", () => {
 })
 
 describe("the fiber that leads a group commit", () => {
-  it.scopedLive("the leading fiber has the span and log annotations of the vault's opening, not those of the first writer", () =>
+  it.scopedLive("the leading fiber has the span and log annotations set when the vault was opened, not those of the first writer", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seen: Array<readonly [span: string | undefined, notes: ReadonlyArray<string>]> = []

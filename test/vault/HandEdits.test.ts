@@ -243,7 +243,7 @@ describe("a copy of a record's file at another path", () => {
   }
 
   law(
-    "a file in a renamed folder is the record again once the folder has its old name",
+    "a file whose folder is renamed is no record until the folder has its old name again",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)

@@ -1,4 +1,4 @@
-/** The history file of a vault: what damage to it costs, and what a compaction, a crash and a late writer leave in it. */
+/** Tests of a vault's history file: what is lost if it is damaged, and what a compaction, a crash and a late writer leave in it. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -46,7 +46,7 @@ const part = (revision: number, body = "x", name = "a"): History.Part => ({
   ...{ tenant: "default", id: id(name), record: record(name, { revision, body }), forgotten: false, extra: {} },
   ...{ path: `users/ada/${name}.md`, removed: [], before: null, after: "hash" }
 })
-/** Returns the revisions of the records that a process finds on opening the vault. */
+/** Returns the revision numbers of these records, as a process finds them in the history when it opens the vault. */
 const found = (root: string, ...names: ReadonlyArray<string>) =>
   Effect.map(
     Effect.tap(historyOf(root), (history) => history.news(true)),
@@ -54,7 +54,7 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history of a vault", () => {
-  it.scopedLive("the history does not list a new record of another process as forgotten when it is read before that record's file", () =>
+  it.scopedLive("a new record of another process is not listed as forgotten if the history was read, but not yet the record's file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -95,7 +95,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "a history that is deleted while the vault is open loses earlier revisions only, and records can still be changed",
+    "a history that is deleted while the vault is open loses only earlier revisions, and records can still be changed",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -164,7 +164,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("batch numbers continue after a compaction, and a line of a writer that last read the history before the compaction is refused", () =>
+  it.scoped("batch numbers continue after a compaction, and a line of a writer that has not read the history since is refused", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -193,7 +193,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.pending().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a compaction does not replace the history while a writer without the lock appends, and the appended line is kept", () =>
+  it.scopedLive("a compaction fails with a conflict if a writer that lost the lock appends meanwhile, and the appended line is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("the rewrite of a history shows as a changed generation or a true isReplaced until a reader has read the new file to its end", () =>
+  it.scopedLive("a reader of a rewritten history sees isReplaced true or the generation change until it has read the file to its end", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -271,7 +271,7 @@ describe("the history of a vault", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 
   law(
-    "the history is read from the snapshot's position, and as a whole once a line is damaged, so that no revision is lost",
+    "no revision is lost if a line of the history is damaged after the snapshot was saved",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -353,7 +353,7 @@ describe("the history of a vault", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("another writer's batch at the position at which a stalled writer meant to append is kept", () =>
+  it.scoped("another writer's batch is kept if it is at the offset at which a stalled writer meant to append", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -369,7 +369,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a position that was read before a rewrite never returns another record's line", () =>
+  it.scoped("a location from before a rewrite of the history never returns the line of another record", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))

@@ -43,7 +43,7 @@ const all = (root: string) =>
 const mine = Array.from({ length: 12 }, () => ["user", 1])
 const file = Array.from({ length: 12 }, () => ["file", 2])
 
-/** Rewrites the manifest as earlier releases wrote it. */
+/** Rewrites the manifest as earlier releases wrote it: without checksum, and without a second copy. */
 const old = (root: string) =>
   Effect.sync(() => {
     const { key } = JSON.parse(fs.readFileSync(manifest(root), "utf8"))
@@ -57,14 +57,14 @@ describe("the key of a vault, with which it signs its records", () => {
   for (const damaged of [manifest, copy]) {
     const name = path.basename(damaged(""))
     const ways: Readonly<Record<string, (text: string) => string | undefined>> = {
-      half: (text) => text.slice(0, text.length / 2),
+      "cut in half": (text) => text.slice(0, text.length / 2),
       empty: () => "",
-      zeroed: (text) => "\0".repeat(text.length),
+      "all zero bytes": (text) => "\0".repeat(text.length),
       deleted: () => undefined,
       "an array": () => "[1]"
     }
     for (const [way, damage] of Object.entries(ways)) {
-      it.scopedLive(`the key is read from the other file if ${name} is ${way}, and that file is repaired`, () =>
+      it.scopedLive(`the key is read from the other copy of the manifest if ${name} is ${way}, and ${name} is repaired`, () =>
         Effect.gen(function*() {
           const root = yield* filled
           const whole = fs.readFileSync(damaged(root), "utf8")
@@ -76,7 +76,7 @@ describe("the key of a vault, with which it signs its records", () => {
         }))
     }
 
-    it.scopedLive(`the key is unchanged if any one bit of ${name} is flipped`, () =>
+    it.scopedLive(`the key is still read if any one bit of ${name} is flipped, and ${name} is repaired`, () =>
       Effect.gen(function*() {
         const root = yield* filled
         const whole = fs.readFileSync(damaged(root), "utf8")
@@ -90,7 +90,7 @@ describe("the key of a vault, with which it signs its records", () => {
       }))
   }
 
-  it.scopedLive("the key is read from the copy if there is a folder in place of vault.json", () =>
+  it.scopedLive("the key is read from vault.copy.json if there is a folder in place of vault.json", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(manifest(root))
@@ -118,7 +118,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* refused(root)
     }))
 
-  it.scopedLive("a key missing from both files prevents opening, and no file is changed", () =>
+  it.scopedLive("a key missing from both copies of the manifest prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       for (const text of [undefined, "", "{\"version\":1,"]) {
         const root = yield* filled
@@ -130,14 +130,14 @@ describe("the key of a vault, with which it signs its records", () => {
       }
     }))
 
-  it.scopedLive("a key replaced in both files by that of another vault prevents opening, and no file is changed", () =>
+  it.scopedLive("a key replaced in both copies of the manifest by that of another vault prevents opening, and no file is changed", () =>
     Effect.gen(function*() {
       const [root, other] = [yield* filled, yield* filled]
       for (const name of ["vault.json", "vault.copy.json"]) fs.copyFileSync(hidden(other, name), hidden(root, name))
       yield* refused(root)
     }))
 
-  it.scopedLive("a key replaced in one file by that of another vault is restored to the one that signed the records", () =>
+  it.scopedLive("a key replaced in one copy of the manifest by that of another vault is restored to the key that signed the records", () =>
     Effect.gen(function*() {
       for (const name of ["vault.json", "vault.copy.json"]) {
         const [root, other] = [yield* filled, yield* filled]
@@ -186,7 +186,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed"))
     }))
 
-  it.scopedLive("the key is generated for a folder whose creation as a vault was interrupted before it had a key", () =>
+  it.scopedLive("a key is generated for a folder whose first opening as a vault was interrupted before it had a key", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(hidden(root))

@@ -10,12 +10,12 @@ import { files, opened, place } from "./Place.ts"
 import { eachVault, isLong, program, times } from "./Program.ts"
 
 const history = (root: string) => path.join(root, ".effect-memory/history")
-/** Returns how often the history was rewritten. */
+/** Returns the number in the history file that each rewrite of the file increments. */
 const epochOf = (root: string) => Number(/"epoch":(\d+)/.exec(fs.readFileSync(history(root), "latin1"))?.[1])
 
 describe("a writer killed at any moment", () => {
   it.scopedLive(
-    "every acknowledged write is kept and each batch whole or not at all, and no purged record returns",
+    "every acknowledged write is kept, no batch is kept in part, and no purged record returns",
     () =>
       survives({
         rounds: times(2, isLong ? 3_000 : 120),

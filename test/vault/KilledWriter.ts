@@ -1,4 +1,4 @@
-/** A writer process that is killed again and again while a reader process reads, and the batches that it acknowledged. */
+/** Kills a writer process again and again while a reader process reads, and checks that the batches it acknowledged are stored. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { id } from "../../src/testing/Sample.ts"
 import { eachVault, program } from "./Program.ts"
 
-/** Versions by name; 0: forgotten, -1: purged. */
+/** The records that a batch changes: the new version of each, by name. 0: the record is forgotten; -1: purged. */
 const Changes = Schema.Record({ key: Schema.String, value: Schema.Int })
 
 /** A line of the output of `processes/writer.mjs`. */
@@ -47,12 +47,12 @@ export interface Round<O> {
 export interface Options<O extends { readonly store: MemoryStore.Service }, E> {
   /** Number of kills. */
   readonly rounds: number
-  /** Makes the place to write to, for up to 50 kills. */
+  /** Makes the folder or file to write to, for up to 50 kills, and returns its path. */
   readonly place: Effect.Effect<string, never, Scope.Scope>
   readonly open: (at: string) => Effect.Effect<O, E, Scope.Scope>
   /**
-   * Runs after each kill. Before it, these were checked: every acknowledged batch is there, the one in progress whole or not at all, and
-   * nothing else.
+   * Runs after each kill, once these laws were checked: every acknowledged batch is stored, the batch in progress is stored completely or
+   * not at all, and no other record is stored.
    */
   readonly check: (round: Round<O>) => Effect.Effect<void, E, Scope.Scope>
   /** Runs when all processes have ended. */
@@ -78,7 +78,7 @@ export const survives = <O extends { readonly store: MemoryStore.Service }, E>(
           if (version < 0) purged.add(name)
         }
       }
-      /** Reads a line of the writer: an announced batch becomes the expected state once the writer has acknowledged it. */
+      /** Handles a line that the writer printed: an announced batch becomes the expected state once the writer has acknowledged it. */
       const hear = (line: typeof Line.Type) => {
         if ("will" in line) last = line.will
         if ("did" in line) {

@@ -20,7 +20,7 @@ const at = (name: string) => pathOf("default", scope, id(name))
 interface Vault extends Opened {
   readonly graph: GraphMemory.Service
   readonly read: (name: string) => string
-  /** Edits the file of the name, and rescans the vault. */
+  /** Edits the file of the record with this name, and rescans the vault. */
   readonly edit: (name: string, change: (text: string) => string) => Effect.Effect<void, unknown>
   readonly remove: (name: string) => Effect.Effect<void, unknown>
   readonly issues: Effect.Effect<ReadonlyArray<string>>
@@ -58,7 +58,7 @@ const types = (graph: GraphMemory.Service, name: string) =>
 
 describe("files of records of built-in kinds in a vault", () => {
   law(
-    "an entity is a page with its name, its type, and its relations as [[links]]",
+    "an entity is a Markdown file with its name, its type, and its relations as [[links]]",
     ({ graph, read }) =>
       Effect.gen(function*() {
         yield* add(graph, "Ada", "Wrote the first program.")
@@ -92,7 +92,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "an invalid entity or link made by hand is reported and its file left as it is until it is corrected",
+    "an entity or link made invalid by hand is reported as an issue, and its file is left unchanged until it is corrected",
     ({ edit, graph, issues, read }) =>
       Effect.gen(function*() {
         yield* add(graph, "Ada")
@@ -115,7 +115,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "an entity whose file is deleted no longer has relations in any graph traversal",
+    "a graph traversal no longer passes through an entity that was forgotten",
     ({ graph, store, vault }) =>
       Effect.gen(function*() {
         for (const name of ["Ada", "Charles", "Mary"]) yield* add(graph, name)
@@ -129,7 +129,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "refreshAttributes of a note edited by hand derives attributes from the new text",
+    "refreshAttributes derives the attributes of a note that was edited by hand from its new text",
     ({ edit, issues, store }) =>
       Effect.gen(function*() {
         const notes = yield* Effect.provideService(AgenticMemory.make, MemoryStore, store)
@@ -144,7 +144,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "a learning of a session is a page in the session's folder and is found by its solution",
+    "an error that a session recorded is a file in the session's folder, and is found by the words of its solution",
     ({ store, vault }) =>
       Effect.gen(function*() {
         const sessions = yield* Effect.provideService(SessionMemory.make, MemoryStore, store)

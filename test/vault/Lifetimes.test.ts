@@ -1,4 +1,4 @@
-/** Compaction of a vault finds what it may erase in the index of the history, without reading the history. */
+/** Compaction of a vault finds the records to erase by the index of the history in memory, without reading the history file. */
 import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -39,7 +39,7 @@ const readsOfOpening = (count: number) =>
   })
 
 describe("a vault with tombstones", () => {
-  it.scoped("opening reads the history as often with 150 tombstones as with 50", () =>
+  it.scoped("opening the vault reads the history file as often with 150 tombstones as with 50", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
@@ -73,7 +73,7 @@ describe("a vault with tombstones", () => {
   }
 })
 
-it.scoped("an expired record is erased even if its file was deleted while the history could not be written", () =>
+it.scoped("a record whose file is deleted by hand while the history cannot be written is still erased from the history once expired", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

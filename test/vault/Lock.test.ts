@@ -40,7 +40,7 @@ const folder = Effect.tap(place, (root) => Effect.sync(() => fs.mkdirSync(path.j
 /** Waits for one iteration of the event loop, in which files are read and written. */
 const turn = Effect.promise(() => new Promise((done) => setImmediate(done)))
 
-/** Acquires the lock in a suspended process: its clock does not advance, so it writes no heartbeat. */
+/** Acquires the lock as a process that is then suspended: its clock does not advance, so it writes no heartbeat. */
 const paused = (lock: Lock.Lock) =>
   Effect.gen(function*() {
     const holds = yield* Deferred.make<void>()
@@ -72,7 +72,7 @@ const counting = (root: string) => {
 
 const broken = new SystemError({ reason: "Unknown", module: "FileSystem", method: "stat" })
 
-/** Counts the open handles of the lock's path, on platforms where some calls on it run another effect first. */
+/** Counts the open handles of the lock file. `platform` makes a platform on which some calls on this file first run another effect. */
 const openedBy = (root: string) => {
   let count = 0
   type Before = (() => Effect.Effect<unknown, SystemError>) | undefined
@@ -113,7 +113,7 @@ const openedBy = (root: string) => {
 }
 
 describe("the lock of a vault", () => {
-  it.scoped("a lock left by a dead process is taken after its timeout, and not before", () =>
+  it.scoped("a lock left by a dead process is taken over after the timeout, and not before", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -132,7 +132,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("a lock that a stalled holder has lost is neither held nor released by that holder", () =>
+  it.scoped("a stalled process whose lock another process has taken over no longer holds the lock, and does not release it", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [sleeper, thief] = [yield* lockOf(root, "equal"), yield* lockOf(root, "equal")]
@@ -150,12 +150,12 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("a lock is kept by its heartbeat, however long the work takes", () =>
+  it.scoped("a lock is not taken over while its holder writes heartbeats, however long the holder works", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { looks, platform } = counting(root)
       const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b", platform)]
-      /** Waits until `done`, without advancing the clock in between, so that the disk's speed has no effect. */
+      /** Waits until `done` returns true. Hardly advances the clock meanwhile, so that the disk's speed has no effect. */
       const until = (done: () => boolean) =>
         Effect.gen(function*() {
           for (let turns = 1; !done(); turns++) {
@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("a held lock has a heartbeat at any time: soon after another session, after a pause, and after its scope ended", () =>
+  it.scoped("heartbeats are written whenever the lock is held: soon after an earlier use, after a pause, and after its scope closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -208,8 +208,8 @@ describe("the lock of a vault", () => {
     }))
 
   for (const hasOneName of [false, true]) {
-    const where = hasOneName ? "a file has one name" : "a file has two names"
-    it.scoped(`the lock is released after the heartbeat that is being written is complete, where ${where}`, () =>
+    const where = hasOneName ? "without hard links" : "with hard links"
+    it.scoped(`the lock is released only once the heartbeat in progress is written, on a file system ${where}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [writes, goesOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("a release that dies leaves no open file and no heartbeat, and the lock can be taken once it is stale", () =>
+  it.scoped("a release of the lock that dies leaves no open file and no heartbeat, and the lock can be taken once it is stale", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -263,7 +263,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(yield* Fiber.join(next))
     }))
 
-  it.scoped("no file is left open if the inode of the lock file cannot be determined, and a file has one name", () =>
+  it.scoped("no file is left open on a file system without hard links if the inode of the lock file cannot be determined", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -281,7 +281,7 @@ describe("the lock of a vault", () => {
       assert.strictEqual(open.count(), 0)
     }))
 
-  it.scoped("the lock of a dead process is taken even by a process that looks at it only after its own timeout", () =>
+  it.scoped("a process that checks the lock again only after its own timeout still takes over the lock of a dead process", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -295,7 +295,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.right(true))
     }))
 
-  it.scopedLive("a stale lock that two processes find is taken by one, and the other puts back the lock that it moved by mistake", () =>
+  it.scopedLive("two processes find a stale lock: one takes it over, and the other puts back the new lock that it moved by mistake", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -343,7 +343,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scopedLive("a lock held by a live process makes others fail with unavailable after their timeout", () =>
+  it.scopedLive("a process fails with unavailable if a live process holds the lock for longer than the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const lock = Effect.provide(VaultFileSystem.make(root), NodeContext.layer).pipe(

@@ -42,7 +42,7 @@ const names = [
 ]
 
 describe("user, agent and tenant names that differ only in case, width or Unicode form", () => {
-  it.scopedLive("names stay separate on disk and in results, in every field of a scope, also after reopening", () =>
+  it.scopedLive("each name has a folder and results of its own, as a tenant and in each field of a scope, also after reopening", () =>
     Effect.gen(function*() {
       const root = yield* place
       const scopes = names.flatMap((name): ReadonlyArray<MemoryScope> => [
@@ -85,7 +85,7 @@ describe("user, agent and tenant names that differ only in case, width or Unicod
       }))
     }))
 
-  it.scopedLive("names that differ only before Unicode normalisation are one name", () =>
+  it.scopedLive("names that are equal after Unicode normalisation to NFC are one name", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -96,7 +96,7 @@ describe("user, agent and tenant names that differ only in case, width or Unicod
       assert.lengthOf(new Set(Object.keys(files(root)).map((file) => path.dirname(file))) as never, 1)
     }))
 
-  it.scopedLive("records are stored in files and folders that only their owner can read", () =>
+  it.scopedLive("the files and folders of a vault can be read only by the operating system user who owns them", () =>
     Effect.gen(function*() {
       const root = path.join(yield* place, "vault")
       yield* Effect.scoped(Effect.gen(function*() {

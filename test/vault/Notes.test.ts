@@ -14,7 +14,7 @@ import { type Opened, opened, place } from "./Place.ts"
 const many = Array.from({ length: 40 }, (_, n) => `tag${n}`)
 const matter = (yaml: string, body = "Sow.") => `---\n${yaml}\n---\n${body}`
 
-/** Expected fields of a note's record; `{}`: only that there is one. */
+/** Expected fields of a note's record; with `{}`, only that the note is a record. */
 type Says = Partial<
   Pick<MemoryRecord, "summary" | "body" | "kind" | "tags" | "createdAt" | "metadata" | "scope" | "importance">
 >
@@ -183,7 +183,7 @@ const law = (
   )
 
 describe("a folder of unusual notes", () => {
-  law("each file is one record with what its author wrote", (vault) =>
+  law("each note is one record, with the fields and the text that its author wrote", (vault) =>
     Effect.gen(function*() {
       const records = yield* all(vault)
       assert.strictEqual(records.size, Object.keys(notes).length)

@@ -20,7 +20,7 @@ import { eachVault, isLong, program, times } from "./Program.ts"
 
 const Line = Schema.Union(Schema.Struct({ ready: Schema.String }), Schema.Struct({ did: Schema.Array(Schema.String) }))
 
-/** Asserts that every acknowledged message is remembered exactly once, in its tenant, and that none waits; returns their number. */
+/** Asserts that each acknowledged message is remembered once, in its tenant, and that no message waits; returns the number remembered. */
 const onceEach = (store: Service, acknowledged: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     let count = 0
@@ -41,7 +41,7 @@ const onceEach = (store: Service, acknowledged: ReadonlyArray<string>) =>
     return count
   })
 
-describe("an outbox (queue of messages from which memories are extracted) in a vault killed at any moment", () => {
+describe("an outbox (queue of messages from which memories are extracted) in a vault whose process is killed at any moment", () => {
   it.scopedLive(
     "every acknowledged message of every tenant is extracted exactly once, and none stays in the queue",
     () =>
@@ -112,7 +112,7 @@ describe("two outboxes in two processes on one vault and the same conversations"
 describe("forgetAll with purge in a vault with an outbox", () => {
   const { ada, bob, down, model, never, refused, refusing, rows, settled, users, writes } = Boxes
   const word = "quokka"
-  /** Returns the files that contain the word, hidden files included. */
+  /** Returns the files that contain `word`, hidden files included. */
   const where = (root: string) =>
     fs.readdirSync(root, { recursive: true, encoding: "utf8" })
       .filter((name) => fs.statSync(path.join(root, name)).isFile())
@@ -156,16 +156,19 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       yield* outbox.append(Viewer.make({ userId: "ada", agentId: "coach" }), "s", users(word))
     }))
 
-  law("forgetAll removes from disk every write that was planned but not made", (store) =>
-    Effect.gen(function*() {
-      const outbox = yield* boxOf(refusing(store, (batch) => writes(batch) ? down : undefined), model())
-      yield* outbox.append(ada, "s", users(word))
-      yield* Effect.flip(outbox.flush)
-      assert.include(yield* rows(store), "plan")
-    }))
+  law(
+    "forgetAll removes from disk every write that an extraction planned but could not make",
+    (store) =>
+      Effect.gen(function*() {
+        const outbox = yield* boxOf(refusing(store, (batch) => writes(batch) ? down : undefined), model())
+        yield* outbox.append(ada, "s", users(word))
+        yield* Effect.flip(outbox.flush)
+        assert.include(yield* rows(store), "plan")
+      })
+  )
 
   law(
-    "forgetAll removes from disk every message that was set aside after it failed",
+    "forgetAll removes from disk every message that was set aside after its extraction failed",
     (store) =>
       Effect.gen(function*() {
         const outbox = yield* boxOf(store, model(() => refused))
@@ -205,7 +208,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("forgetAll by an agent leaves the messages of its users and visitors, which the agent does not see", () =>
+  it.scopedLive("forgetAll by an agent's viewer leaves the messages of the agent's users and visitors, which the viewer does not see", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -221,7 +224,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("forgetAll removes messages of the viewer's and narrower scopes only, and with a limit all of them or none", () =>
+  it.scopedLive("forgetAll removes only messages of the viewer's scope and of narrower ones, and none if the filter names kinds", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

@@ -1,4 +1,4 @@
-/** The file that a vault writes for each kind is exactly the one that docs/kinds.md shows. */
+/** The file that a vault writes for a record of each kind is exactly the one that docs/kinds.md shows. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -28,7 +28,7 @@ import { files, opened, place } from "./Place.ts"
 const scope = { userId: "ada" }
 const mira = Viewer.make({ agentId: "mira", actorId: "ada" })
 const withAda = { agentId: "mira", actorId: "ada" }
-/** Makes ids like those on the page. */
+/** Makes ids like those in docs/kinds.md. */
 const id = (last: string) => MemoryId.make(`01K${last.padStart(23, "0")}`)
 
 /** Writes one record of each kind by its service. */

@@ -1,4 +1,4 @@
-/** The `data` of kinds as files of a vault: read, edited by hand, after a restart, and with two processes. */
+/** The `data` field of records as a part of vault files: reading, edits by hand, reopening, and two processes that write. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -84,9 +84,9 @@ const fill = ({ beliefs, core, facts, knowledge, procedures, resources, settings
 
 interface Vault extends Opened, Kinds {
   readonly root: string
-  /** Returns path and text of the one page that contains this text. */
+  /** Returns path and text of the one Markdown file that contains the text `says`. */
   readonly page: (says: string) => readonly [at: string, text: string]
-  /** Edits the page, and rescans the vault. */
+  /** Replaces `says` by `instead` in the one Markdown file that contains it, and rescans the vault. */
   readonly edit: (says: string, instead: string) => Effect.Effect<void, unknown>
   readonly issues: Effect.Effect<number, unknown>
 }
@@ -121,7 +121,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("data of built-in kinds in a vault", () => {
   law(
-    "data is frontmatter under its field names, and the text is the body of the page",
+    "data of a record is frontmatter under its field names, and the text of the data is the body of the file",
     ({ page }) =>
       Effect.sync(() => {
         for (
@@ -163,7 +163,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "data can be edited by hand in the body or under `value`, and a page with a wrong key is no entry until it is corrected",
+    "values of settings can be edited by hand, in the body or under `value`; a file with a changed key is no entry until it is corrected",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)
@@ -181,7 +181,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "data edited by hand is the basis of later changes",
+    "data that was edited by hand is what later changes by the library start from",
     ({ beliefs, core, edit, knowledge, page, procedures, root, tasks, vault }) =>
       Effect.gen(function*() {
         yield* edit("- never guess\n", "- never guess\n    - ask first\n")
@@ -203,7 +203,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "data of kinds in a vault that the kind's Schema refuses is reported, affects no other record, and is read again once corrected",
+    "data edited by hand that its kind's Schema refuses is reported, affects no other record, and is read again once corrected",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (
@@ -240,7 +240,7 @@ describe("data of built-in kinds in a vault", () => {
       })
   )
 
-  it.scopedLive("data is the same after a restart, with audit trail and history", () =>
+  it.scopedLive("data, audit trail and history of a record are the same after the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = ({ beliefs, core, facts, knowledge, procedures, resources, settings, tasks }: Kinds) =>
@@ -266,7 +266,7 @@ describe("data of built-in kinds in a vault", () => {
       assert.deepEqual(yield* Effect.flatMap(kinds(store), told), before)
     }))
 
-  it.scopedLive("every execution is counted and each key has one entry when two processes write", () =>
+  it.scopedLive("two stores of one folder that write at once count every execution of a procedure, and make one entry per key", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, two] = yield* Effect.all([opened(root), opened(root)])

@@ -22,7 +22,7 @@ export const place: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRe
   (root) => Effect.sync(() => fs.rmSync(root, { recursive: true, force: true }))
 )
 
-/** A temporary copy of a fixture. */
+/** A temporary folder with a copy of a folder of `test/fixtures`, removed when the scope closes. */
 export const copyOf = (fixture: string) =>
   Effect.tap(
     place,
@@ -75,7 +75,7 @@ export const platformWith = (
     ).pipe(Layer.provide(reached))
   )
 
-/** Every file by path, except hidden files and those behind a link. */
+/** Returns the text of every file by path, except of hidden files and of files behind a symbolic link. */
 export const files = (root: string): Readonly<Record<string, string>> =>
   Object.fromEntries(
     fs.readdirSync(root, { recursive: true, encoding: "utf8" })

@@ -11,10 +11,10 @@ import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFi
 import { system } from "../../src/testing/Sample.ts"
 import { place } from "./Place.ts"
 
-/** Duration of a scan of this folder, in seconds. */
+/** Duration of each scan of the vault, in seconds. */
 const takes = 2
 
-/** Makes a vault that is not used, of a folder whose scan takes two seconds. */
+/** Makes a vault whose scans take two seconds each. The effect `called` stands for a call of the store. */
 const polled = Effect.gen(function*() {
   const changeFeed = ChangeFeed.make()
   let looks = 0
@@ -28,7 +28,7 @@ const polled = Effect.gen(function*() {
   return {
     called,
     listening: Effect.forkScoped(Stream.runDrain(changeFeed.of(system))),
-    /** Returns the number of scans during so many seconds. */
+    /** Runs `each` once a second for so many seconds, and returns the number of scans meanwhile. */
     during: (seconds: number, each: Effect.Effect<void> = Effect.void) =>
       Effect.gen(function*() {
         const before = looks
@@ -42,7 +42,7 @@ const polled = Effect.gen(function*() {
 }).pipe(Effect.provide(NodeContext.layer))
 
 describe("a vault whose scan of all files takes long", () => {
-  it.scoped("a vault that is called every second spends a tenth of the time on scans", () =>
+  it.scoped("a vault that is called every second spends at most a tenth of the time on scans", () =>
     Effect.gen(function*() {
       const { called, during } = yield* polled
       const looks = yield* during(400, called)
@@ -50,7 +50,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.isAtLeast(looks * takes, 32)
     }))
 
-  it.scoped("a vault with a subscriber but no calls spends a hundredth of the time on scans", () =>
+  it.scoped("a vault with a subscriber to changes but no calls spends at most a hundredth of the time on scans", () =>
     Effect.gen(function*() {
       const { during, listening } = yield* polled
       yield* listening
@@ -60,7 +60,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.isAtLeast(looks * takes, 16)
     }))
 
-  it.scoped("a vault that is unused is not scanned, and the first call afterwards scans it", () =>
+  it.scoped("a vault without calls and subscribers is no longer scanned after a while, and the next call scans it", () =>
     Effect.gen(function*() {
       const { called, during } = yield* polled
       assert.isAtMost(yield* during(100), 2)
@@ -69,7 +69,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.strictEqual(yield* during(takes), 1, "the first call afterwards looks")
     }))
 
-  it.scoped("a vault that only had a subscriber is scanned within ten scan durations after a call", () =>
+  it.scoped("a vault that had a subscriber but no calls is scanned again within ten times the duration of a scan after a call", () =>
     Effect.gen(function*() {
       const { called, during, listening } = yield* polled
       yield* listening

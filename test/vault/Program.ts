@@ -9,12 +9,12 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { createInterface } from "node:readline"
 
-/** Chooses a number: `short` by default, `long` under `npm run soak`. */
+/** Returns `short`; `long` under `npm run soak`, which runs the tests for longer. */
 export const times = (short: number, long: number): number => process.env["SOAK"] === undefined ? short : long
 
 /**
- * Runs `check` with a new scope for every 50 of the rounds, so that a vault serves at most 50: opening it takes longer the more the
- * earlier rounds wrote. `check` receives the number of its first round and of its rounds.
+ * Divides rounds into groups of at most 50, and runs `check` for each group in a new scope, so that each group can use a new vault: opening
+ * a vault takes longer the more earlier rounds wrote. `check` receives the index of the group's first round, and the size of the group.
  */
 export const eachVault = <E, R>(
   rounds: number,
@@ -26,7 +26,7 @@ export const eachVault = <E, R>(
     { discard: true }
   )
 
-/** Whether `npm run soak -- --long` asks for hours instead of minutes. */
+/** Whether the tests run for hours instead of minutes, as under `npm run soak -- --long`. */
 export const isLong = process.env["SOAK_LONG"] !== undefined
 
 export interface Program<A> {
@@ -43,7 +43,7 @@ export interface Program<A> {
 /** Timeout of a child process that hangs, a little shorter than the test's own. No test measures time with it. */
 const patience = Duration.minutes(times(9, 20))
 
-/** Returns the bundle that `processes.ts` made of a program; the program itself if there is none. */
+/** Returns the path of the bundle that `processes.ts` made of a program; the path of the program itself if there is no bundle. */
 export const made = (file: string): string => {
   const folder = process.env["TEST_PROCESSES"]
   if (folder === undefined) return file

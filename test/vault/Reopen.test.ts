@@ -52,7 +52,7 @@ const everything = (store: Service) =>
 const state = (root: string) =>
   Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) => everything(store)))
 
-/** Opens the vault and returns all records of two tenants. */
+/** Opens the vault, and returns the hits of the same search in two tenants. */
 const answers = (root: string) =>
   Effect.scoped(
     Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) =>
@@ -70,11 +70,11 @@ const age = (root: string) => {
   for (const name of Object.keys(files(root))) fs.utimesSync(path.join(root, name), then, then)
 }
 
-/** Takes one in three, and all in the soak. */
+/** Returns every third element; all elements under `npm run soak`. */
 const sampled = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => all.filter((_, n) => n % times(3, 1) === 0)
 
 describe("a reopened vault", () => {
-  it.scoped("two runs with one clock and one seed result in byte for byte equal files", () =>
+  it.scoped("two runs with the same clock and the same random seed write the same files, byte for byte", () =>
     Effect.gen(function*() {
       const run = Effect.suspend(() =>
         Effect.gen(function*() {
@@ -117,7 +117,7 @@ describe("a reopened vault", () => {
       assert.strictEqual(yield* state(root), open)
     }))
 
-  it.scopedLive("the index of the snapshot is used, and updated by files that were edited, added and deleted since", () =>
+  it.scopedLive("the search index in the snapshot is used, and updated with the files that were edited, added or deleted since", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -208,7 +208,7 @@ describe("a reopened vault", () => {
     }))
 
   for (const name of ["snapshot", "journal.json", "lock"]) {
-    it.scopedLive(`the state is the same if ${name} is truncated, forged or not text`, () =>
+    it.scopedLive(`records, histories and search results are the same if the file ${name} is truncated, forged or not text`, () =>
       Effect.gen(function*() {
         const root = yield* place
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))

@@ -15,7 +15,7 @@ const edit = (root: string, from: string, to: string) =>
     fs.writeFileSync(path.join(root, name), text.replaceAll(from, to))
   })
 
-/** Advances the clock second by second, with disk access in between, until an unused vault has stopped polling. */
+/** Advances the clock by 200 seconds, one at a time with a scan in between, after which an unused vault has stopped polling. */
 const rest = (vault: Markdown.VaultService) =>
   Effect.forEach(
     Array.from({ length: 200 }),
@@ -24,7 +24,7 @@ const rest = (vault: Markdown.VaultService) =>
   )
 
 describe("a vault that has stopped polling, since it was not used", () => {
-  it.scoped("the first call returns the edits that were made by hand meanwhile", () =>
+  it.scoped("the first call of the store returns the edits that were made by hand meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

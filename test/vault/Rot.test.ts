@@ -32,8 +32,8 @@ const settled = Effect.gen(function*() {
   return { root, record, ...vault }
 })
 
-describe("a file whose bytes changed but not its size, times and inode", () => {
-  it.scopedLive("an update of the record starts from the present text of its file, and the next update works too", () =>
+describe("a file whose bytes changed although its size, times and inode are the same", () => {
+  it.scopedLive("an update of the record keeps the changed text of its file, and a second update succeeds too", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       yield* store.update(ada, record.id, { tags: ["hot"] })
@@ -51,7 +51,7 @@ describe("a file whose bytes changed but not its size, times and inode", () => {
       assert.deepStrictEqual(files(root), {})
     }))
 
-  it.scopedLive("the file is deleted when its record is purged, and nothing of it is left", () =>
+  it.scopedLive("the file is deleted when its record is purged, and the history of the record is empty", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       assert.deepStrictEqual(yield* store.forget(ada, [record.id], { purge: true }), [true])
@@ -60,7 +60,7 @@ describe("a file whose bytes changed but not its size, times and inode", () => {
       assert.deepStrictEqual(yield* store.history(ada, record.id), [])
     }))
 
-  it.scopedLive("the change is noticed by a refresh, without a write", () =>
+  it.scopedLive("vault.refresh notices the change of the bytes", () =>
     Effect.gen(function*() {
       const { store, vault } = yield* settled
       yield* vault.refresh
@@ -69,7 +69,7 @@ describe("a file whose bytes changed but not its size, times and inode", () => {
 })
 
 describe("the sample of files whose content each scan checks", () => {
-  it("the sample is a hundredth of the files, and a hundred scans check every file", () => {
+  it("the sample is at most a hundredth of the files, rounded up, and a hundred scans check every file", () => {
     for (const count of [0, 1, 99, 100, 101, 1_234]) {
       const paths = Array.from({ length: count }, (_, n) => `${n}.md`)
       const sampling = VaultFile.makeSampling()

@@ -9,7 +9,7 @@ import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, fact, id, put } from "../../src/testing/Sample.ts"
 import { opened, place, platformWith } from "./Place.ts"
 
-/** Holds back the next call on a path for which `isMeant` returns true. */
+/** Makes a gate: after `arm`, it holds back the next disk call on a path that the condition accepts, until `release` runs. */
 const gate = Effect.gen(function*() {
   const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
   let isMeant: ((path: string) => boolean) | undefined
@@ -57,7 +57,7 @@ const twins = Effect.gen(function*() {
   const long = yield* other((store) =>
     Effect.forEach(Array.from({ length: 40 }), (_, n) => put(store, draft(`${n} ${"long ".repeat(10_000)}`)))
   )
-  /** Lets another process compact the history: it purges most of it, and the next write rewrites the file. */
+  /** Lets another process purge most records, so that the next write compacts the history, that is, rewrites its file. */
   const compacted = Effect.gen(function*() {
     const { ino } = fs.statSync(`${root}/.effect-memory/history`)
     yield* other((store) => store.forget(ada, long.map(({ id }) => id), { purge: true }))
@@ -110,7 +110,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("a scan in progress does not hide a record from deduplication by a writer of the same process", () =>
+  it.scopedLive("a scan in progress does not keep a put in the same process from finding the duplicate that another process wrote", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = yield* gate
@@ -133,7 +133,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.strictEqual(again?.record.id, tea.id)
     }))
 
-  it.scopedLive("a scan that notices a compaction leaves no gap in a history that is being read", () =>
+  it.scopedLive("a read of a record's history has no gap if a scan notices meanwhile that the history was compacted", () =>
     Effect.gen(function*() {
       const { compacted, read, reader, right } = yield* twins
       read.arm((path) => path.endsWith("history"))

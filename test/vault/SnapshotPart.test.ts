@@ -1,4 +1,4 @@
-/** How the parts of a snapshot are printed and read. */
+/** Printing and reading of the parts of a snapshot. */
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { MemoryId } from "../../src/domain/MemoryId.ts"
@@ -31,7 +31,7 @@ const placed = (body: string, n: number): Placed => {
   }
 }
 
-/** Encodes each text by itself, as the snapshot is written. */
+/** Encodes each text by itself as UTF-8 and concatenates the bytes, as a write of the snapshot does. */
 const bytesOf = (texts: ReadonlyArray<string>) => Buffer.concat(texts.map((text) => Buffer.from(text)))
 
 describe("a part of a snapshot", () => {

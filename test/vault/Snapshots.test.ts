@@ -39,7 +39,7 @@ const notes = (count: number, length: number) =>
     }).pipe(Effect.withRandom(Random.make("notes"))))
 
 describe("the snapshot of a vault", () => {
-  it.scoped("a process that opened without a snapshot saves one, and saves it again with the index once the index is built", () =>
+  it.scoped("a vault opened without a snapshot saves one, and saves it again once it has a search index", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 50)
       const { store } = yield* opened(root)
@@ -75,7 +75,7 @@ describe("the snapshot of a vault", () => {
       assert.strictEqual(fs.statSync(snapshot(root)).ino, first)
     }))
 
-  it.scopedLive("the snapshot with the index is at most half the size of the notes and results in the same answers", () =>
+  it.scopedLive("the snapshot with the search index is at most half the size of the notes, and gives the same search results", () =>
     Effect.gen(function*() {
       const root = yield* notes(200, 800)
       const ask = Effect.scoped(Effect.gen(function*() {

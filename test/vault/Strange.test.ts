@@ -1,4 +1,4 @@
-/** Things other than files where the vault expects a file, and a full disk. */
+/** A vault that finds a folder, link or pipe where it expects a file, and a vault on a full disk. */
 import { NodeContext } from "@effect/platform-node"
 import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -37,7 +37,7 @@ describe("something else than a file at the path of a vault's lock", () => {
 })
 
 describe("a folder in place of a record's file", () => {
-  it.scopedLive("the folder is reported as an issue, and the record is back when its file is", () =>
+  it.scopedLive("the folder is reported as an issue, and the record is back once the file is restored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -58,8 +58,8 @@ describe("a folder in place of a record's file", () => {
 })
 
 /**
- * Node's file system with a disk that can be full: no write then adds a byte, but files can be created, renamed, removed and
- * overwritten.
+ * Node's file system on a disk that is full while `isFull` is set: then no write adds a byte, but files can be created, renamed, removed
+ * and overwritten.
  */
 const full = (fs: { isFull: boolean }) =>
   Layer.merge(
@@ -94,7 +94,7 @@ const full = (fs: { isFull: boolean }) =>
   )
 
 describe("a vault on a full disk", () => {
-  it.scopedLive("new records are refused and records can still be purged, by every process", () =>
+  it.scopedLive("new records are refused, but records can still be purged, and other processes notice the purge", () =>
     Effect.gen(function*() {
       const root = yield* place
       const fs = { isFull: false }

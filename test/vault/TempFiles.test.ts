@@ -61,7 +61,7 @@ describe("a temporary file of a vault", () => {
 
   for (const isDirect of [true, false]) {
     it.scopedLive(
-      `a temporary file of a writer whose turn another process has ended replaces no file, ${
+      `a writer whose folder of temporary files another process has removed replaces no file, ${
         isDirect ? "with direct file access" : "through the platform"
       }`,
       () =>
@@ -94,7 +94,7 @@ describe("a temporary file of a vault", () => {
     )
   }
 
-  it.scopedLive("a temporary file of a writer that lost the lock replaces no file, and the write fails", () =>
+  it.scopedLive("a temporary file of a writer that has lost the lock does not replace a file, and the write fails", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [sleeper, other] = yield* Effect.all([VaultFileSystem.make(root), VaultFileSystem.make(root)])

@@ -27,7 +27,7 @@ const fill = (root: string) =>
       yield* store.update(ada, one, { body: "the key lies with the neighbour" })
     }))
 
-/** Rewrites the history of a vault with one forgotten record in the format of releases without a trash. */
+/** Rewrites the history of a vault that has one forgotten record: in format 1, as releases without a trash wrote it. */
 const toFormat1 = (root: string) => {
   const hidden = path.join(root, ".effect-memory")
   const rows = fs.readFileSync(path.join(hidden, "history"), "utf8").split("\n")
@@ -69,7 +69,7 @@ describe("a forgotten record of a vault", () => {
         }))
     }))
 
-  it.scoped("the record is erased with its history once the trash duration is over, also by opening the vault", () =>
+  it.scoped("the record is erased with its history when the vault is opened after the duration of the option trash", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -88,7 +88,7 @@ describe("a forgotten record of a vault", () => {
       assert.deepStrictEqual(hidden, [])
     }))
 
-  it.scoped("a record forgotten by a release without trash is erased by the next compaction", () =>
+  it.scoped("a record that an earlier release without a trash forgot is erased by the next compaction", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

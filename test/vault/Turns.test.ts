@@ -30,7 +30,7 @@ const part = (record: MemoryRecord, n: number): History.Part => ({
   ...{ path: pathOf(n), removed: [], before: null, after: "hash" }
 })
 
-/** Makes a history with a revision of each record, and opens it as a new process would. */
+/** Makes a history file with a revision of each record in `made`, and a history that has not read the file yet. */
 const written = Effect.gen(function*() {
   const root = yield* place
   const fs = yield* VaultFileSystem.make(root)
@@ -41,7 +41,7 @@ const written = Effect.gen(function*() {
   return { disk: fs, history: History.make(fs) }
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Returns the largest growth of a number between two iterations of the event loop while an effect runs. */
+/** Runs an effect, and returns the most by which `count()` grows between two iterations of the event loop meanwhile. */
 const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =>
   Effect.gen(function*() {
     let [last, most, isOver] = [count(), 0, false]
@@ -60,7 +60,7 @@ const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =
 /** Returns the number of iterations of the event loop that an effect waits for. */
 const turns = <E, R>(self: Effect.Effect<unknown, E, R>) => Effect.map(waitsOf(self), ([waits]) => waits)
 
-/** Returns the largest number of elements that are read between two steps. */
+/** Runs all steps of work on an array; returns the largest number of elements that one step reads, and the result. */
 const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>) => Steps<B>) => {
   let [read, most] = [0, 0]
   const counted = new Proxy(values, {
@@ -79,7 +79,7 @@ const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>)
 }
 
 describe("a vault that yields to the event loop during long work", () => {
-  it.scopedLive("reading the history yields, and the lines read so far are visible between the yields", () =>
+  it.scopedLive("reading the history yields, and the records read so far are visible in between", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       const most = yield* growth(history.news(true), history.records)
@@ -101,11 +101,11 @@ describe("a vault that yields to the event loop during long work", () => {
       }
     }))
 
-  it.scopedLive("the comparison of the first scan with the history yields, and that of later scans does not", () =>
+  it.scopedLive("the first scan yields while it is compared with the history, and later scans do not", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       yield* history.news(true)
-      const looking = (isFirst: boolean) =>
+      const looking = (isFirstScan: boolean) =>
         Effect.gen(function*() {
           let confirmed = 0
           const ahead = VaultFile.makeAhead(history, {
@@ -113,7 +113,7 @@ describe("a vault that yields to the event loop during long work", () => {
             rowOf: (tenant, record) => Revision.rowOf(kinds, tenant, record)
           })
           const found = new Map<string, VaultFile.Found>(made.map((_, n) => [pathOf(n), undefined]))
-          const isComplete = ahead.begin()({ confirm: () => confirmed++, found, isFirst, known: () => undefined })
+          const isComplete = ahead.begin()({ confirm: () => confirmed++, found, isFirstScan, known: () => undefined })
           return yield* turns(isComplete)
         })
       assert.isAtLeast(yield* looking(true), 4)

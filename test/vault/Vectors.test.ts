@@ -89,7 +89,7 @@ describe("vectors of a vault", () => {
       assert.isBelow(size(root), 41 * row + 100)
     }))
 
-  it.scopedLive("vectors attached at once with two different dimensions are refused in one call and stored from the other", () =>
+  it.scopedLive("two calls attach vectors of different dimensions to a model at once: one is refused, the other stores its vector", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])
@@ -103,7 +103,7 @@ describe("vectors of a vault", () => {
     }))
 
   it.scopedLive(
-    "vectors in a file that is truncated, damaged, of another model or empty are ignored and computed again",
+    "vectors in a file that is truncated, damaged, empty or of another model are ignored, and can be attached again",
     () =>
       Effect.gen(function*() {
         const head = `{"model":"m","dimensions":`
@@ -205,7 +205,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
     }))
 
-  it.scopedLive("vectors of edited texts are erased by compaction once most vectors are unused", () =>
+  it.scopedLive("vectors of earlier texts of a record are erased by compaction, so that the vector file stays small", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -248,7 +248,7 @@ describe("vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("vectors in the shared file of an earlier version are used by exactly those tenants that have the text", () =>
+  it.scopedLive("vectors in a file that an earlier release shared between tenants are used by exactly the tenants with the text", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("vectors in the shared file of an earlier version are erased with their text, even if they were never read", () =>
+  it.scopedLive("vectors in a file that an earlier release shared between tenants are erased with their text, even if never read", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)

@@ -49,7 +49,7 @@ describe("a vault that watches its folder", () => {
       yield* eventually("a forget", Effect.map(store.list(ada, { ids: [last!.id] }), ({ items }) => items.length === 0))
     }))
 
-  it.scopedLive("a watch event only causes a scan, and its details are ignored", () =>
+  it.scopedLive("a watch event only causes a scan; the path and the kind of change that it reports are ignored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const events = yield* Queue.unbounded<FileSystem.WatchEvent>()
@@ -102,7 +102,7 @@ describe("a vault that watches its folder", () => {
       }))
   }
 
-  it.live("the watch ends when the layer closes, and there is none without a poll interval", () =>
+  it.live("the watch ends when the layer closes, and the folder is not watched if the poll interval is infinite", () =>
     Effect.gen(function*() {
       const before = yield* watchers
       const scope = yield* Scope.make()

@@ -19,12 +19,12 @@ import { times } from "./Program.ts"
 
 /** Waits for an iteration of the event loop. */
 const turn = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
-/** Lets other fibers run for so many steps, with an iteration of the event loop after every 32, in which the disk answers. */
+/** Yields to other fibers `count` times; every 32nd time waits for an iteration of the event loop, in which disk calls complete. */
 const steps = (count: number) =>
   Effect.gen(function*() {
     for (let n = 1; n <= count; n++) yield* n % 32 === 0 ? turn : Effect.yieldNow()
   })
-/** Fails if a call does not end in 20 seconds, so that the message names the step that hangs. */
+/** Fails if an effect does not end within 20 seconds, with a message that names what hangs. */
 const ends = (what: string) => <A, E>(self: Effect.Effect<A, E>) =>
   Effect.timeoutFail(self, { duration: "20 seconds", onTimeout: () => new Error(`${what} does not end`) })
 /** Returns the bodies of the revisions in the history, in the order of its lines. */
@@ -46,7 +46,7 @@ const quick = platformWith((real) => ({
       }))
 }))
 
-/** Subscribes to changes; returns the bodies of the changed records, in order. */
+/** Subscribes to changes; returns an array to which the body of each changed record is appended. */
 const listening = (store: Opened["store"]) =>
   Effect.gen(function*() {
     const told: Array<string> = []
@@ -102,9 +102,9 @@ describe("concurrent writers of a vault", () => {
       assert.isAbove(outcomes.nothing, 1)
     })
 
-  it.scopedLive("a first writer interrupted at any step leaves each batch whole or absent, and the other writers are notified", () =>
+  it.scopedLive("the first of several writers, interrupted at any step, leaves each batch whole or absent, and the others complete", () =>
     law(() => [0], quick))
-  it.scopedLive("a later writer that is interrupted at any step leaves each batch whole or absent", () =>
+  it.scopedLive("a writer behind the first, interrupted at any step, leaves each batch whole or absent", () =>
     law((step) => [1 + step % 4], quick))
   it.scopedLive("several writers that are interrupted at any step leave each batch whole or absent", () =>
     law((step) => [step % 5, (step + 2) % 5], quick))
@@ -180,7 +180,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
     const [length, title] of [[1, "once"], [3, "for three calls"], [Infinity, "until all writers have ended"]] as const
   ) {
     it.scopedLive(
-      `a disk that fails ${title}, from any call on: failed writes are absent, acknowledged ones are kept, later ones succeed`,
+      `failed writes are absent, acknowledged ones are kept, and later ones succeed on a disk that fails ${title}, at any call`,
       () =>
         Effect.gen(function*() {
           for (let at = 1, isReached = true; isReached; at += times(9, 1)) {
@@ -213,7 +213,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
     )
   }
 
-  it.scopedLive("several batches that can be neither written nor rolled back are all absent", () =>
+  it.scopedLive("batches that a failing disk neither writes nor rolls back are all absent once the disk works again", () =>
     Effect.gen(function*() {
       for (const isForced of [true, false]) {
         for (const isClosed of [true, false]) {
@@ -246,7 +246,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       }
     }))
 
-  it.scopedLive("the next write of a record succeeds after a failed write of it, and nothing of the failed one is left", () =>
+  it.scopedLive("the next write of a record succeeds after a failed one, of which nothing is left", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -272,7 +272,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       )
     }))
 
-  it.scopedLive("a writer succeeds after a batch whose rollback was written in part only", () =>
+  it.scopedLive("a writer succeeds after another batch failed and its rollback was written only in part", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -294,7 +294,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
 })
 
 describe("writers that commit together", () => {
-  it.scopedLive("commits are published to subscribers in their order, however many steps each writer runs at a time", () =>
+  it.scopedLive("changes are published in the order of the commits, however many steps each writer runs at a time", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, quick)

@@ -152,7 +152,7 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
   })
 }
 
-/** Collects in `open` the texts of a stream that have begun and not ended, by id. */
+/** Updates `open`, the texts of a streamed answer that have begun and not ended, by id, with the next part of the stream. */
 const follows = (open: Map<string, string>, part: unknown): void => {
   const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // every part of an answer has a type
   if (id === undefined) return
@@ -161,7 +161,7 @@ const follows = (open: Map<string, string>, part: unknown): void => {
   if (type === "text-end") open.delete(id)
 }
 
-/** Adds the unfinished texts, which @effect/ai's chat leaves out, to the answer. */
+/** Adds to the answer the texts of its stream that did not end, which @effect/ai's chat leaves out. */
 const withOpen = (
   said: ReadonlyArray<Prompt.Message>,
   open: ReadonlyMap<string, string>
@@ -230,7 +230,7 @@ const unreadable = (op: string) => (cause: unknown) =>
     cause
   })
 
-/** Converts a message to a `Message` with its text only; `tool: true` marks results of tools, and calls without other text. */
+/** Converts a message of a prompt to a `Message` with its text only; `tool: true` marks results of tools, and calls without other text. */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })
   const parts: ReadonlyArray<Prompt.Part> = message.content

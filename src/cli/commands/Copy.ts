@@ -71,7 +71,7 @@ export const copy = make({
         Effect.ensuring(progress.end),
         Effect.onInterrupt(() => screen.err(`${stopped(last)}\n`))
       )
-      // a vault keeps use counts for its process only, which ends here
+      // a vault keeps use counts in memory only, and this process is about to end
       const areUsesLost = copied.uses > 0 && address._tag === "Vault"
       const report = { ...copied, omitted: [...copied.omitted, ...(areUsesLost ? ["uses" as const] : [])] }
       yield* print(shared, Copied, report, (report) =>

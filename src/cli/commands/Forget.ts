@@ -141,7 +141,7 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes the person's folders that are empty now. A folder with other files, such as files that a person put there, stays. */
+/** Removes the erased person's folder in a vault, with all folders in it, as far as they are empty. A folder with a file in it stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const disk = yield* FileSystem

@@ -85,7 +85,7 @@ export const toGraphMemory = (memory: GraphMemory.Service, viewer: Viewer.Any, r
   }
 }
 
-/** Conditions and weights of `retrieve`. `halfLife` corresponds to `recencyDecay` of nexus-agents; a score equal to `minScore` passes. */
+/** Conditions and weights of `retrieve`. `halfLife` replaces nexus-agents' `recencyDecay`; a score equal to `minScore` passes. */
 export type RetrievalOptions = Omit<AdaptiveMemory.PriorityQuery, "text">
 
 /** A memory with its priority, 0..1, and the components of the priority. */
@@ -142,7 +142,7 @@ export interface IAgenticMemory {
   suggestLinks(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
   /** Links a note to all notes of similarity 0.7 or more, in both directions. Returns the new links. */
   linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Returns notes that have values of `attribute` in common with the note, those with the most common values first. */
+  /** Returns notes that have values of `attribute` in common with the note, those with the most values in common first. */
   findBySharedAttributes(
     id: MemoryId,
     attribute: "keywords" | "semanticTags" | "entities"
@@ -220,7 +220,7 @@ export interface ISessionMemory {
 
 /** Makes the memory of sessions for one viewer. */
 export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
-  /** The running session; `starting` while one starts, `undefined` if there is none. */
+  /** The running session and the scope that ends it; `"starting"` while a session starts, `undefined` if there is none. */
   let running:
     | { readonly session: SessionMemory.Session; readonly scope: Scope.CloseableScope }
     | "starting"

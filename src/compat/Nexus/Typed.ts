@@ -54,11 +54,11 @@ export interface Episode {
   readonly taskType: string
   readonly outcome: string
   readonly success: boolean
-  /** Time of the episode, epoch milliseconds. Default now. 0 means the epoch, not a missing time. */
+  /** Time of the episode, epoch milliseconds. Default now. 0 means 1970, not a missing time. */
   readonly timestamp?: number | undefined
 }
 
-/** Conditions of a query of episodes. A time of 0 means the epoch; a limit of 0 is rejected. */
+/** Conditions of a query for episodes. A time of 0 means 1970, not a missing time; a limit of 0 is rejected. */
 export type EpisodeQuery = TaskMemory.EpisodeQuery
 
 /** The memory of task episodes. */
@@ -162,7 +162,7 @@ export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" |
   readonly triggerConditions: ReadonlyArray<string>
 }
 
-/** A stored procedure, with its record's id, the share of its executions that succeeded (0..1), and their number. */
+/** A stored procedure, with its record's id, the share of its executions that succeeded (0..1), and the number of its executions. */
 export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
   readonly id: MemoryId
   readonly successRate: number

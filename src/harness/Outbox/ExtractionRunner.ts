@@ -43,6 +43,7 @@ export interface ExtractionRunner {
   readonly timeout: Duration.DurationInput
   /** Number of extraction runs that failed, in all conversations, since the last one that succeeded. Permanent failures do not count. */
   failuresInARow: number
+  /** Number of extraction runs that succeeded, in all conversations. */
   successes: number
 }
 
@@ -52,8 +53,8 @@ export const make = (
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
 /**
- * Handles one request to extract from a conversation's messages: calls `drain`. After ten failures of the conversation in a row, does so
- * only if a caller waits (`isUrgent`), and at every third other request; else fails with `unavailable`.
+ * Handles one request to extract from a conversation's messages: calls `drain`. After ten failures of the conversation in a row, calls it
+ * only for requests whose caller waits (`isUrgent`) and for every third of the others; else fails with `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -82,8 +83,8 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
 /**
  * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. The scope is
  * `options.scope`; else, with `about: "agent"`, that of the viewer's agent; else `Viewer.subjectOf`. Fails with `invalid_scope` if the
- * viewer has no agent in the second case, if the scope is Global although `options.scope` is not, or if it may not be written: for a viewer
- * with a user, the agent's scope may only if `sharedWrites` includes `agent`.
+ * viewer has no agent in the second case, if the scope is Global and was not given as `options.scope`, or if the viewer may not write it. A
+ * viewer with a user may write the agent's scope only if `sharedWrites` includes `agent`.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -200,10 +201,9 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failure of the batches. After a permanent failure, or the tenth one, batches that were extracted together are extracted one by
- * one from now on; a batch that was extracted alone is set aside, for a tenth failure only if another extraction has succeeded since the
- * batch's first failure. Fails with the error, unless the batch is set aside, or the failure is permanent and batches are to be extracted
- * one by one.
+ * Counts a failed extraction of these batches. A permanent failure, or the tenth one, has a consequence: several batches are extracted one
+ * by one from now on; a single batch is set aside, after ten failures only if another extraction succeeded since the first of them. Fails
+ * with `error`, except if the batch is set aside, or if a permanent failure has the consequence that batches are extracted one by one.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -245,7 +245,7 @@ const countFailure = (
 
 /**
  * Extracts memories from the batches; writes them and erases the batches in one write. With the extractor `ingest`, passes the messages to
- * the store, and then erases the batches. Fails with `superseded` if another process has extracted the batches first.
+ * the store, and then erases the batches. Fails with `OutboxState.superseded` if another process has extracted the batches first.
  */
 const extract = (
   runner: ExtractionRunner,
@@ -293,15 +293,15 @@ const extract = (
   })
 
 /**
- * Returns the name of a conversation from which record ids are derived. The name begins with the `conversation` option, if given, so that
- * outboxes with different names never derive the same id.
+ * Returns the text that identifies the conversation where the pipeline derives ids of records. The text begins with the option
+ * `conversation`, if that is set, so that outboxes with different values of the option never derive the same id.
  */
 const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   conversation === undefined ? OutboxState.keyOf(worker) : JSON.stringify([conversation, OutboxState.keyOf(worker)])
 
 /**
- * Writes the stored plan. If the plan does not fit the waiting messages, the allowed scopes or the records any more, deletes it and returns
- * false.
+ * Writes the stored plan (the model's answer). If the plan does not fit the waiting messages, the allowed scopes or the records any more,
+ * deletes it and returns false.
  */
 const resume = (
   runner: ExtractionRunner,
@@ -311,7 +311,7 @@ const resume = (
   Effect.gen(function*() {
     const of = new Set(plan.of)
     const batches = OutboxState.waiting(worker.state).filter(({ rows }) => rows.every(({ id }) => of.has(id)))
-    if (batches.flatMap(({ rows }) => rows).length === of.size && (yield* isOpen(runner, worker, plan))) {
+    if (batches.flatMap(({ rows }) => rows).length === of.size && (yield* isStillAllowed(runner, worker, plan))) {
       const written = yield* Effect.either(
         Effect.uninterruptible(finish(runner, worker, batches, plan, plan.mutations, plan.provenance))
       )
@@ -348,7 +348,7 @@ const finish = (
  * Whether all scopes that the plan writes are allowed under the present options. The plan was stored, perhaps by an earlier process with
  * other options or by a version with other rules.
  */
-const isOpen = (
+const isStillAllowed = (
   { log, options }: ExtractionRunner,
   { viewer }: OutboxWorker,
   { mutations }: OutboxState.Plan
@@ -364,8 +364,8 @@ const isOpen = (
   })
 
 /**
- * Limits the time of a call. Does not wait for a call that ignores interruption; if such a call writes later, the write fails once another
- * run has erased the rows that it read.
+ * Limits the time of a call of the pipeline or the store. Does not wait for a call that ignores interruption. If such a call writes later,
+ * its write fails if another run has erased the message rows by then.
  */
 const inTime = <A>(
   { timeout }: ExtractionRunner,
@@ -382,7 +382,7 @@ const inTime = <A>(
 
 const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
-/** Splits messages into runs of consecutive sequence numbers; `filter` may have left gaps. */
+/** Splits messages into runs of consecutive sequence numbers; the option `filter` may have left gaps between them. */
 const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
   const all: Array<Array<OutboxState.Entry>> = []
   for (const entry of entries) {

@@ -70,8 +70,8 @@ export const observeAppend = (
   })).pipe(Effect.asVoid)
 
 /**
- * Stores the messages that `meant` accepts. Returns the sequence number of the first message, stored or not. Waits while too many batches
- * wait for extraction: see `OutboxWorker.Capacity`.
+ * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, whether stored or not. While too
+ * many batches wait for extraction, waits: see `OutboxWorker.Capacity`.
  */
 export const append = (
   log: OutboxLog,
@@ -105,7 +105,7 @@ export const append = (
   return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
 }
 
-/** Stores a plan for the batches, replacing the plan `old`. Fails with `superseded` if another process replaced the plan or batches. */
+/** Stores a plan for the batches in place of the plan `old`. Fails with `superseded` if another process changed the plan or the batches. */
 export const keepPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -132,7 +132,7 @@ export const keepPlan = (
 
 /**
  * Writes the memories that were extracted from the batches, and erases the rows of the batches and of their plan, in one write. Fails with
- * `superseded` if these rows were erased or changed meanwhile.
+ * `OutboxState.superseded` if these rows were erased or changed meanwhile.
  */
 export const finish = (
   log: OutboxLog,
@@ -251,8 +251,8 @@ export const selectsWaiting = (
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether the viewer may erase the waiting messages of `whose`: its own, and those of narrower viewers whose memories it would see; with
- * reach `everyone`, all. So a viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
+ * Whether the viewer may erase the waiting messages of the viewer `whose`: its own, and those of narrower viewers whose memories it would
+ * see; with reach `everyone`, all. So a viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
@@ -350,7 +350,7 @@ const write = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
-/** Performs a write of the extraction, delayed so that other tasks of the event loop get time; an append calls `move` without delay. */
+/** Performs a write of the extraction, delayed so that other tasks of the event loop get time; an append calls `write` directly. */
 const writePaced: typeof write = (log, ...args) => Effect.zipRight(log.limiter.step, write(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {
@@ -358,7 +358,7 @@ const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batch
   return state.batches.filter(({ from }) => !finished.has(from))
 }
 
-/** Fails with `superseded` unless all of these batches still wait unchanged and the stored plan is this plan. */
+/** Fails with `OutboxState.superseded` unless all of these batches still wait unchanged and the stored plan is this plan. */
 const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,

@@ -236,7 +236,7 @@ const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, 
 
 /**
  * Finds the tenant that occupies the fewest slow slots among the tenants that wait for one; returns a waiting extraction run of that
- * tenant, and the number of slots.
+ * tenant, and the number of slow slots that the tenant occupies.
  */
 const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
   let found: readonly [ScheduledRun, number] | undefined
@@ -260,7 +260,7 @@ const stopping = (scheduler: ReadonlySet<ScheduledRun>): number =>
  * without pauses, timers, sockets and files would have to wait until all fibers are done.
  */
 export interface StepLimiter {
-  /** Await it before a step. The first six calls per iteration of the event loop return at once; others wait for a later one, in order. */
+  /** Await this before a step. In each iteration of the event loop six calls return; the others wait, in order, for a later iteration. */
   readonly step: Effect.Effect<void>
 }
 

@@ -124,11 +124,11 @@ export const keyOf = ({ session, viewer }: ConversationKey): string =>
 
 /** Maps the name of a row within a conversation, such as `session`, to the row's id. */
 export type Ids = (name: string) => MemoryId
-/** Returns the function that derives the ids of a conversation's rows. The same store secret always derives the same ids. */
+/** Returns the function that derives the ids of a conversation's rows. With the same store secret the ids are the same. */
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Returns the signed text and name behind a session row's id, so that a copy to a store with another secret can derive the new id. */
+/** Returns the text and name from which a session row's id was derived, so that a copy in another store gets an id of that store. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -233,7 +233,7 @@ export const all = (
 
 /**
  * Streams the outbox rows of a tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that a newer version of
- * the library wrote. Files that a person wrote are not checked.
+ * the library wrote, unless a person wrote it as a file of a vault.
  */
 export const rows = (
   store: MemoryStore.Service,
@@ -250,7 +250,7 @@ export const rows = (
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )
 
-/** Reads one conversation. Cost: reads the rows that match `conversationFilter`, among them perhaps a few of other conversations. */
+/** Reads the state of a conversation. Cost: reads the rows that match `conversationFilter`, perhaps a few of other conversations, too. */
 export const of = (
   store: MemoryStore.Service,
   key: ConversationKey
@@ -307,7 +307,7 @@ export const isSuperseded = ({ op, reason }: MemoryError.MemoryError): boolean =
   op === superseded.op && reason === superseded.reason
 
 const kind = "outbox"
-/** Number of rows that are decoded, or conversations assembled, before other tasks of the event loop get a chance to run. */
+/** Number of decoded rows, or of assembled conversations, after which other tasks of the event loop get a chance to run. */
 const rowsPerIteration = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))

@@ -44,7 +44,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failed batches by their first sequence number: the number of failures, and the outbox's `successes` before the first of these. */
+  /** Failures of batches by first sequence number: their number, and the outbox's count of `successes` at the first of them. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether each batch has an extraction run of its own, to find out which one made a common run fail. */
   extractsSingly: boolean
@@ -77,7 +77,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the scope; if the trigger has `watch`, they run only during extraction and timed waits. */
+/** Opens a worker. Its fibers end with the scope; with a trigger that has `watch`, they run only while it waits or extraction runs. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
@@ -198,7 +198,7 @@ interface Loop {
   requested: Deferred.Deferred<void> | undefined
   /** Completed with the result of the next attempt. */
   next: Deferred.Deferred<void, MemoryError.MemoryError> | undefined
-  /** The failure that is to be reported, after which the loop waits before it retries. */
+  /** The failure of the last attempt, until it has been reported to the callers that wait for the attempt. */
   failure: MemoryError.MemoryError | undefined
 }
 
@@ -264,7 +264,7 @@ export interface Capacity {
   readonly patience: Duration.DurationInput
   /** The tenants that have waiting batches or reservations, by id. */
   readonly tenants: Map<string, Tenant>
-  /** Called with the number of batches that begin to wait or, negated, of those that no longer wait. */
+  /** Called with each change of the number of batches that wait or are being appended; negative if the number decreases. */
   readonly onCount?: ((more: number) => void) | undefined
 }
 
@@ -273,7 +273,7 @@ export type Reservation = () => void
 
 /** The conversations of one tenant that have waiting batches, and the capacity that they use. */
 interface Tenant {
-  /** Workers, in the order in which `workerToRead` considers them. */
+  /** Workers, in the order in which `workerToExtract` considers them. */
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches and of reservations. */
   used: number
@@ -326,8 +326,8 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
   })
 
 /**
- * Requests extraction if a batch waits, and returns once that has ended or capacity is free. Fails with `rate_limited` if the extraction
- * fails, or after `left` milliseconds.
+ * Requests extraction if a batch waits, and returns once the extraction has ended or capacity is free. Fails with `rate_limited` if
+ * the extraction fails, or after `left` milliseconds.
  */
 const waitForRoom = (
   capacity: Capacity,
@@ -379,7 +379,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerConversation }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerConversation
 
-/** Chooses the conversation to extract from: `worker` if full or with waiting batches, else that of its tenant with least `difficulty`. */
+/** Chooses the worker whose batches to extract: `worker` if it has any or is full, else its tenant's worker with the least `difficulty`. */
 const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)
@@ -392,7 +392,7 @@ const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker
   return best ?? worker
 }
 
-/** Largest number of conversations that `workerToRead` compares. */
+/** Largest number of conversations that `workerToExtract` compares. */
 const candidates = 64
 
 /** Rates how unlikely it is that an extraction from the conversation succeeds soon: 0 (likely) to 3. */

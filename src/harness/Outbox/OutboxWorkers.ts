@@ -58,8 +58,8 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Adds the waiting batches of an outbox to a metric. When the scope closes, subtracts those that still wait: this process will not extract
- * from them.
+ * Makes a function that adds changes of an outbox's number of waiting batches to a metric. When the scope closes, subtracts the batches
+ * that still wait: this process will not extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
@@ -89,7 +89,8 @@ export const using = <A, E>(
   })
 
 /**
- * Updates whether the worker is idle; then, while more than `openConversations` workers are open, closes those that have been idle longest.
+ * Updates whether the worker is in `idle`; then, while more than `openConversations` workers are open, closes those that have been idle
+ * longest.
  */
 export const updateIdle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
@@ -135,7 +136,7 @@ export const keep = (
     )
   })
 
-/** Reads all conversations of every tenant that has internal rows or, if the store cannot list those tenants, of every tenant. */
+/** Reads the conversations of all tenants that have records of scope Internal or, if the store cannot list those, of all tenants. */
 export const everywhere = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>

@@ -3,14 +3,14 @@
  * handles them.
  *
  * ```text
- * appended   a batch was appended           acknowledged when the batch is extracted, set aside or erased
- * signal     the session ended, or waiting  acknowledged when all batches that waited then are
- *            messages are to be extracted
- * drain      extract all of them now        replied to when they are, or with the reason of the failure
+ * appended   a batch was appended             acknowledged when the batch has been extracted, set aside or erased
+ * signal     the session ended, or extraction  acknowledged when each batch that waited when the message came
+ *            from waiting batches is requested has been extracted, set aside or erased
+ * drain      extract all waiting batches now   answered when that is done, or with the reason of the failure
  * ```
  *
- * All of them are persisted: if an owner dies, the cluster delivers its unacknowledged messages to the next owner. They contain a tenant,
- * row ids and sequence numbers, but no user's name or words, which stay in the store.
+ * All these messages are persisted: if an owner dies, the cluster delivers its unacknowledged messages to the next owner. Messages contain
+ * a tenant, row ids and sequence numbers, but no user's name or words, which stay in the store.
  */
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
@@ -45,18 +45,18 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 const appended = {
   ...tenant,
   /**
-   * Time of the append, epoch milliseconds. If the message is sent again, the session row's revision instead, so that it is not dropped as
-   * a repeat.
+   * Time of the append, epoch milliseconds. It is part of the message's primary key. `OutboxCluster.compact`, which sends messages again,
+   * puts the session row's revision here instead: the cluster would drop a second message with the same key.
    */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
   to: Schema.NonNegativeInt,
-  /** Rows of the batch; empty if no message of the append was selected for extraction. */
+  /** Store rows that contain the batch; empty if no message of the append was selected for extraction. */
   rows: Schema.Array(Row),
   /** Revision of the conversation's session row after the append. */
   revision: Schema.Int
 }
-/** The message that tells a conversation's owner of a new batch. */
+/** The cluster message that tells a conversation's owner that a batch was appended. */
 export type Appended = Schema.Struct.Type<typeof appended>
 
 const protocol = [
@@ -76,20 +76,20 @@ export const make = (name: string): ConversationEntity => Entity.make(`Memory/Li
 
 /** Sends cluster messages to the owners of conversations. A conversation is identified by the id of its session row. */
 export interface ConversationClient {
-  /** Tells the owner of an appended batch. */
+  /** Tells the conversation's owner that a batch was appended. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
   /** Tells the owner that the session has ended (`sessionEnd`), or asks it to extract from waiting messages now (`takeUp`). */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
-   * Asks the owner to extract from all waiting messages, and waits until it has done so. Fails with the owner's reason, or with
-   * `unavailable` after eleven lost connections. Has no timeout: an unanswered request is sent again every 30 seconds.
+   * Asks the owner to extract from all waiting messages, and waits until it has done so. Fails with the reason that the owner
+   * reports, or with `unavailable` after eleven lost connections. Has no timeout: an unanswered request is sent again every 30 seconds.
    */
   readonly drain: (id: MemoryId, tenant: string) => Effect.Effect<void, MemoryError.Reason>
   /** Erases the cluster's stored messages to a conversation, and the replies to them. */
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. Messages that could not be sent are retried until the scope closes. */
+/** Makes a client. Messages that the cluster does not accept are sent again until the scope closes. */
 export const client = (
   entity: ConversationEntity
 ): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -126,9 +126,10 @@ export const client = (
 const lost = "ConnectionLost" as const
 
 /**
- * Sends a message in the background and retries until the cluster accepts it; waits for that at most 250 ms. Saving takes milliseconds, but
- * delivery to a dead owner fails until the cluster notices the death. A message that seems lost is sent again, which is harmless: the
- * cluster drops a repeated primary key, and the other messages may arrive twice.
+ * Sends a message in a background fiber, which retries until the cluster has accepted it; the caller waits for that at most 250 ms.
+ * Normally the cluster saves a message within milliseconds, but delivery to a dead owner fails until the cluster notices the death. To send
+ * a message twice is harmless: the cluster drops a second message with the same primary key, and owners tolerate a second copy of messages
+ * that have no primary key.
  */
 const sendReliably = (
   scope: Scope.Scope,
@@ -148,25 +149,25 @@ const sendReliably = (
     Effect.asVoid
   )
 
-/** Dependencies of a process to extract memories in the conversations that it owns. */
+/** Dependencies that a process needs to extract memories from the conversations that it owns. */
 interface EntityDependencies {
   readonly client: ConversationClient
   readonly runner: ExtractionRunner.ExtractionRunner
   readonly workers: OutboxWorkers.OutboxWorkers
-  readonly waits: Waits
+  readonly unacknowledged: Unacknowledged
 }
 
-/** Cluster messages that are not acknowledged yet because their batch still waits for extraction. */
-export interface Waits {
-  /** A deferred for each waiting batch, by `OutboxWorker.key`, then by the batch's first sequence number. */
+/** Table of the cluster messages that are acknowledged only when their batch no longer waits for extraction. */
+export interface Unacknowledged {
+  /** The deferred that is completed when a batch no longer waits; by `OutboxWorker.key` and first sequence number of the batch. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
-  /** Completes the deferreds of batches that no longer wait, which acknowledges their messages. */
+  /** Completes the deferreds of the batches that no longer wait; their cluster messages are then acknowledged. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
-/** Makes a `Waits` without messages. */
-export const makeWaits = (): Waits => {
-  const all: Waits["all"] = new Map()
+/** Makes an empty table of the cluster messages that are acknowledged only when their batch no longer waits for extraction. */
+export const makeUnacknowledged = (): Unacknowledged => {
+  const all: Unacknowledged["all"] = new Map()
   return {
     all,
     onSeen: ({ key, state }) => {
@@ -184,14 +185,14 @@ export const makeWaits = (): Waits => {
 }
 
 /**
- * Makes this process own a share of the conversations until the scope closes. Does nothing in a process that is only a client. When a
- * conversation moves to another owner, its worker here is closed, even if messages wait.
+ * Makes this process own a share of the conversations until the scope closes. Does nothing in a process that is only a client of the
+ * cluster. When a conversation moves to another owner, this process closes its worker of the conversation, even if messages still wait.
  */
 export const serve = (
   entity: ConversationEntity,
   client: ConversationClient,
   runner: ExtractionRunner.ExtractionRunner,
-  waits: Waits,
+  unacknowledged: Unacknowledged,
   options: Pick<OutboxWorkers.Options, "openConversations" | "retry" | "trigger">
 ): Effect.Effect<void, never, Scope.Scope | Sharding.Sharding> =>
   Effect.gen(function*() {
@@ -203,21 +204,21 @@ export const serve = (
     })
     // each conversation has its own locks, and a message may stay unacknowledged until the trigger fires
     const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
-    yield* registerEntity(entity, handlers(entity, { client, runner, workers, waits }), unlimited)
+    yield* registerEntity(entity, handlers(entity, { client, runner, workers, unacknowledged }), unlimited)
   })
 
-/** Handles the messages of one conversation, as long as this process owns it. */
+/** Makes the handlers of the cluster messages to one conversation. They run as long as this process owns the conversation. */
 const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
-    const { runner, waits, workers } = dependencies
+    const { runner, unacknowledged, workers } = dependencies
     const lock = yield* Effect.makeSemaphore(1)
     const used = new Set<OutboxWorker>()
     const announced: Announced = new Map()
     let tenant: string | undefined
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
-        const isOpen = Array.from(used).some(({ key }) => waits.all.delete(key))
+        const isOpen = Array.from(used).some(({ key }) => unacknowledged.all.delete(key))
         yield* Effect.forEach(
           used,
           (worker) => Effect.zipRight(OutboxWorkers.close(workers, worker), awaitWrite(worker)),
@@ -229,7 +230,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
         if (tenant !== undefined && !isOpen) yield* clearIfIdle(dependencies, tenant, id)
       })
     )
-    /** Calls `use` with the conversation's worker; does nothing if the conversation was forgotten. */
+    /** Calls `use` with the conversation's worker; does nothing if the conversation was forgotten (`key` is `None`). */
     const using = (
       key: Option.Option<OutboxState.ConversationKey>,
       use: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
@@ -244,7 +245,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
       })
     const conversation = (name: string) => {
       tenant = name
-      return Effect.map(sessionOf(runner.log.store, name, id), Option.map(({ key }) => key))
+      return Effect.map(keyFromRow(runner.log.store, name, id), Option.map(({ key }) => key))
     }
     const awaitAll = (all: ReadonlyArray<Deferred.Deferred<void>>) =>
       Effect.forEach(all, Deferred.await, { discard: true })
@@ -278,12 +279,15 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** Batches of which the trigger was notified: for each first sequence number, the deferred to await before acknowledging. */
+/** The batches of which the trigger was notified: first sequence number, and the deferred that completes when the batch no longer waits. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
-/** Adds a batch to the cached state and notifies the trigger of it, once; returns the deferreds to await before acknowledging. */
+/**
+ * Adds a batch to the worker's cached state, and notifies the trigger of the batch once. Returns the deferreds that the caller awaits
+ * before it acknowledges the cluster message: one, or none if the batch does not wait for extraction.
+ */
 const announce = (
-  { runner: { log }, waits }: EntityDependencies,
+  { runner: { log }, unacknowledged }: EntityDependencies,
   worker: OutboxWorker,
   id: MemoryId,
   { from, revision, rows, to }: Appended,
@@ -305,7 +309,7 @@ const announce = (
       OutboxState.isSuperseded,
       () => Effect.succeed([])
     )
-    const wait = waitOf(waits, worker, from)
+    const wait = waitOf(unacknowledged, worker, from)
     if (announced.get(from) === wait) return [wait]
     announced.set(from, wait)
     for (const { message, sequence } of entries) yield* worker.notify({ _tag: "Message", message, sequence })
@@ -313,22 +317,25 @@ const announce = (
     return [wait]
   })
 
-/** Notifies the trigger of the session's end, or requests extraction; returns the deferreds to await before acknowledging. */
+/**
+ * Notifies the trigger that the session has ended (`sessionEnd`), or requests extraction (`takeUp`). Returns the deferreds that the caller
+ * awaits before it acknowledges the cluster message: one for each waiting batch.
+ */
 const onSignal = (
-  { runner: { log }, waits }: EntityDependencies,
+  { runner: { log }, unacknowledged }: EntityDependencies,
   worker: OutboxWorker,
   event: "sessionEnd" | "takeUp"
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     worker.isStale = true // another process may have appended or released batches, so read the state again
     const state = yield* OutboxLog.look(log, worker)
-    const all = OutboxState.waiting(state).map(({ from }) => waitOf(waits, worker, from))
+    const all = OutboxState.waiting(state).map(({ from }) => waitOf(unacknowledged, worker, from))
     if (event === "sessionEnd") yield* worker.notify({ _tag: "SessionEnd" })
     else if (OutboxWorkers.hasWaiting(state)) yield* worker.request
     return all
   })
 
-const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Deferred.Deferred<void> => {
+const waitOf = ({ all, onSeen }: Unacknowledged, worker: OutboxWorker, from: number): Deferred.Deferred<void> => {
   const ofConversation = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
   const wait = ofConversation.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
   all.set(worker.key, ofConversation.set(from, wait))
@@ -337,8 +344,8 @@ const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Def
 }
 
 /**
- * Erases the cluster's messages to a conversation in which nothing waits. A message sent meanwhile may be erased with them; then the
- * session row has changed, and extraction from the waiting messages is requested at once.
+ * Erases the cluster's messages to a conversation in which nothing waits. Another process may append a batch meanwhile, and the cluster
+ * message about it may be erased, too. In that case the session row has a new revision, and extraction is requested at once.
  */
 const clearIfIdle = (
   { client, runner: { log: { store } } }: EntityDependencies,
@@ -346,10 +353,10 @@ const clearIfIdle = (
   id: MemoryId
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
-    const before = yield* sessionOf(store, tenant, id)
+    const before = yield* keyFromRow(store, tenant, id)
     if (Option.isSome(before) && OutboxWorkers.hasWaiting(yield* OutboxState.of(store, before.value.key))) return
     yield* client.clear(id)
-    const after = yield* sessionOf(store, tenant, id)
+    const after = yield* keyFromRow(store, tenant, id)
     const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
     if (revisionOf(after) !== revisionOf(before)) yield* client.signal(id, tenant, "takeUp")
   }).pipe(
@@ -359,8 +366,11 @@ const clearIfIdle = (
     Effect.catchAll((error) => Effect.logWarning(`what the cluster keeps of ${id} could not be cleared`, error))
   )
 
-/** Reads the conversation's key from its session row; `None` if the row no longer exists. */
-const sessionOf = (
+/**
+ * Reads from a conversation's session row (the store row that describes it) its key, that is, viewer and session, and the row's revision;
+ * `None` if the row no longer exists.
+ */
+const keyFromRow = (
   store: MemoryStore.Service,
   tenant: string,
   id: MemoryId
@@ -377,6 +387,6 @@ const sessionOf = (
 
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
-/** Retries for ever, with delays of at most a minute: an acknowledged message is not delivered again, so its work must be done. */
+/** Runs an effect until it succeeds, with delays of at most a minute: once a message is acknowledged, the cluster never repeats it. */
 const retryForever = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

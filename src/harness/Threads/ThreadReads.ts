@@ -9,7 +9,10 @@ import * as Validation from "../../domain/Validation.ts"
 import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
-/** Range of messages to read: by default the last ones; with `before`, those before a sequence number; with `from`, those from one on. */
+/**
+ * Range of messages to read. Default: the last messages of the thread. With `before`: the last ones before that sequence number. With
+ * `from`: the first ones from that sequence number on.
+ */
 export const Range = Schema.Struct({
   /** Largest number of messages to read. Default 50. */
   limit: Schema.optional(Limit),

@@ -2,7 +2,7 @@
  * The rows that represent threads in a store: records of kind `thread` in an internal scope that no viewer sees.
  *
  * ```text
- * thread   one for each thread: the number of its messages, and their generation
+ * thread   one for each thread: the number of its messages, and its generation
  * message  one for each message, more if its text is longer than a record can hold; erased with the thread
  * page     the names of up to 100 threads of one owner, in the order in which they were made
  * owner    the number of pages of an owner
@@ -44,7 +44,7 @@ export const ThreadData = Schema.Struct({
   generation: Schema.String,
   /** Number of messages. */
   length: Schema.NonNegativeInt,
-  /** Number of the page row that lists the thread's name. */
+  /** Index, from 0, of the page row that lists the thread's name. */
   page: Schema.NonNegativeInt
 })
 /** The `data` of the row of a thread. */
@@ -130,7 +130,7 @@ export const of = (
 
 const purpose = "threads"
 
-/** Returns the signed text and possible names behind a row's id, so that a copy to another store can derive the new id. */
+/** Returns the text and the possible names from which a row's id was derived, so that a copy in another store gets an id of that store. */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
     ? undefined

@@ -162,7 +162,7 @@ const storedOf = (message: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
     ({ data, ...message }) => ({ data, message: sanitize(message) })
   )
 
-/** Options of a fork. */
+/** Schema of the options of `fork`. */
 const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
 /** Copies the messages before a sequence number, by default all, into a new thread. */

@@ -7,7 +7,7 @@
  * tags        the first 5 of the 12 `subjects` for which the text contains a word
  * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
  * context     the first sentence, or the first 200 characters, cut at a word
- * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities); a summand that both notes lack is left out; 6 decimals
+ * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), 6 decimals; if both notes lack one of the two, the other alone
  * ```
  */
 import * as Schema from "effect/Schema"
@@ -46,7 +46,7 @@ export const similarity = (a: Note, b: Note): number => {
   return Math.min(1, Math.round(mean * 1e6) / 1e6) // rounded to 6 decimals, to avoid 0.8200000000000001
 }
 
-/** Returns the items of the first list that are also in the second, regardless of case. */
+/** Returns the items of the first list that are also in the second list, regardless of case. */
 export const shared = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<string> => {
   const known = new Set(b.map(foldCase))
   return a.filter((one) => known.has(foldCase(one)))
@@ -192,7 +192,7 @@ export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<L
 
 /**
  * Returns the suggested changes of older notes in the same scope, best first. Suggests no change of a note that is more trusted than the
- * new one. A superseded or contradicted note is closed; an extended or refined note is linked to the new note.
+ * new one. The validity of a superseded or contradicted note ends; an extended or refined note is linked to the new note.
  */
 export const evolution = (
   note: MemoryRecord,
@@ -299,7 +299,7 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
   ].join("\n\n")
 })
 
-/** Replaces the rule's relation of each candidate by the first relation in the answer with its number. Ignores any other number. */
+/** Replaces each relation that a rule found by the first that the model's answer has for its candidate's number. Ignores other numbers. */
 export const relationsIn = (
   answer: typeof Judged.Type,
   candidates: ReadonlyArray<Noted>,

@@ -84,7 +84,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
             : MemoryError.make("io", { op, message: `the adapter's ${op} failed`, cause })
       })
 
-  /** Decodes rows of the adapter. Drops those that the viewer does not see, since an adapter may return rows of any viewer. */
+  /** Decodes the objects that the adapter returned. Drops those that the viewer does not see, since an adapter may return any. */
   const seen = <A>(
     op: string,
     viewer: Viewer.Any,
@@ -233,7 +233,7 @@ const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 
-/** Adds id and time to a draft that an adapter is to store. Fails with `invalid_scope` if the viewer does not see the draft's scope. */
+/** Adds an id and a time to a draft for an adapter to store. Fails with `invalid_scope` if the viewer does not see the draft's scope. */
 const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any, draft: DraftOf<A>) =>
   Effect.gen(function*() {
     if (!Viewer.sees(viewer, draft.scope)) {
@@ -250,14 +250,14 @@ const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord):
   return tokenise(`${summary}\n${body}`).some((word) => words.has(word))
 }
 
-/** Decodes an object of an adapter. Fails with `invalid_draft`. */
+/** Decodes an object that an adapter returned or is given. Fails with `invalid_draft` if the schema rejects it. */
 const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
   Effect.mapError(
     Schema.decodeUnknown(schema, { errors: "all" })(row),
     (error) => invalid(op, ...Validation.lines(error))
   )
 
-/** Derives a record id from an adapter's id and the viewer, so that an episode that is stored again replaces its record. */
+/** Derives a record id from the id that an episode has in an adapter, and from the viewer. A repeated save thus replaces the record. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 
@@ -278,7 +278,7 @@ const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<
   })
 })
 
-/** Converts a reflection. Its id in the adapter is only a time in milliseconds, so the record id is derived from its text, too. */
+/** Makes a draft from an adapter's reflection, whose id is only a time in milliseconds: the record id is derived from its text, too. */
 const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
   id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
   ...commonOf(seed, viewer, now),
@@ -306,7 +306,7 @@ const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemorySc
   return Object.keys(scope).length === 0 ? Global : normalise(scope)
 }
 
-/** Makes the record of a draft without storing it. */
+/** Makes the record that a store would make of a draft, without storing it. */
 const typed = <A extends object>(op: string, kind: string, draft: DraftOf<A>): Io<Typed<A>> =>
   Effect.try({
     try: () => {

@@ -86,10 +86,10 @@ export interface Semantic {
   readonly failures: SearchResult["failures"]
 }
 
-/** The type that an episode without a `type` has. */
+/** The type that an episode counts as if its `type` is absent. */
 export const talk = "chat_message"
 
-/** Number of episodes that a query reads: those stored last, of which it returns the newest. A store keeps at most this many per scope. */
+/** Number of episodes that a query reads, those stored last; the results are the newest of these. A store keeps no more per scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -151,7 +151,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
 
 const LimitArgs = Schema.Struct({ limit: Limit })
 
-/** Selects reflections on turns. Those with `data.beliefMemory` are hindsights and counterfactuals of `BeliefMemory`. */
+/** Condition that selects reflections on turns, and leaves out the hindsights and counterfactuals that `BeliefMemory` stores. */
 const ofTurns = { "data.beliefMemory": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
@@ -161,7 +161,7 @@ const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeo
 /** Whether the types of a query include chat messages, and so the episodes without a type. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
-/** Converts a query to a filter, without its words and its limit. Fails with `invalid_draft`. */
+/** Converts a query to a filter, without its words and its limit. Fails with `invalid_draft` if the query is invalid. */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">
@@ -187,7 +187,7 @@ export const filterOf = (
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Adds to an episode the default type and, if it has no summary, one: from the context, or the type if context and body are blank. */
+/** Adds the default type to an episode, and a missing summary: made from the context, or from the type if context and body are blank. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

@@ -22,17 +22,17 @@ import type { Failure } from "../MemoryPipeline.ts"
 /** The input of `find`: the scope of the memories to find, and the facts to find them for. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
-  /** A query for each fact: its vector, and the first 1,024 UTF-16 units of its text. */
+  /** A query for each fact: its vector, and its text, whose first 1,024 UTF-16 units are searched for. */
   readonly queries: ReadonlyArray<Query>
-  /** Number of memories for each fact, 1..1,000. */
+  /** Largest number of memories to find for each fact, 1..1,000. */
   readonly topK: number
-  /** Trust of the facts. They may not change a memory that is more trusted. */
+  /** Trust level of the facts. They may not change a memory that is more trusted, that is, has a lower number. */
   readonly trust: Trust
   /** Kinds with structured data. A fact may not change their records, since its text does not contain such data. */
   readonly typed: ReadonlySet<string>
   /** Current time, epoch milliseconds. */
   readonly now: number
-  /** Pauses for the event loop. It is called with the amount of work done since the last call. */
+  /** Called with the amount of work done since its last call; if there was much, it lets other tasks of the event loop run. */
   readonly paced: EventLoop.Pacer
 }
 
@@ -51,7 +51,7 @@ export interface Found {
   readonly failures: SearchResult["failures"]
 }
 
-/** Searches for each fact, and merges the results by rank while there is room. */
+/** Finds the memories that are related to the facts: searches for each fact, and merges the results by rank, up to the limits. */
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
@@ -66,7 +66,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const repeated = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the best memories that one fact may change. Searches with ever higher limits until there are `topK`, or no more. */
+    /** Finds the best memories that one fact may change. Searches with ever higher limits until `topK` are found, or all. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -129,7 +129,8 @@ const narrowed = (
     })
 
 /**
- * Collects each record once, while there is room. It is called rank by rank, so that the best match of every fact precedes any second best.
+ * Makes a collection of at most 1,000 distinct records with 262,144 characters together; `take` adds a record if there is room. Callers add
+ * the best match of every fact before any second-best match.
  */
 const collector = () => {
   const all = new Map<MemoryId, MemoryRecord>()
@@ -165,7 +166,7 @@ export const requireUnchanged = (
     }
   })
 
-/** Largest number of memories that a search asks for, and that all facts together have. */
+/** Largest number of related memories of all facts together, and also of one search. */
 const maxMemories = 1_000
 /** Greatest length of a query made of a fact's text, in UTF-16 units. */
 const maxQueryLength = 1_024
@@ -181,7 +182,7 @@ const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "
  * unchanged. If they cannot be computed, a failure named `vector` is reported, and the run searches by words only.
  */
 
-/** A value, and the failures in spite of which it was computed. */
+/** A value, and the failures that occurred while it was computed. */
 export interface Outcome<A> {
   readonly value: A
   readonly failures: ReadonlyArray<Failure>
@@ -189,12 +190,12 @@ export interface Outcome<A> {
 
 /** Computes and stores the vectors of one run's facts. */
 export interface FactVectors {
-  /** Computes a vector for each fact. The keys are the texts of the facts in NFC. */
+  /** Computes a vector for each fact. The keys of the map are the texts of the facts in Unicode form NFC. */
   readonly of: (
     facts: ReadonlyArray<Fact>,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
-  /** Stores a vector for each added or reworded record; computes it if it is not in `known`. Returns the number of stored vectors. */
+  /** Stores a vector for each added or reworded record, computing those that `known` lacks. The value is the number of computed vectors. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -204,7 +205,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Makes the functions over an embedder and a store. If embedding is inactive, they do nothing. */
+/** Makes the functions. They do nothing if embedding is inactive, that is, without an embedding model or a store for vectors. */
 export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 
@@ -252,7 +253,7 @@ const tolerated = <A>(self: Effect.Effect<A, MemoryError.MemoryError>, otherwise
 /** Largest number of UTF-16 units that are embedded in one call. A longer text is embedded in a call of its own. */
 const portion = 32_768
 
-/** Groups items, in order, so that each group has at most `portion` units. A longer item is a group of its own. */
+/** Splits a list of items into groups, in order, of at most `portion` UTF-16 units each. A longer item is a group of its own. */
 const portions = <A>(all: ReadonlyArray<A>, length: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
   const runs: Array<Array<A>> = []
   let room = 0

@@ -170,7 +170,7 @@ const reconcile = (
     readonly vectors: EmbeddingSync.VectorsByText
     /** Kinds with structured data. A fact, being a text, cannot have such a kind. */
     readonly typed: ReadonlySet<string>
-    /** Whether this is the run's first attempt. */
+    /** Whether this is the run's first attempt. The second, after a conflict, derives no ids for facts. */
     readonly isFirst: boolean
     readonly paced: EventLoop.Pacer
   }
@@ -253,11 +253,11 @@ const scopeFor = (
 const isScope = Schema.is(MemoryScope.MemoryScope)
 const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
-/** Returns the kinds whose `data` cannot be empty. A fact, which is plain text, cannot have such a kind. */
+/** Returns the names of the kinds whose `data` cannot be empty. A fact, which is plain text, cannot have such a kind. */
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
   new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))
 
-/** Returns the messages with text. A model that extracts facts does not get those of tools and of the system; `customExtract` does. */
+/** Returns the messages to process: those with text; if a model extracts the facts, without messages of tools and of the system. */
 const turnsToRead = (
   messages: ReadonlyArray<Message>,
   { customExtract, infer }: Pick<Options, "customExtract" | "infer">
@@ -266,13 +266,16 @@ const turnsToRead = (
     textOf(message) !== "" && (infer === false || customExtract || !(isTool(message) || message.role === "system"))
   )
 
-/** Returns the trust of the least trusted message: 3 for a tool's message, 1 for any other; or `said` if that is less trusted. */
+/**
+ * Returns the trust level (a higher number means less trusted) of facts from these messages: 3 if one is of a tool, else `stated`, but at
+ * least 1, the level of the user.
+ */
 const trustOf = (turns: ReadonlyArray<Message>, stated: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : stated === 0 ? 1 : stated
 
 /**
- * Makes a record for each message that is not blank. The id of a message with a sequence number is derived from scope, session,
- * `conversation` and number, so a repeated message has the same id, and is not written again. `metadata` contains the role of the speaker.
+ * Returns a Put for each message with text, which stores it word for word, with the speaker's role in `metadata`. The record of a message
+ * with a sequence number has an id derived from scope, session, `conversation` and that number, so it is written only once.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -320,9 +323,9 @@ const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
 const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true
 
 /**
- * Derives the id of a fact from its text, unless its kind deduplicates records. So of concurrent runs with the same fact, one succeeds. The
- * other runs fail with a conflict and plan again; they then find the first run's record among the related memories, and derive no ids,
- * since a closed record may have the derived id.
+ * Gives a Put of a new fact an id derived from scope, kind and text, unless the kind deduplicates records anyway. So if concurrent runs add
+ * the same fact, only one succeeds. Each other run gets a conflict and plans again. It then finds the fact's record among the related
+ * memories, and derives no ids, since a closed record (one that is no longer valid) may have the derived id.
  */
 const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
@@ -332,7 +335,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Returns which mutations are new. A Put with a future `validAt` is not new if an open record of its id and text is valid by then. */
+/** Tells for each mutation whether it is needed. A Put with a future `validAt` is not if a record of its id and text is valid from then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
@@ -363,8 +366,8 @@ const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: Re
   })
 
 /**
- * Returns the batch with another id in each Put whose id is that of a record which the viewer does not see. Cost: one `get` of the ids of
- * all Puts.
+ * Replaces the id of a Put if a record that the viewer does not see already has it, by an id that only the store can compute. Cost: one
+ * `get` of the ids of all Puts.
  */
 const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,

@@ -34,7 +34,7 @@ const maxLongLength = 262_144
 /** The ranked candidates of a query. */
 export interface Ranking {
   readonly docs: Int32Array
-  /** Rank by doc id, for the doc ids in `docs`. */
+  /** Ranks (scores by the `Ranker`, higher is better) by doc id; valid for the doc ids in `docs`. */
   readonly ranks: Float64Array
   readonly best: number
   /** The best BM25 of a match, or of a passage of a long candidate. */
@@ -81,7 +81,7 @@ export class CandidateRanker {
     this.#passages = Passages.of(tokenizer)
   }
 
-  /** Adds a record that is a message, has a speaker or is long. `scope` is the number of its scope. */
+  /** Adds a record that is a message, has a speaker or is long. `scope` is its scope number. */
   add(doc: number, scope: number, record: Outline): void {
     this.#sessions.add(doc, scope, record)
     this.#speakers.add(doc, scope, record)
@@ -103,8 +103,8 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index has just matched. `docSet` has its matches, `chosen` the best `byWords` of these that
-   * pass the filter. `rest` decides whether a match passes (`undefined`: all do), `passes` whether any other doc id does. `depth` is the
+   * Ranks the candidates of the query that the index matched last. `docSet` has the query's matches, `chosen` the best 40 (`byWords`) that
+   * pass the filter. `rest` tells whether a match passes (`undefined`: all do), `passes` whether any other doc id does. `depth` is the
    * number of wanted hits. With `isAll`, all other matches are returned too, unfiltered. The result is valid until the next call.
    */
   rank(
@@ -175,7 +175,7 @@ export class CandidateRanker {
     }
   }
 
-  /** Returns the rank of any doc id: of a candidate, of another match (below every candidate), or 0 if the doc id does not match. */
+  /** Returns the rank (a score) of a doc id. A match that is no candidate ranks below every candidate; if it is neither, the rank is 0. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
     return this.#factorOfOthers * index.scores.data[doc]!
@@ -270,22 +270,22 @@ export class CandidateRanker {
 }
 
 interface Speaker {
-  /** Name as `foldName` returns it; `given` is its first word. */
+  /** Name of the speaker, in the form that `foldName` returns; `given` is its first word. */
   readonly name: string
   readonly given: string
-  /** Number of records of the speaker, by number of the scope. */
+  /** Counts of the records of the speaker in each scope, by scope number. */
   readonly scopes: Map<number, number>
 }
 
-/** Largest number of speakers with which every word of a query is compared with every speaker; with more, words are looked up. */
+/** Most speakers that are all compared with every word of a query. If there are more, the words are looked up by their `keysOf`. */
 const maxCompared = 32
 
 class Speakers {
   readonly #speakers: Array<Speaker> = []
   readonly #speakerNumbers = new Map<string, number>()
-  /** Numbers of the speakers, by key. The keys of a speaker are the `keysOf` the first word of the name. */
+  /** Speaker numbers by key. A speaker has the keys that `keysOf` returns for the first word of the name. */
   readonly #byNameKey = new Map<string, Set<number>>()
-  /** Number of the speaker plus 1, by doc id; 0 if there is no speaker. */
+  /** Speaker number plus 1, by doc id; 0 for a record without a speaker. */
   readonly #speakerByDoc = int32()
 
   add(doc: number, scope: number, record: Outline): void {
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a predicate: the speaker is one of `actors`, or there is none and the scope has an id of `own`. `undefined` without both. */
+  /** Returns a test of doc ids: the speaker is one of `actors`; without speaker, the scope has an id of `own`. `undefined` without both. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -393,7 +393,7 @@ class Speakers {
   }
 }
 
-/** Returns a word and, if it has 4..40 letters, the word without each letter. Two words that differ in one letter share such a key. */
+/** Returns a word and, if it has 4..40 letters, its copies that lack one letter. Two words that differ in one letter share such a key. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

@@ -99,8 +99,8 @@ export class CompactVectors {
   }
 
   /**
-   * Returns ids of records, in any order, among which are the `limit` nearest ones. Considers only the records `among`, or, if that is
-   * undefined, those that `only` accepts.
+   * Returns ids of records, in any order, among which are the `limit` nearest ones. Considers only the records in `among`; if `among`
+   * is undefined, those that `only` accepts.
    */
   candidates(
     vector: Float32Array,

@@ -26,13 +26,13 @@ export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Ui
   }
 }
 
-/** Makes a column of 32-bit integers. */
+/** Makes a column (an array that grows) of 32-bit integers. */
 export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
   new GrowableArray((length) => new Int32Array(length), data)
-/** Makes a column of 64-bit floats. */
+/** Makes a column (an array that grows) of 64-bit floats. */
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
-/** Number of adjacent entries per doc id in a column that holds several numbers for each. */
+/** Number of adjacent entries for each doc id in a column that holds several numbers per doc id. */
 export const stride = 4
 
 /** Base-2 logarithm of the length of a segment. The high bits of an address are the number of its segment, the low ones the index in it. */
@@ -41,16 +41,16 @@ const segment = 2 ** bits
 
 /**
  * An allocator of blocks of 32-bit integers, which hold the posting lists. The first segment grows until it has 4 MB; after that, further
- * segments are added, so that growing never copies more than one segment. The size of a block is a power of two; the block holds twice as
- * many integers.
+ * segments are added, so that growing never copies more than one segment. The size of a block, a power of two, is its number of postings;
+ * each posting takes two integers.
  */
 export class Arena {
   readonly #segments: Array<Int32Array> = [new Int32Array(64)]
   /** Address after the last block. */
   #end = 0
   /**
-   * Free lists by logarithm of the block size: address of the first free block, plus 1. The first integer of a free block is the next
-   * one's.
+   * Lists of free blocks, by base-2 logarithm of the block size. An entry is the address of the first free block plus 1, or 0 if there is
+   * none. The first integer of a free block refers to the next one in the same way.
    */
   readonly #freeBlocks = new Int32Array(32)
 
@@ -59,7 +59,7 @@ export class Arena {
     return this.#segments[address >>> bits]!
   }
 
-  /** Returns the index in its array at which the block at an address begins. */
+  /** Returns the index at which the block at an address begins, in the array that `at` returns. */
   from(address: number): number {
     return address & (segment - 1)
   }
@@ -144,8 +144,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the numbers of the visible scopes; `undefined` stands for all scopes. Cost: for `Scopes` one look-up per key; for `Within` a
-   * scan of the scopes that have the rarest of its ids; for `Everyone` a scan of all scopes, if there are internal ones.
+   * Returns the numbers of the visible scopes; `undefined` stands for all scopes. Cost, by the tag of `visibility`: `Scopes`, one look-up
+   * per key; `Within`, a scan of the scopes that have the rarest of its ids; `Everyone`, a scan of all scopes if there are internal ones.
    */
   visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -180,12 +180,13 @@ const maxReserved = 1_024
 
 /**
  * Assigns doc ids to the documents of each scope, so that those of one scope are adjacent: a query visits scope by scope, and its reads
- * and writes then hit the processor's cache. A scope that has used its doc ids gets as many again reserved, up to 1,024.
+ * and writes then hit the processor's cache. If a scope has no reserved doc id left, as many are reserved as were ever added to it, but at
+ * most 1,024.
  */
 export class DocIdAllocator {
   /** Number of doc ids that are assigned or reserved, those of removed documents included. */
   end = 0
-  // columns by number of the scope
+  // columns by scope number
   /** `#last`: doc id of the last document, plus 1. `#reserved`: number of reserved doc ids after it. `#added`: documents ever added. */
   readonly #last = int32()
   readonly #reserved = int32()
@@ -286,7 +287,7 @@ export const topK = (
 const intervals = 256
 const histogram = new Int32Array(intervals + 1)
 
-/** The variant of `bestOf` for many: by a histogram, it first drops doc ids below the interval of the `limit`-th best score. */
+/** The variant of `bestOf` for many doc ids: first drops those below the histogram interval of the `limit`-th best score. */
 const bestOfMany = (
   docs: Int32Array,
   count: number,

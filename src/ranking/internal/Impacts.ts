@@ -9,9 +9,9 @@ import { type GrowableArray, int32 } from "./DocIds.ts"
 /** The smallest number above 0: every match scores at least this. */
 export const lowestMatchScore = Number.MIN_VALUE
 
-/** The different pairs of a code (see `Postings`) and a length, by number. */
+/** Numbers the different pairs of a code (twice the frequency of the term, plus 1 for a whole tag) and a document length. */
 export class Impacts {
-  // columns by number of the pair
+  // columns by pair number
   readonly #codes = int32()
   readonly #lengths = int32()
   #count = 0
@@ -75,25 +75,25 @@ export class Impacts {
   }
 }
 
-/** Tables of summands: by term of the query, then by number of the pair. Reused by every query. */
+/** Tables of the summands of BM25 scores, by term of the query, then by pair number. Reused by every query. */
 const tables: Array<Float64Array> = []
 
-/** The matches to count: those whose group has an odd verdict (1: the group passes). `groups` is by doc id, `verdicts` by group. */
+/** A filter for counting: a match counts if its group has an odd verdict (1: passes). `groups`: group by doc id; `verdicts`: by group. */
 export interface GroupFilter {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
 }
 
 /**
- * Callbacks of `InvertedIndex.match`: `afterScope` is called after each scope; `groupFilter` returns which matches are counted
- * (`undefined`: all).
+ * Callbacks that `InvertedIndex.match` calls: `afterScope` after each scope, with the position of the scope's first match; it returns the
+ * new `minListed`. `groupFilter` returns which matches are counted (`undefined`: all).
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number
   readonly groupFilter: () => GroupFilter | undefined
 }
 
-/** The fields of an `InvertedIndex` that an `AddScores` reads and writes. Their comments are in `InvertedIndex`. */
+/** The fields of an `InvertedIndex` that a function of type `AddScores` reads and writes. `InvertedIndex` documents them. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
@@ -106,7 +106,11 @@ interface Scored {
 /** Adds the summands of the postings `arena[from..end)` of a term to the scores of their documents. */
 type AddScores = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
 
-/** The hot loop: 3 ns per posting. Once few documents reach `minListed`, the processor predicts its only branch correctly. */
+/**
+ * Adds the summand of each posting to the score of its document, counts the documents that match for the first time, and lists those whose
+ * score reaches `minListed`. This is the hot loop, 3 ns per posting: if few documents reach `minListed`, the processor predicts the loop's
+ * only branch correctly.
+ */
 const addScores = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
   const { matches: { data: matches }, minListed, scores: { data: scores } } = into
   let { passed, matched } = into
@@ -124,7 +128,7 @@ const addScores = (arena: Int32Array, from: number, end: number, table: Float64A
   into.matched = matched
 }
 
-/** The variant of `addScores` that counts only the matches that pass. */
+/** The variant of `addScores` that counts only the matches that the group filter accepts. */
 const addScoresFiltered = (
   arena: Int32Array,
   from: number,
@@ -190,9 +194,9 @@ export const hash = (a: number, b: number): number => {
 export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
-  /** Number of the next list of the same scope, plus 1, by number of the list; 0 after the last. */
+  /** The number of the next list of the same scope, plus 1, by list number; 0 after the last list of a scope. */
   readonly #nexts: Array<number> = []
-  /** Numbers of the first and last list of each scope, each plus 1; 0 if the scope has none. */
+  /** Two entries per scope number: the numbers of the first and last list of the scope, each plus 1; 0 if there is none. */
   readonly #ends: GrowableArray<Int32Array> = int32()
   readonly #scopes: Array<number> = []
 

@@ -31,17 +31,17 @@ export interface Encoded {
   readonly ends: Int32Array
 }
 
-/** New numbers of doc ids and scopes for an encoding. */
+/** The numbers that documents and scopes get in an encoded index, in place of their doc ids and scope numbers. */
 export interface Numbering {
   /** New number by doc id; −1 for a doc id that is left out. Within a scope, the new numbers ascend with the doc ids. */
   readonly docs: Int32Array
-  /** New number by number of the scope. Default: scopes keep their numbers. */
+  /** New number by scope number. Default: scopes keep their numbers. */
   readonly scopes?: Int32Array | undefined
   /** Whether every doc id that has postings has a new number. */
   readonly isWhole: boolean
 }
 
-/** Renumbers the scopes so that only scopes with documents are kept. `isEvery`: whether each scope has one; `column`: scope by document. */
+/** Leaves out scopes without documents, and renumbers the others. `isEvery`: there are none to leave out. `column`: scope by document. */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }
   const scopes = new Int32Array(all.length).fill(-1)
@@ -53,7 +53,7 @@ export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: 
 /** Work that its caller can pause between steps. Each step yields the work that it took, in units of 0.1 µs. */
 export type Steps<A> = Generator<number, A, void>
 
-/** Runs all steps without a pause. */
+/** Runs all steps without a pause, and returns the result. */
 export const atOnce = <A>(steps: Steps<A>): A => {
   for (;;) {
     const { done, value } = steps.next()

@@ -1,9 +1,9 @@
 /**
  * An inverted index: posting lists by term and scope, and totals by scope, for BM25 over exactly the documents that a viewer sees.
  *
- * A document is visible if the viewer sees its scope, and its `until`, the time at which it expires, is later than the view's `at`. A
- * removed document has −Infinity. Document frequencies and totals of a scope without removed or expired documents are stored; those of
- * other scopes are counted by a scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
+ * A document is visible if the viewer sees its scope, and its `until`, the time at which it expires, is later than the view's `at`. For
+ * a removed document, `until` is −Infinity. Document frequencies and totals of a scope without removed or expired documents are stored;
+ * those of other scopes are counted by a scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { AccessFilter } from "../../domain/Viewer.ts"
@@ -16,18 +16,18 @@ import { Postings } from "./Postings.ts"
 import type { TermMasks } from "./TermMasks.ts"
 /** The documents that a viewer sees. Valid until the index changes. */
 export interface View {
-  /** Numbers of the visible scopes; `undefined` for every scope. */
+  /** Scope numbers of the visible scopes; `undefined` if all scopes are visible. */
   readonly scopes: ReadonlyArray<number> | undefined
   /** Time in epoch ms; −Infinity to see expired documents too. */
   readonly at: number
   /** Number of visible documents. `length` is the sum of their lengths. */
   readonly count: number
   readonly length: number
-  /** Whether all postings of these scopes are of visible documents. */
+  /** Whether no document of these scopes is removed or expired, so that all of their postings are of visible documents. */
   readonly whole: boolean
 }
 
-/** An index with fewer documents does not keep the map `#known`, to save memory: there may be thousands of small indexes. */
+/** An index with fewer documents does not keep `#known`, a map of term numbers, to save memory: there may be thousands of indexes. */
 const small = 256
 
 /** Finds and scores the documents that contain given terms. */
@@ -48,22 +48,22 @@ export class InvertedIndex {
   /** Whether so many documents match that `clear` resets the scores of all documents, not only of listed ones. */
   isDense = false
   #masks: TermMasks | undefined
-  // results of the last `match`, by term of the query
+  // results of the last `match`, by index of the term in the query
   readonly documentFrequencies: Array<number> = []
   readonly weights: Array<number> = []
   slope = 0
-  /** Numbers of the query's terms; −1 for a term that no document ever contained. */
+  /** Term numbers of the query's terms; −1 for a term that no document ever contained. */
   readonly #queryTerms: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
-  /** Codes of postings (see `Postings`) by term, while a document is added; else all 0. */
+  /** The codes (see `Postings`) of the document that is being added, by term number; all 0 at other times. */
   readonly #codes = int32()
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
   readonly #length = int32()
   #postings = new Postings(this.#length)
   readonly #docIds = new DocIdAllocator()
-  // columns by number of the scope
+  // columns by scope number
   readonly #count = int32()
   readonly #total = float64()
   readonly #dead = int32()
@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`. Its doc id exceeds the earlier ones of its scope. `learned`: its tokens as term numbers. */
+  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: more tokens, as term numbers. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -174,14 +174,14 @@ export class InvertedIndex {
     return this.#docIds.end
   }
 
-  /** Returns the number of a document's scope, as in `View.scopes`. */
+  /** Returns the scope number of a document, as in `View.scopes`. */
   scopeOf(doc: number): number {
     return this.#scope.data[doc]!
   }
 
   readonly scope = (number: number): MemoryScope => this.#scopes.all[number]!
 
-  /** The number of the scope of each doc id, and the number of scopes. */
+  /** The scope number of each doc id, and how many scopes there are. */
   get scopeColumn(): readonly [numbers: Int32Array, count: number] {
     return [this.#scope.data, this.#scopes.all.length]
   }
@@ -224,10 +224,10 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents with any of the terms, and writes the terms of each to `masks`. Lists in `matches` those with a score of at least
-   * `minListed`; at first all. If the view is not `whole`, some may be invisible. After each scope, calls `observer.afterScope` with the
-   * position in `matches` of the scope's first match; it may remove matches (`drop`, `matched`), and returns the new `minListed`, not below
-   * the old one. If few documents match, all are listed nevertheless, and `groupFilter` is not called. Call `clear` before the next match.
+   * Scores the documents with any of the terms, and writes to `masks` which terms each has. Lists in `matches` those that score at least
+   * `minListed`, at first all; if the view is not `whole`, also removed or expired ones. After each scope, calls `observer.afterScope` with
+   * the position in `matches` of the scope's first match. The observer may remove matches (`drop`, `matched`); it returns the next
+   * `minListed`, not below the last. If few documents match, lists all and does not call `groupFilter`. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks
@@ -296,7 +296,7 @@ export class InvertedIndex {
     for (const each of [this.documentFrequencies, this.weights, this.#queryTerms]) each.length = 0
   }
 
-  /** Returns a copy without tombstones, and the old doc ids that it keeps: `kept[n]` has doc id n in the copy. */
+  /** Returns a copy without tombstones, and the old doc ids of its documents: `oldDocs[n]` has doc id n in the copy. */
   compacted(): { readonly index: InvertedIndex; readonly oldDocs: Int32Array } {
     const index = new InvertedIndex()
     const oldDocs = new Int32Array(this.live)
@@ -336,7 +336,7 @@ export class InvertedIndex {
     return encoding(kept, [column, lengths!], this.#postings.encode({ docs, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores an encoded index, and returns the doc ids of its documents in the order of `encode`; `untils` are in that order, too. */
+  /** Restores an encoded index. Also returns its doc ids, in the order that `encode` was given. `untils`, in that order: expiry times. */
   static *decode({ bytes, columns, names: [terms = [], scopes = []] }: IndexParts, untils: ReadonlyArray<number>) {
     const [scope, length, ends] = columns // `encode` wrote these three
     const index = new InvertedIndex()
@@ -353,7 +353,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns the map from a vocabulary's term numbers to terms plus 1 (0: not known yet). A small index does not keep the map. */
+  /** Returns the map from a vocabulary's term numbers to this index's, plus 1 (0: not known yet). A small index does not keep it. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }

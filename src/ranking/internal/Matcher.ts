@@ -24,7 +24,7 @@ export interface Options<R extends Outline> {
   /** Tokenizer for the passages of long records. */
   readonly tokenizer: Tokenizer
   readonly factOf: (record: R, length: number) => Fact
-  /** Whether a record passes a filter, except for its validity. */
+  /** Whether a record passes a filter, apart from the filter's conditions on the time at which the record is valid. */
   readonly passes: (compiled: CompiledFilter, record: R) => boolean
   /** Whether records have all of their metadata, so that it can be grouped (`MetadataGroups`). Default false. */
   readonly hasMetadata?: boolean | undefined
@@ -48,7 +48,7 @@ export class Matcher<R extends Outline> {
   #records: Array<R | undefined> = []
   #byRecency = new RecencyIndex()
   #candidates: CandidateRanker
-  /** Number of records that have a session or a speaker or are long, by number of the scope; and the sum over all scopes. */
+  /** Number of records that have a session or a speaker or are long, by scope number; and the sum over all scopes. */
   #special: Array<number> = []
   #anySpecial = 0
   #columns: Columns
@@ -85,7 +85,7 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records by time, in steps; needed after records were added in another order. Otherwise the next `page` sorts them at once. */
+  /** Sorts records by time, in steps; useful after records were added in another order. Else the next `page` sorts without a pause. */
   sorting(): Steps<void> {
     return this.#byRecency.sorting()
   }

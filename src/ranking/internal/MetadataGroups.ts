@@ -12,9 +12,9 @@ const maxGroups = 1_024
 const maxFields = 8
 const maxLength = 64
 
-/** A condition on records that have a value in a column. Evaluated once per value and cached. Valid until the index changes. */
+/** A condition on a record's value in one column. Evaluated once per value, and the result cached. Valid until the index changes. */
 export interface ColumnTest {
-  /** Values by doc id: numbers of groups or of scopes. */
+  /** Values by doc id: group numbers or scope numbers. */
   readonly column: Uint16Array | Int32Array
   /** Cached result by value: 0 not evaluated yet, 1 passes, 2 does not pass. */
   readonly verdicts: Uint8Array
@@ -90,7 +90,7 @@ export class MetadataGroups {
   }
 }
 
-/** Makes the stand-in for the records of a group, on which a filter is evaluated: one of them, with only the `shared` tags or metadata. */
+/** Makes a stand-in for all records of a group, to evaluate a filter on: a copy of one of them, with only the `shared` tags or metadata. */
 export const representativeOf = (
   { createdAt, id, importance, kind, scope, source: { origin, trust }, validAt }: Filtered,
   shared: Partial<Pick<Filtered, "tags" | "metadata">>

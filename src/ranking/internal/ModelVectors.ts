@@ -91,7 +91,8 @@ export class ModelVectors {
   }
 
   /**
-   * Looks up the vectors of new records, or, if vectors were added since the last time, of all waiting ones. Two such loops may alternate.
+   * Looks up the vectors of new records in steps; if vectors were added to `Embeddings` since the last time, those of all waiting records.
+   * The steps of two calls may alternate.
    */
   *preparing(): Steps<void> {
     for (let id = this.#first.pop(); id !== undefined; id = this.#first.pop()) {
@@ -114,7 +115,7 @@ export class ModelVectors {
     }
   }
 
-  /** Adds the vector of a waiting record, if there is one. Returns the work done. */
+  /** Adds the vector of a waiting record, if `Embeddings` has it by now. Returns the work done, in units of 0.1 µs. */
   #lookUp(id: MemoryId): number {
     const record = this.#waiting.get(id)
     const vector = record && this.#embeddings.get(this.#model, record.hash)

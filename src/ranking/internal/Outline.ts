@@ -1,6 +1,6 @@
 /**
- * An outline is a record without its texts: the fields that are needed to filter and rank it. `Columns` keeps the fields that filters and
- * weights read for every match in columns by doc id, so that few records are read:
+ * An outline is a record without its texts: the fields that are needed to filter and rank it. `Columns` keeps, in columns by doc id, the
+ * fields that filters and weights need of every match, so that few records are read:
  *
  * ```text
  * group        number of a set of records with equal kind, tags and trust, all with or all without emotion: filtered once per group
@@ -126,7 +126,7 @@ interface Group {
   live: number
 }
 
-/** The part of a filter that columns decide, and `rest`, a function for the remaining part. Valid until the index changes. */
+/** A filter on doc ids: `passes` decides a part of it by columns of numbers, `rest` the remaining part. Valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
@@ -139,7 +139,7 @@ export class ColumnFilter {
   /** Whether it is certain that no record passes. Cost: the number of groups. */
   readonly isShut: () => boolean
   /**
-   * Returns whether a doc id passes the whole filter, given that it passes the columns; `undefined` if the columns decide the whole filter.
+   * Returns whether a doc id that passes the part decided by columns passes the whole filter; `undefined` if columns decide all of it.
    */
   readonly rest: ((doc: number) => boolean) | undefined
 
@@ -175,8 +175,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass, if a single column with few values decides all that columns decide of this filter; else `undefined`. `docs`
-   * is the number of doc ids.
+   * Returns which groups pass, if the part of this filter that columns decide is a single test of a column with few values; else
+   * `undefined`. `docs` is how many doc ids there are.
    */
   byGroup(docs: number): GroupFilter | undefined {
     const [test] = this.#tests
@@ -229,8 +229,8 @@ export class Columns {
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
   /**
-   * Four numbers per doc id, the factors of a score besides the relevance: recency in epoch milliseconds, importance, confidence, and the
-   * number of the group. They are adjacent, so that reading them for a random doc id touches one cache line.
+   * Four numbers per doc id: the factors of a score besides the relevance (recency as a time in epoch ms, importance, confidence), and the
+   * group number. They are adjacent, so that reading them for a random doc id touches one cache line.
    */
   readonly #factors = float64()
   /** Groups by number; number 0 (`none`) is no group. */
@@ -286,7 +286,7 @@ export class Columns {
     return number
   }
 
-  /** Makes the `ColumnFilter` of a call. `passes` returns whether a doc id passes the whole filter, except for its validity. */
+  /** Makes the `ColumnFilter` of a call. `passes` tests a doc id for all of the filter except `asOf` and `at`. */
   filter({ at: now, filter }: CompiledFilter, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter

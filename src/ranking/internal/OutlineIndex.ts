@@ -45,7 +45,7 @@ class Indexed implements Outline {
   readonly size: Outline["size"]
   readonly form: Form
   readonly hash: string
-  /** Version of the row's partition (`memory_partitions`) when the row was written. */
+  /** Version of the partition (in the table `memory_partitions`) of the record's row when the row was written. */
   readonly version: number
 
   constructor(packed: EncodedOutline, version: number, scope: Outline["scope"]) {
@@ -101,7 +101,7 @@ export class OutlineIndex {
   #hashes = new Set<string>()
   #passesBare: (record: Filtered) => boolean = () => true
 
-  /** `tokenizer` is the one with which terms were counted. `known` returns a record that is in memory anyway. */
+  /** `tokenizer` is the one with which terms were counted. `known` returns a record if it is in memory anyway. */
   constructor(tokenizer: Tokenizer, known: (outline: Indexed) => MemoryRecord | undefined = () => undefined) {
     this.#matcher = new Matcher({
       tokenizer,
@@ -148,7 +148,7 @@ export class OutlineIndex {
     for (const vectors of this.#vectors.values()) vectors.remove(id)
   }
 
-  /** Packs all postings if at least 1,000 records, and half of all, were added since the last time, so that its cost is amortised. */
+  /** Packs all postings if at least 1,000 records, and half of all, were added since they were last packed. So its cost is amortised. */
   pack(): void {
     if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
     this.#unpacked = 0

@@ -38,7 +38,7 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   return passages
 }
 
-/** Returns the length of the first passage of a text. `text` may be cut after one character more than the longest passage has. */
+/** Returns the length of the first passage of a text, of which only the first `maxLength` + 1 characters are needed. */
 const cut = (text: string): number => {
   if (text.length <= maxLength) return text.length
   for (const end of ends) {

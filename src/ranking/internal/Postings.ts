@@ -36,14 +36,14 @@ export class Postings {
   heads: Int32Array = new Int32Array(16 * stride)
   readonly #arena = new Arena()
   #lists = 0
-  /** Hash table by term and scope, with open addressing, of all lists but the first of each term. An entry is a list plus 1. */
+  /** Hash table with open addressing, to find a list by term and scope. Lacks the first list of each term. An entry is a list plus 1. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
   /** The previous hash table, while its entries are moved to `#table`; those of its first `#moved` slots have been moved. */
   #full: Int32Array | undefined
   #moved = 0
   #packed: Encoded | undefined
-  /** Bytes of `#packed` that were not unpacked yet. */
+  /** Number of bytes of `#packed` that were not unpacked yet. */
   #packedBytes = 0
   /** Doc ids of the documents in `#packed`, by the document's number there; `undefined` if the numbers are the doc ids. */
   #order: Int32Array | undefined
@@ -70,7 +70,7 @@ export class Postings {
     return this.#terms.get(text)
   }
 
-  /** Returns the list of a term and scope; makes it if there is none. */
+  /** Returns the posting list of a term and scope, as its offset in `heads`; makes the list if there is none. */
   list(term: number, scope: number): number {
     const found = this.find(term, scope)
     return found >= 0 ? found : this.#createList(term, scope)
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks terms, one per step, to add a document with them quickly. Does nothing once at most an eighth, of rare terms, is packed. */
+  /** Unpacks the lists of terms, one term per step. Does nothing once at most an eighth of all bytes, those of rare terms, is packed. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {

@@ -119,8 +119,8 @@ const page = 65_536
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
 /**
- * Writes a vector as integers of at most `range` to `into`. Returns their scale, and the error: the length of the difference. Both are
- * relative to the length of the vector. The padding of the row stays 0.
+ * Writes a vector as integers of at most `range` to `into`. Returns the scale of these integers, and the error: the length of
+ * the difference between the vector and the scaled integers. Both are relative to the length of the vector. The padding of the row stays 0.
  */
 const quantise = (
   vector: Float32Array,

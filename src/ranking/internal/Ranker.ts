@@ -119,15 +119,15 @@ export interface QuestionRanker extends Ranker {
 }
 
 /**
- * Weights of a query that change the weights of features: `ranker` multiplies those of all features but `words`, and `conversation` also
- * those of `neighbours`, `session`, `reply` and `coverage`.
+ * Factors of a query by which the weights of features are multiplied: `ranker`, for all features except `words`; and in addition
+ * `conversation`, for `neighbours`, `session`, `reply` and `coverage`.
  */
 export interface Emphasis {
   readonly ranker: number
   readonly conversation: number
 }
 
-/** Computes the rank of candidates of one query. */
+/** Computes the ranks of candidates of one query. A rank is a score: the best candidate has the highest. */
 export interface Ranker {
   /** The times that the query names. */
   readonly times: Times | undefined
@@ -177,7 +177,7 @@ export interface Evidence {
 
 /**
  * Returns the probability that the best match answers the query. A logistic regression, fitted on LoCoMo and REALTALK; the variant for
- * matches that are not messages was fitted on the same without sessions and speakers, and on Cranfield. Half of the questions had no
+ * matches that are not messages was fitted on the same data without sessions and speakers, and on Cranfield. Half of the questions had no
  * answer: category 5 of LoCoMo, and questions about another conversation.
  */
 export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): number =>
@@ -213,8 +213,9 @@ export const valuesOf = (
 }
 
 /**
- * Returns the weights of the features for an `Emphasis`. Divides them so that the words and all features of the conversation and of the
- * form weigh 1 together: that is the weight of the words of a record without a session, which stand for all of these.
+ * Returns the feature weights of a query, multiplied as its `Emphasis` says and then scaled: the weights of `words`, of the features of
+ * the conversation (`inConversation`) and of those of the text's form (`ofForm`) have the sum 1. A record without a session has only its
+ * words to compare, and these get weight 1, so both sorts of records are comparable.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>

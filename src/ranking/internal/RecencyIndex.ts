@@ -97,7 +97,7 @@ export class RecencyIndex {
     return all
   }
 
-  /** Returns how many of `docs`, which are oldest first, come after a position of a page; a page is newest first. */
+  /** Returns how many of `docs` (oldest first) come after a position in a newest-first list; these are the first entries of `docs`. */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = docs.length

@@ -28,19 +28,19 @@ const sampleSize = 64
 
 /**
  * Upper bounds of scores. A bound adds its summands in the same order as `Scorer`, so that rounding cannot make it lower than the score.
- * A bound equals the score of a record whose recency has reached the minimum and that has no emotion.
+ * A bound is the exact score of a record without emotion whose recency score has fallen to its minimum, 0.1.
  */
 export class ScoreBound {
   readonly #shares: Shares
   readonly #factors: Float64Array
-  /** Half-life in ms, steps of `fadeBounds` per millisecond, and the most that the emotion can add; by group of `Columns`. */
+  /** Three lists by group of `Columns`: half-life in ms, steps of `fadeBounds` per ms, and the most that the emotion can add to a score. */
   readonly #halfLives: ReadonlyArray<number>
   readonly #rates: ReadonlyArray<number>
   readonly #emotionTerms: ReadonlyArray<number>
   /** The most that all factors except the relevance add to the score of any record. */
   readonly #others: number
 
-  /** `factors` is that of `Columns`; `halfLives` and `emotionTerms` are by group, where 0 stands for records without a group. */
+  /** `factors`: recency, importance, confidence and group by doc id. `halfLives`, `emotionTerms`: by group number (0: no group). */
   constructor(
     shares: Shares,
     factors: Float64Array,
@@ -63,8 +63,8 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates by how much the relevance of a match may be lower than that of the best matches (`sampleOf`) so that its other factors can
-   * make up for it, 0..1: the highest sum of other factors minus the first quartile of these sums, in a sample of 64 of the `docs`.
+   * Estimates how far the relevance of a match may be below that of the best matches, 0..1, if its other factors can make up for it. Takes
+   * the sums of the other factors of 64 out of `docs` doc ids: the highest sum minus the first quartile, divided by the relevance's weight.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares

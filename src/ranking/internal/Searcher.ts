@@ -64,8 +64,8 @@ export const defaultLimit = 20
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns the filter of a call, as a retrieval needs it. For forgotten records, the filter checks the valid time only if it has `asOf`, and
- * leaves out instructions unless the viewer is `System`, which alone may restore them.
+ * Returns a filter in the form that a retrieval needs. If it asks for forgotten records, the valid time is checked only if `asOf` is set,
+ * and instructions are left out unless the viewer is `System`, which alone may restore them.
  */
 export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {
@@ -92,7 +92,7 @@ export class Search {
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
   /** The query's vector. `undefined` if the source has no vectors, in mode `lexical`, and for weight 0 unless the mode is `vector`. */
   readonly embedding: Embedding | undefined
-  /** Whether near-duplicates of a better hit are left out: unless `fold` is false, or neither a text nor a vector is searched for. */
+  /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or if no text and no vector is searched for. */
   readonly isFolded: boolean
   /** The record that `whyNot` asks about. It is visible and passes the filter. */
   readonly subject: MemoryRecord | undefined

@@ -1,6 +1,6 @@
 /**
- * Selects the best of many matches by final score, and evaluates as few as possible: filter and score are computed for a match only while
- * its upper bound is above the worst of the best so far. The result is as if all were evaluated; the count may be a lower bound.
+ * Selects the best of many matches by final score, and evaluates as few as possible: filter and score are computed for a match only if its
+ * upper bound reaches the lowest score of the best so far. The result is as if all were evaluated; the count may be a lower bound.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -12,7 +12,7 @@ import type { ScoreBound } from "./ScoreBound.ts"
 import type { TermMasks } from "./TermMasks.ts"
 
 type Passes = (doc: number) => boolean
-/** A set of doc ids to select from, in any order. */
+/** A set of doc ids to select from, in any order. Each has a rank, which is a score: higher is better. */
 export interface DocSet {
   readonly count: number
   /** Some of the doc ids. The `topCount` doc ids with the highest rank are among them. */
@@ -153,7 +153,7 @@ export class MatchCollector {
 export interface Choice {
   /** Doc ids to select from. For matches by words, `topCount` must be at least `depth`, or `sampleOf(depth)` if `scored` is given. */
   readonly docSet: DocSet
-  /** Rank by doc id. The relevance of a doc id is its rank divided by the best one. */
+  /** Rank (a score, higher is better) by doc id. The relevance of a doc id is its rank divided by the best one. */
   readonly ranks: Float64Array
   /** The best rank of a doc id that passes the filter, if it is known. */
   readonly best: number | undefined
@@ -174,7 +174,7 @@ export interface Chosen {
   readonly first: ReadonlyArray<number>
   /** Final score of each doc id of `first`; absent if the relevance is the score. */
   readonly scores?: ReadonlyArray<number>
-  /** The best rank of a doc id that passes the filter. */
+  /** The best rank (score by words or by the ranker) of a doc id that passes the filter. */
   readonly best: number
   /** Number of doc ids that pass the filter and score at least `minScore`; a lower bound if `isExact` is false. */
   readonly count: number

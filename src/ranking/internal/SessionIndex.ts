@@ -24,13 +24,13 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 const maxSessions = 5
 /** Lowest worth of a session that `SessionIndex.best` returns; the comment of that method defines the worth. */
 const minWorth = 0.05
-/** `maxDistance`: of neighbouring messages. `maxSteps`: messages to examine on each side, as several may have the same sequence. */
+/** `maxDistance`: most by which sequences of neighbours differ. `maxSteps`: messages to visit on each side, as sequences may repeat. */
 const maxDistance = 2
 const maxSteps = 4
 
 interface Session {
   readonly scope: number
-  /** Doc ids of the messages. If `isSorted`, sorted by sequence, those without one last; else unsorted, and some may be removed. */
+  /** Doc ids of the messages. If `isSorted`, in order of sequence, those without a sequence last; else some may be removed. */
   turns: Array<number>
   isSorted: boolean
   /** Cached `validAt` of the first and of the last message. */
@@ -49,7 +49,7 @@ export const noSignals: Readonly<Signals> = {
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** Sessions by number of the scope, and by number of the scope how many of these sessions have messages that are not removed. */
+  /** `#byScope`: session numbers by scope number. `#live`: how many of these sessions have messages that are not removed. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
   /** Masks of the query's terms. The groups are sessions, numbered from 1. */
@@ -57,7 +57,7 @@ export class SessionIndex {
   // columns by doc id
   readonly #sequence = float64()
   readonly #turnIndex = int32()
-  /** Cache of the form of the text: for each of `signs`, a bit that tells whether it is known, and a bit with its value. */
+  /** Cache of the form of each text (such as: is it a question?): two bits for each of `signs`, whether it is known, and its value. */
   readonly #form = int32()
   readonly #recordOf: (doc: number) => Outline
   // state of the current query, set by `begin`
@@ -78,7 +78,7 @@ export class SessionIndex {
     this.#recordOf = recordOf
   }
 
-  /** Adds a record. `scope` is the number of its scope. */
+  /** Adds a record. `scope` is its scope number. */
   add(doc: number, scope: number, record: Outline): void {
     const { sequence, session: name } = record.source
     this.#form.set(doc, 0)
@@ -217,7 +217,7 @@ export class SessionIndex {
     return bestSessions(sessions, worths, later)
   }
 
-  /** Returns `session(s)`: the share of the query's terms that a session contains, weighted by rarity. */
+  /** Returns the share of the query's terms that a session contains, weighted by rarity: `session(s)` in the formula above. */
   #shareOf(number: number): number {
     const mask = this.masks.maskOfGroup(number + 1)
     return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#totalRarity

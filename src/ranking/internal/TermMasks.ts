@@ -8,7 +8,7 @@ import { int32 } from "./DocIds.ts"
 /** The masks of the current query. */
 export class TermMasks {
   // columns by doc id
-  /** Number of the group, counted from 1; 0 for no group. */
+  /** Group number of each document, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()
   /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `gather` does not list it. */
@@ -18,11 +18,11 @@ export class TermMasks {
   #touchedCount = 0
   /**
    * Flags by term and group, for the first `#flaggedTerms` terms: 1 if a document of the group contains the term. `mark` sets them if
-   * `isMany`.
+   * many documents match (`isMany`).
    */
   readonly #flags: Array<Uint8Array> = []
   #flaggedTerms = 0
-  /** The highest number of a group. */
+  /** The highest group number so far. */
   #lastGroup = 0
 
   /** Puts a doc id into a group; 0 for no group. */

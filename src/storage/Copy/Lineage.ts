@@ -28,8 +28,8 @@ export interface Side {
 }
 
 /**
- * The values from which the id of a row was derived: it is `signedId` of `purpose`, a signature of `text` by the store's secret, and one of
- * `names`. Some rows that the library keeps for itself have such ids, for example those of threads.
+ * The values from which a row's id was derived: `signedId` computed the id from `purpose`, from the signature of `text` by the store's
+ * secret, and from one of `names`. Some rows that the library keeps for itself have such ids, for example those of threads.
  */
 export interface SignedName {
   readonly purpose: string
@@ -37,7 +37,7 @@ export interface SignedName {
   readonly names: Iterable<string>
 }
 
-/** Reads the signed name of a row from its content. Returns `undefined` if the row's id was not derived. */
+/** Returns the values from which the id of a row was derived, read from the row's content; `undefined` if the id was not derived. */
 export interface ReadName {
   (record: MemoryRecord, tenant: string): SignedName | undefined
 }
@@ -76,7 +76,7 @@ export interface Source {
 
 const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
 
-/** Returns a store as a side of a copy. Fails with `unsupported` if the store has no rows of its own. */
+/** Returns a store as a side of a copy. Fails with `unsupported` if the store has no rows of its own, as a federation of stores. */
 export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   Option.match(reader, {
     onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),

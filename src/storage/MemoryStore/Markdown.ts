@@ -14,8 +14,8 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import { MemoryStore } from "../MemoryStore.ts"
 
 /**
- * A file that is not a record, or a file that is a record of which a part could not be read. `error` has the reason, in at most 300
- * characters.
+ * A problem with a file: the file is not a record, or is a record of which a part could not be read. `error` has the reason, in at most
+ * 300 characters.
  */
 export interface Issue {
   /** Path of the file, relative to the vault's folder. */
@@ -55,18 +55,18 @@ export interface Options {
   /** Path of the folder, which is created with mode 0700 if missing. */
   readonly root: string
   /**
-   * Longest time after which edits by hand and writes of other processes are noticed. Default 1 second. Writes of another process are
-   * noticed at once if the operating system can watch the folder. In a large folder, edits by hand are noticed later: after up to ten times
-   * as long as a scan of the folder takes; after ten polls without a call of the store, up to a hundred times as long; after sixty polls
-   * without a call, if no stream of changes is open, at the next call, whose result includes them. With `Duration.infinity` the folder is
-   * scanned only by `refresh`, and not watched.
+   * Interval at which the vault looks for edits by hand and writes of other processes (polls). Default 1 second. Writes of other processes
+   * are noticed at once if the operating system can watch the folder. Edits by hand are noticed when a poll scans the folder. After a scan,
+   * polls do not scan for ten times as long as the scan took; after ten polls without a call of the store, for a hundred times as long.
+   * After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans before it returns a result.
+   * With `Duration.infinity` the folder is scanned only by `refresh`, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
-  /** Time without a heartbeat after which another process may take over a lock. Default 3 seconds. */
+  /** Time after which another process may take over the vault's lock if its holder does not renew it. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
-   * Shortest time for which a forgotten record can be restored, also after a restart: compaction erases older tombstones. With zero, the
-   * next compaction erases all tombstones. Default 30 days.
+   * Shortest time for which a forgotten record can be restored, also after a restart. Compaction erases records that were forgotten longer
+   * ago; with zero, the next compaction erases all forgotten records. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**

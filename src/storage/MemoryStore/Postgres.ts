@@ -302,7 +302,10 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   return all.href
 }
 
-/** Fails for a name that the server would truncate or interpret, since two such names can stand for the same schema. */
+/**
+ * Checks the name of the schema. Fails for a name that the server would truncate or interpret, since two such names can stand for one
+ * schema.
+ */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length
   const isPlain = Array.from(schema).every((character) => character > "\x1f" && character !== "\x7f")

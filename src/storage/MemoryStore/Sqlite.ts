@@ -131,8 +131,8 @@ const open = (
   })
 
 /**
- * Makes each statement uninterruptible, which is short, since a statement runs synchronously. The driver caches prepared statements: if the
- * fiber that prepares one is interrupted, all later callers of the statement wait for ever.
+ * Makes each statement uninterruptible, which delays an interruption only shortly, since a statement runs synchronously. Needed because the
+ * driver caches prepared statements: if the fiber that prepares one is interrupted, all later callers of the statement wait for ever.
  */
 const uninterrupted = (connection: Session): Session => ({
   executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),

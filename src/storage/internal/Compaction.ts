@@ -113,7 +113,7 @@ export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, lim
 
 /**
  * A heap of rows, ordered by the time from which they may be erased. A row that was changed after it was added stays in the heap until it
- * is at the top, or until all such rows are removed.
+ * is at the top, or until all changed rows are removed.
  */
 export interface DueQueue {
   /** Adds a row. Cost: the logarithm of the heap's size. */
@@ -193,9 +193,10 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
 }
 
 /**
- * Returns the lifetimes of the rows that expire, and of the tombstones. Checks each tombstone that is old enough to be erased, and leaves
- * it out unless it is the newest revision of its record: a backend may report a record as forgotten merely because its file is missing;
- * such a record has no tombstone among its revisions, and must not be erased. `newest` is absent if the backend keeps no revisions.
+ * Returns the lifetimes (the fields that determine when a row may be erased) of the rows that expire, and of the tombstones. Checks each
+ * tombstone that is old enough to be erased, and leaves it out unless it is the newest revision of its record: a backend may report a
+ * record as forgotten merely because its file is missing; such a record has no tombstone among its revisions, and must not be erased.
+ * `newest` is absent if the backend keeps no revisions.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,
@@ -219,13 +220,16 @@ export const lifetimesOf = (
     })
   })
 
-/** The texts that may lack a vector of one model. */
+/** The texts of a tenant to check for a missing vector of one model. */
 interface TextsToCheck {
   /** Texts that were not checked yet. An iterator of the live map, so texts added before the iterator ends are included. */
   readonly rest: Iterator<string>
   /** Texts that had no vector when they were checked, and texts added after that. */
   readonly seen: Set<string>
-  /** Value of `Embeddings.removals` when this object was made. If it has changed, the object is made again. */
+  /**
+   * Value of `Embeddings.removals`, a counter, when this object was made. If vectors were removed since, the value differs, and the object
+   * is made again.
+   */
   readonly removals: number
 }
 
@@ -252,7 +256,8 @@ export class Texts {
   }
 
   /**
-   * Whether more than half of `vectors` vectors are orphaned, as the number of texts shows. Vectors become orphaned when texts are edited.
+   * Whether more than half of `vectors` vectors must be orphaned (belong to no text), because there are fewer than half as many texts.
+   * Vectors become orphaned when texts are edited.
    */
   hasManyOrphans(vectors: number): boolean {
     return vectors > 2 * this.#recordsByHash.size

@@ -68,7 +68,10 @@ export interface Usage {
   readonly uses: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
 }
 
-/** Accepts raw messages. `sequence` is the number of the first message; sending messages again with the same sequence changes nothing. */
+/**
+ * Accepts raw messages of a session. `sequence` is the position of the first of `messages` in the session; sending messages again with the
+ * same `sequence` changes nothing.
+ */
 export type Ingest = (
   viewer: Viewer.Any,
   session: string,
@@ -154,8 +157,8 @@ export interface Decide<out A> {
 }
 
 /**
- * A change, with the parts of the row before and after that decide which viewers are notified. `by` is `here` for writes of this store,
- * `there` for others.
+ * A change of a row. `before` has only the fields of the old row that decide which viewers are notified. `by` is `here` for writes of this
+ * store, `there` for others.
  */
 export interface Change {
   readonly id: MemoryId
@@ -179,7 +182,8 @@ export interface Due {
 }
 
 /**
- * A point in time of a tenant's changes. Marks with the same `of` are ordered by `version`; marks with different `of` cannot be compared.
+ * A point in the sequence of a tenant's changes. `version` counts the changes, and `of` identifies the index that counts them. Marks with
+ * different `of` cannot be compared.
  */
 export interface Mark {
   readonly of: object
@@ -195,9 +199,9 @@ export interface Changed {
 
 /**
  * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
- * `invalidAt` has passed. Retention finds its work with `overCap`, the outbox with `tenantsWith`. A layer that changes what a store returns
- * must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or policies, as `Copy` needs. If the store
- * is read-only, `transact` fails with `read_only`.
+ * `invalidAt` has passed. The service `Retention` finds the records to remove with `overCap`, the outbox its tenants with `tenantsWith`. A
+ * layer that changes what a store returns must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or
+ * policies, as `Copy` needs. If the store is read-only, `transact` fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
@@ -242,8 +246,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<A, MemoryError>
 
   /**
-   * Returns the ids that changed since a mark. Without this method, callers read all rows that they have cached again. Cost: at most the
-   * ids returned.
+   * Returns the ids of the rows that changed since a mark. Without this method, callers must again read all rows that they have cached.
+   * Cost: at most the ids returned.
    */
   readonly changed?:
     | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
@@ -277,7 +281,9 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     caps: ReadonlyMap<string, number>
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
-  /** Streams the tenants that have a row of exactly this scope, not counting tombstones; for the outbox. Cost: the tenants returned. */
+  /**
+   * Streams the tenants that have a row, other than a tombstone, of exactly this scope. The outbox calls it. Cost: the tenants returned.
+   */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
@@ -307,8 +313,8 @@ export interface EngineUses {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /**
-   * Replaces the use counts of each row. Ignores ids without a row; a tombstone is a row. If `set` is absent, a copy cannot write use
-   * counts into this engine. Cost: at most the rows.
+   * Replaces the use counts of rows. Ignores ids without a row; a tombstone is a row. If `set` is absent, a copy cannot write use counts
+   * into this engine. Cost: at most the rows of `uses`.
    */
   readonly set?:
     | ((tenant: string, uses: ReadonlyArray<readonly [id: MemoryId, uses: Uses]>) => Effect.Effect<void, MemoryError>)
@@ -341,7 +347,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors; a hash that has one keeps it. Fails with `invalid_draft` if another process has stored vectors of other dimensions first.
+   * Adds vectors. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if another process has stored vectors of
+   * other dimensions first.
    */
   readonly attach: (
     tenant: string,

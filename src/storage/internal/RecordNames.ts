@@ -8,7 +8,10 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { Json } from "../../domain/Payload.ts"
 import * as Wikilink from "../../domain/Wikilink.ts"
 
-/** A reference in a record's text: the id that the text may be, and the names that it may be, most likely first. */
+/**
+ * A reference to another record in a record's text: the id that the reference may be, if it has the form of an id, and the names that it
+ * may be, most likely first.
+ */
 export interface Mention {
   readonly id: MemoryId | undefined
   readonly names: ReadonlyArray<string>
@@ -93,7 +96,7 @@ const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: str
   }
 }
 
-/** Returns every string in a list or an object, nested ones included. */
+/** Returns every string in a JSON value, those in nested lists and objects included. */
 const textsOf = (json: Json): ReadonlyArray<string> =>
   typeof json === "string"
     ? [json]

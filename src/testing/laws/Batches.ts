@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "list returns the correction that a batch puts while it sets the old record's invalidAt, and with an earlier asOf the old record",
+    "a batch can put a correction and end the old record: list returns the correction, and with an earlier asOf the old record",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

@@ -9,7 +9,7 @@ import { ada, draft, listed, put, the } from "../Sample.ts"
 /** The laws of concurrent writers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a put, update, Forget or Restore with an outdated ifRevision fails with conflict and both revision numbers, and changes nothing",
+    "a put, update, Forget or Restore with an outdated ifRevision changes nothing and fails with conflict, with both revision numbers",
     (store) =>
       Effect.gen(function*() {
         const { id, revision } = yield* put(store, draft("Tea"))

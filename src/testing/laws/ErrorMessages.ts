@@ -54,7 +54,10 @@ const poisoned = (names: ReadonlyArray<string>, valid: object = {}) =>
 
 const encode = Schema.encodeSync(Schema.parseJson(MemoryError))
 
-/** Makes a call with invalid input; if it fails, checks that the error does not contain the canary. The call may succeed, too. */
+/**
+ * Makes a call with invalid input. If the call fails, checks that the error does not contain the canary (the text that stands for a user's
+ * words). The call may succeed, too.
+ */
 const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
   Effect.match(Effect.suspend(call), {
     onSuccess: () => undefined,

@@ -147,8 +147,9 @@ interface Stranger {
 }
 
 /**
- * Generates a viewer whose writes let the store generate ids, and other writers who write records that the viewer does not see, under ids
- * that they guess.
+ * Generates a viewer with operations, and writes of other viewers. The store generates the ids of the viewer's records; the other viewers'
+ * records have the ids of `a`, `b` and `c`, which the viewer's operations name too. `isForeign` selects the writes of which the viewer sees
+ * nothing.
  */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({
@@ -176,7 +177,7 @@ const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Vi
   })
 )
 
-/** Whether the other writer's mutation creates no record that the viewer sees. */
+/** Whether the mutation of another viewer creates no record that the viewer sees. */
 const isForeign = (viewer: Viewer.Viewer, { mutation, writer }: Stranger): boolean =>
   mutation._tag !== "Put" || writer.tenant !== viewer.tenant || !Viewer.sees(viewer, mutation.draft.scope)
 

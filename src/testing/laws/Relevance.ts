@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and its result. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "search also returns the conversation turns next to a matching turn, above equal texts outside of conversations, and no turns further away",
+    "search also returns the conversation turns next to a matching turn, above equal texts elsewhere, and no turns further away",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [

@@ -112,7 +112,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list and stream return all pages of forgotten records, and any other list refuses their cursors",
+    "list and stream return all pages of forgotten records, and a cursor of them is refused with any other filter or viewer",
     (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n))))

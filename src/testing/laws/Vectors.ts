@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "the nearest record has the highest vector relevance in hybrid search, and scores are proportional to cosines",
+    "the nearest record has the highest relevance in the explanations of hybrid search, and scores are proportional to cosines",
     (store, vectors) =>
       Effect.gen(function*() {
         const records = yield* Effect.forEach(["one", "two", "three"], (body) => put(store, draft(body)))
@@ -153,7 +153,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "search by vector orders hits by cosine, and counts records without a vector of the model in awaiting",
+    "search by vector orders hits by cosine; the result's awaiting is the number of records that have no vector of the model",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Object.keys(plane).map((body) => draft(body)))

@@ -36,7 +36,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer of reach exact sees scopes whose ids are all its own, of reach within scopes with all of its ids; both in its tenant only",
+    "a viewer of reach exact sees scopes whose ids it all has, one of reach within scopes that have all its ids; both only in their tenant",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)
@@ -260,7 +260,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "scores, order, leftOut and whyNot equal those of a store without the records that the viewer does not see",
+    "the answers of search and whyNot equal those of a store without the records that the viewer does not see",
     (store, another) =>
       Effect.gen(function*() {
         const alone = yield* another

@@ -34,7 +34,7 @@ export interface WriteOptions {
 
 /** Number of rows that are read from the store at a time. */
 const page = 500
-/** Number of messages per line. */
+/** Largest number of messages in one line. */
 const messagesOfLine = 100
 
 /**

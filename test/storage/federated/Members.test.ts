@@ -107,7 +107,7 @@ describe("a federation", () => {
   )
 
   law(
-    "attach adds a vector to each store that has the text",
+    "vectors.attach adds a vector to each store that has the text",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("a federation", () => {
       })
   )
 
-  it.scoped("the capabilities durable and shared need all writable stores, history needs all; the tools are those of all stores", () =>
+  it.scoped("a federation is durable and shared if all writable stores are, keeps history if all stores do, and has all their tools", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({

@@ -192,7 +192,7 @@ describe("search of a federation", () => {
     }))
 })
 
-describe("a record in a member store that fails, in a federation", () => {
+describe("a record of a federation, in a member store that fails", () => {
   law(
     "get, list and put do not report the record as absent, and return and update records of other stores",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),

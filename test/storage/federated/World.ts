@@ -27,7 +27,7 @@ export const mirrored = Federated.layer({
 
 type StoreAndFederation = readonly [store: MemoryStore.Service, federated: Federated.Service]
 
-/** Declares a law of one federation. */
+/** Declares a test of the federation that a layer makes. */
 export const law = <E>(
   title: string,
   layer: Layer.Layer<MemoryStore.MemoryStore | Federated.Federated, E>,

@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a change of a record in a read-only store is refused; an invisible one counts as absent, but no put can use its id", () =>
+  it.effect("a change of a record in a read-only store is refused; an invisible record counts as absent, but no put can use its id", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)

@@ -20,13 +20,13 @@ const read = (text: string, previous?: Previous, path = "Garden/Tea.md") =>
   Either.getOrThrowWith(Document.parse(context, path, text, 7, previous), (issue) => new Error(issue))
 const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) =>
   new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
-/** Returns the text after an update of its record with these fields. */
+/** Returns the text of a note after an update of its record with these fields; `cannot: …` if the edit fails. */
 const edited = (text: string, fields: Partial<MemoryRecord>) => {
   const { record } = read(text)
   return Either.getOrElse(ForeignEdit.edit(text, record, changed(record, fields)), (issue) => `cannot: ${issue}`)
 }
 
-describe("ForeignEdit, which edits the text of a note by another author", () => {
+describe("ForeignEdit, which edits the text of a note that a person or another program wrote", () => {
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
@@ -98,7 +98,7 @@ describe("ForeignEdit, which edits the text of a note by another author", () => 
     }
   })
 
-  it("a text that is not the record's is not overwritten, and the edit fails", () => {
+  it("an edit fails if the text is not the one from which the record was read", () => {
     const { record } = read(list)
     assert.isTrue(Either.isLeft(ForeignEdit.edit(list.replace("Sow", "Reap"), record, changed(record, { body: "x" }))))
   })
@@ -163,7 +163,7 @@ describe("ForeignEdit, which edits the text of a note by another author", () => 
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("random notes and changes result in texts that read back, with every other property unchanged byte for byte", () => {
+  it("random changes of random notes give texts that are read as the changed records, and keep every byte of other properties", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(

@@ -17,7 +17,7 @@ describe("RenameDetection between two scans of a vault", () => {
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("missing and new files with the same content are paired if their names are equal or only one of each remains, and otherwise not", () => {
+  it("missing and new files of equal content are paired if their names are equal or one of each remains, and otherwise not", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",
@@ -91,7 +91,7 @@ describe("RenameDetection between two scans of a vault", () => {
     )
   })
 
-  it("every note of a renamed folder of three thousand notes is recognised", () => {
+  it("every note is paired with its old path when a folder of three thousand notes is renamed", () => {
     const notes = Array.from({ length: 3_000 }, (_, n) => `# Note ${n}\n\n${words(n * 7, 40)}`)
     const result = detect(
       notes.map((text, n) => gone(`old/${n}.md`, text)),

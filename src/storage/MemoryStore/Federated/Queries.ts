@@ -130,8 +130,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // a page ends before the remaining records of its store, which may come before some records of the other pages; records after the
-      // first such end are therefore left for the next page
+      // a store may have further records after the last one of its page; so only records up to the earliest such last record are
+      // returned, and all others are left for the next page of the federation
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }

@@ -53,7 +53,7 @@ export interface Named extends Pick<Entry, "description"> {
 
 /** The member stores, by name. */
 export interface Registry {
-  /** The stores, first those of the layer in their order there, then attached ones in the order of attachment. */
+  /** The stores: first those with which the layer was made, in that order, then the attached ones in the order of attachment. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
   /** Returns the store with this name. Fails with `not_found`, listing the names, if there is none. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
@@ -233,7 +233,7 @@ export interface Located {
   readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
 }
 
-/** Reads the rows from all members in parallel. Cost: one read of each member; none if there are no ids. */
+/** Reads the rows of these ids from all members in parallel. Cost: one read of each member; none if there are no ids. */
 export const locate = (
   members: Members,
   tenant: string,

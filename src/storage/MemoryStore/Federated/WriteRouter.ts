@@ -169,7 +169,10 @@ const partsOf = (
     )
   })
 
-/** Returns the ids in a batch of rows in which the library keeps its own state, no memories: rows of the primary, or put by the batch. */
+/**
+ * Returns those ids in a batch that belong to the library's own rows, which hold its state and no memories: rows of the primary, or rows
+ * that the batch puts.
+ */
 const internal = (
   primary: StoreRegistry.Member,
   located: StoreRegistry.Located,

@@ -17,7 +17,7 @@ import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A planned batch. */
+/** A batch of changed records with its plan: the files to write and remove, and what decides which batches can be written with it. */
 export interface Prepared {
   readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
@@ -28,25 +28,25 @@ export interface Prepared {
   readonly tenant: string
   /** Total length of the files to write, in characters. */
   readonly size: number
-  /** Whether the batch only purges, so that it is possible on a full disk. */
+  /** Whether the batch only purges records, so that it can be written on a full disk. */
   readonly isPurge: boolean
-  /** Whether the batch erases anything, and so must be written separately. */
+  /** Whether the batch purges a record, and so must be written without other batches. */
   readonly isSeparate: boolean
 }
 
-/** Number of records planned between two pauses; each takes about 0.1 ms. */
+/** Number of records to plan before the event loop gets a turn; planning one takes about 0.1 ms. */
 const plansPerPause = 32
 
-/** Outcome of each batch, in order. */
+/** Outcomes of the batches that were passed to `write`, in the same order. */
 export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError>>
 
 /** Plans and writes batches. */
 export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
-   * Writes batches with different records and files as a group, and returns the outcome of each. If the history cannot be appended, all
-   * fail. A batch whose files cannot be written fails alone. A batch with a file that a person edited since planning fails with `lost`, and
-   * is planned again.
+   * Writes batches as a group, and returns the outcome of each. No two may have a record or a file in common. If the history cannot be
+   * appended, all fail. A batch whose files cannot be written fails alone. A batch fails with the error `lost` if a person edited one of
+   * its files since planning; the caller then runs again and plans a new batch.
    */
   readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
 }
@@ -60,17 +60,17 @@ export interface Dependencies extends WritePlan.Dependencies {
   readonly isClean: () => boolean
   /** Overwrites the history lines of the records that a batch purged. */
   readonly erasePurged: (batch: Batch, isPurge: boolean) => Io<void>
-  /** Notified when the files of a batch are written; `undefined` stands for a batch without a line in the history. */
+  /** Called when the files of a batch are written; with `undefined` for a purge on a full disk, which has no line in the history. */
   readonly written: (batch: Batch | undefined) => void
   /** Deletes the snapshot. */
   readonly removeSnapshot: Io<void>
 }
 
-/** Makes the commits of a vault. */
+/** Makes the `Commit` of a vault, which plans and writes its batches. */
 export const make = (dependencies: Dependencies): Commit => {
   const { erasePurged, fs, guard, history, isClean, isOurs, removeSnapshot, rollBack, state, written } = dependencies
 
-  /** Replaces the files of plans, except files that a person edited since planning; an edit becomes the next revision. */
+  /** Writes and removes files as planned, except files that a person edited since planning; such an edit becomes the next revision. */
   const writeFiles = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
       for (const { before, content, entry, removed, parts } of plans) {
@@ -91,7 +91,7 @@ export const make = (dependencies: Dependencies): Commit => {
       if (entry) state.set(entry.path, entry)
     }
   }
-  /** Purges on a full disk: appends nothing to the history, but erases the files and the existing lines. */
+  /** Purges records on a full disk: appends nothing to the history, but removes their files and erases their history lines in place. */
   const purgeInPlace = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
       const locations = Array.from(ids).flatMap((id) => history.locations(tenant, id))
@@ -190,25 +190,25 @@ export const make = (dependencies: Dependencies): Commit => {
 }
 
 /**
- * The queue of this process's writers, served by one fiber, the leader. The leader takes the vault's lock, runs the queued writers one
- * after the other, each in its own fiber, and writes their batches together (group commit): one append and one fsync for all batches
- * committed before the queue is empty. Then it releases the lock.
+ * The queue of this process's writers: effects that read records and commit one batch. One fiber, the leader, takes the vault's lock, lets
+ * the queued writers run one after the other, each in its own fiber, and writes their batches together (group commit): one append and one
+ * fsync for all batches that are committed before the queue is empty. Then the leader releases the lock.
  *
- * Interrupting a writer loses nothing, since the leader runs in a fiber of its own, and keeps the outcome of a batch for the writer that
- * committed it. Writers run, commit, get their outcomes and publish changes in the same order.
+ * A committed batch is written even if its writer is interrupted, since the leader runs in a fiber of its own. Writers run, commit, get
+ * their outcomes and publish changes in the order of the queue.
  */
 export interface Writers {
-  /** Runs an effect with the lock held and the state current, after all earlier commits are written. */
+  /** Runs an effect with the vault's lock held and all writes of other processes read, after all earlier commits are written. */
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Runs a writer of these records and keys when it is first in the queue. It may call `commit` once. */
+  /** Runs a writer of these records and dedupe keys when it is first in the queue. The writer may call `commit` once. */
   readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
   /** Commits a batch from a running writer, in a group with others, and waits until it is on disk. Meanwhile the next writer starts. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
-  /** Writes the batches of earlier writers, for a running writer. If that fails, fails with `lost`, so that the writer runs again. */
+  /** Called by a running writer: writes the batches of earlier writers. If one fails, fails with `lost`, so that the writer runs again. */
   readonly writePending: Io<void>
 }
 
-/** Records and keys that a writer reads; pending batches with one of these are written before it starts. */
+/** Records and dedupe keys that a writer reads. Committed batches that contain one of them are written before the writer starts. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -216,7 +216,7 @@ export interface About {
 
 /** A queued or running writer. */
 interface QueuedWriter {
-  /** Records and keys of the writer; `undefined` if it may use all, so that it needs the lock for itself. */
+  /** Records and dedupe keys that the writer reads; `undefined` if it may use all, so that no other writer may run under the same lock. */
   readonly about: (About & { readonly tenant: string }) | undefined
   /** Done when the writer may start; fails if the lock could not be taken. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
@@ -235,27 +235,27 @@ interface Waiting {
   readonly outcome: Deferred.Deferred<void, MemoryError.MemoryError>
 }
 
-/** Approximate limits of a group: records, and characters of their files. More would hold the lock and block the event loop for long. */
+/** Approximate limits of a group of batches: records, and characters in files. A larger group would block others for too long. */
 const maxRecords = 256
 const maxCharacters = 524_288
-/** Number of writers after which the lock is released for other processes, which retry every 5 ms. It stays free for `yieldMillis`. */
+/** Number of writers after which the lock is released for other processes, which retry every 5 ms. It then stays free for `yieldMillis`. */
 const maxWriters = 128
-/** Time in milliseconds for which the lock is then released. */
+/** Milliseconds for which the lock stays free after `maxWriters` writers. */
 const yieldMillis = 8
 
 /** Characters of planned files after which the leader yields to the event loop; each writer counts as another 4,096. */
 const charactersPerPause = 65_536
 
 /**
- * Makes the writers. The leader is one fiber that runs as long as the process, and waits while the queue is empty. The leader runs in the
- * context of this effect, not in that of the first writer.
+ * Makes the queue of writers, and starts its leader: a fiber that runs as long as the process, and waits while the queue is empty. The
+ * leader runs in the context of this effect, not in that of the first writer.
  */
 export const makeWriters = (
   lock: Lock,
   { catchUp, write }: {
-    /** Makes the state current, reading what other processes wrote; called with the lock held. */
+    /** Reads what other processes wrote into the vault's state; called with the lock held. */
     readonly catchUp: Io<void>
-    /** Writes batches with different records and files. */
+    /** Writes batches of which no two have a record or a file in common. */
     readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
   }
 ): Effect.Effect<Writers> =>

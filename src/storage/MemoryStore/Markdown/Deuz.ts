@@ -68,8 +68,8 @@ export interface Read {
   /** Fields of the record, as its schema accepts them; importance may be absent. */
   readonly fields: Readonly<Record<string, unknown>>
   /**
-   * Property to keep in the file that the library writes: the embedding model of the record's vector. Left out if the text was edited after
-   * Deuz hashed it, since the vector is then of another text.
+   * Properties to keep in the file that the library writes: at most one, the embedding model of the record's vector. Empty if the text was
+   * edited after Deuz hashed it, since Deuz's vector then belongs to the old text.
    */
   readonly extra: Readonly<Record<string, unknown>>
 }
@@ -115,7 +115,7 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
     }
   })
 
-/** Whether a text is a Deuz file that was not edited after Deuz wrote it, and that has no embedding model. */
+/** Whether a text is a Deuz file that was not edited after Deuz wrote it, and that names no embedding model. */
 export const isUnnamed = (path: string, text: string): boolean =>
   Either.match(split(path, text), {
     onLeft: () => false,
@@ -153,8 +153,8 @@ const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
 /**
- * Adds to `vectorBackend` the Deuz vectors of records that were not edited after Deuz wrote them. `unnamed` is the model of records without
- * a model name; if it is set, each such file is read once more.
+ * Wraps `vectorBackend` so that it also has Deuz's vectors of the records that were not edited after Deuz wrote them. `unnamed` is the
+ * model assumed for records whose files name none; if it is set, each such file is read once more.
  */
 export const vectors = (
   fs: VaultFileSystem,
@@ -236,7 +236,7 @@ export const vectors = (
 
 const isVector = Schema.is(Schema.NonEmptyArray(Schema.Number))
 
-/** Returns the most common length, which is assumed to be the model's dimensions, since a few vectors may be damaged. */
+/** Returns the most common of the vectors' lengths, which is assumed to be the model's dimensions, since a few vectors may be damaged. */
 const mostCommon = (lengths: ReadonlyArray<number>): number | undefined => {
   const counts = new Map<number, number>()
   for (const length of lengths) counts.set(length, (counts.get(length) ?? 0) + 1)

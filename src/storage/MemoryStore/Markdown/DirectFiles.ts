@@ -1,5 +1,5 @@
 /**
- * The file system calls of the vault, made for many small files: Node's calls run synchronously on the event loop. A synchronous call for a
+ * The file system calls of the vault, made fast for many small files: most call Node synchronously, on the event loop. Such a call for a
  * small file takes a few microseconds; an asynchronous one, which uses a thread, takes ten times as long. An fsync and large reads and
  * writes take long, so these are asynchronous. After several synchronous calls in a row, the event loop runs.
  */
@@ -41,9 +41,9 @@ export interface Files extends
     path: string,
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
-  /** Returns the status of a path at once, without following links; `undefined` if unknown. Absent if all calls are asynchronous. */
+  /** Returns a path's status synchronously, not following links: "nothing" if none exists, `undefined` if it cannot be read. */
   readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
-  /** Returns the status of a path at once, following links; `undefined` if unknown, for example after many calls in a row. */
+  /** Returns a path's status synchronously, following links: "nothing" if none exists, `undefined` on errors or after many calls. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
    * Opens a file, writes bytes if there are any, syncs the file if `force` is set, and closes it, even after a failure. If absent, callers
@@ -59,8 +59,8 @@ export interface Files extends
 }
 
 /**
- * Makes the calls from the platform's service. Calls Node directly if the service's methods are Node's own. Uses a service with other
- * methods, such as a wrapper of Node's, as it is.
+ * Makes the vault's file system calls from a `FileSystem` of @effect/platform. If the methods of this service are Node's own, the calls use
+ * Node directly. A service with other methods, such as a wrapper of Node's, is used as it is.
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
@@ -74,7 +74,7 @@ export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles
   defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
 }) {}
 
-/** The methods that are replaced by direct calls. */
+/** Names of the `FileSystem` methods that are replaced by direct calls of Node. */
 const replaced = [
   "stat",
   "readFile",
@@ -98,20 +98,20 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that are read or written synchronously. */
 export const most = 262_144
-/** Number of calls in an iteration of the event loop. So many bytes, or names in a folder, count as one more call. */
+/** Number of synchronous calls per iteration of the event loop. Each 16,384 bytes, or 16 names in a folder, count as one more call. */
 const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Makes calls that use Node directly. `service` is used for calls that take long. */
+/** Makes file system calls that use Node directly, except those that take long, for which they use `service`. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
   let isPausing = false
   /**
-   * Waits for the next iteration of the event loop, independent of the configured clock. All fibers share the wait, or each fiber would
-   * make `stretch` calls. An asynchronous file call surely completes in a later iteration; a timer that is already due may run in the same
-   * one.
+   * Waits for the next iteration of the event loop, independent of the configured clock. All fibers share the wait; else each could make
+   * `stretch` calls per iteration. Uses an asynchronous file call, which surely completes in a later iteration; a timer that is already due
+   * may run in the same one.
    */
   const pause = Effect.async<void>((resume) => {
     isPausing = true
@@ -122,7 +122,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     isPausing = false
     return open.open
   })))
-  /** Runs a call at once, or, after many in a row, in the next iteration. `work` returns how many further calls the call counts as. */
+  /** Runs a call at once, or, after many in a row, in the next iteration. `work` returns how many more calls it counts as. */
   const now = <A>(
     method: string,
     path: string,
@@ -388,11 +388,11 @@ export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   ino
 })
 
-/** Whether the path is still a regular file, not a link, and unchanged. */
+/** Whether a path, whose metadata was `was` and is `now`, is still a regular file, not a link, and unchanged. */
 export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born
 
-/** Whether both are metadata of the same file, unchanged in between. */
+/** Whether `a` and `b` are metadata of the same file, which has not changed in between. */
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

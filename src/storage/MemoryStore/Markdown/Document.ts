@@ -30,7 +30,8 @@ export type { Context } from "./VaultFile.ts"
 export interface Parsed {
   readonly tenant: string
   /**
-   * The record. If the text is unsigned, it has revision 1, origin `file`, and trust 2; trust 3 if it is a note that had trust 3 before.
+   * The record. If the text is unsigned, the record has revision 1, origin `file`, and trust 2. Its trust is 3 (less trusted) if the text
+   * is that of a note whose record had trust 3 before.
    */
   readonly record: MemoryRecord
   readonly signed: boolean
@@ -48,16 +49,16 @@ export interface Parsed {
 }
 
 const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
-/** Decodes the fields of a text. Skips the class's constructor, which would validate the fields again. */
+/** Decodes the fields that a text states to a record, without the constructor of `MemoryRecord`, which would validate them again. */
 const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
   sign(key, canonicalJson([tenant, encoded(record)]))
 
 /**
- * Prints a record as the signed text of the file at `path`. Checks that reading the text returns the same record. A note whose author chose
- * its file name does not get the library's id as a property; its own `id`, if any, is an extra property. `Left` if no file can contain the
- * record.
+ * Prints a record as the signed text of the file at `path`. Checks that reading the text returns the same record. If the file has a name
+ * that its author chose, the record's id is not printed, and the author's own property `id`, if any, is an extra property. `Left` if no
+ * file can contain the record.
  */
 export const print = (
   context: Context,
@@ -112,7 +113,7 @@ export const print = (
   )
 }
 
-/** Splits the metadata of a note into the properties in its author's text, with their current values, and the remaining metadata. */
+/** Splits the metadata of a note in two: properties that are in its author's text, with their current values, and the other metadata. */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
   // an `id` in the library's format next to a `hash` would mark the note as a copy of a file of the library
@@ -124,8 +125,8 @@ const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, ext
 }
 
 /**
- * Reads the record of a text. `mtime` is used for times that the text does not state. For a note by another author, fields without a
- * property get the value of `previous`. `Left` is the reason why the text is not a record.
+ * Reads the record of a file's text. `mtime` is used for times that the text does not state. For a note by another author, fields without a
+ * property get their value from `previous`, the record that was last read from the file. `Left` is the reason why the text is not a record.
  */
 export const parse = (
   context: Context,

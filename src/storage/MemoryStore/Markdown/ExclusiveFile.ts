@@ -1,13 +1,13 @@
 /**
- * Claims a path for one process: creates a file there, which fails for every other process while the file exists. The vault's lock is made
- * with it.
+ * Claims a path for one process: creates a file there, which fails for every other process while the file exists. The vault's lock is such
+ * a file.
  *
  * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`), and claims the
  * path by a hard link to this file. Creating and removing a file for each claim would get slower over time, because disks skip the inodes
  * of recently removed files. On a file system without hard links each claim creates a new file.
  *
- * Laws: while the kept file is open, no other file has its inode. The kept file has its content before it gets the path. A process that
- * takes a claim from another one first moves the other's staging folder away; the old holder then creates a new kept file.
+ * Laws: while the kept file is open, no other file has its inode. Its content is written before it is linked to the path. A process that
+ * takes over the path first moves the staging folder of the old holder away; the old holder then creates a new kept file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"
@@ -31,7 +31,7 @@ export interface ExclusiveFile<E = PlatformError> {
 /** The file that is kept open for many claims, with its name in the staging folder. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
-  /** Whether this file system supports hard links, and reports the same inode for both names. */
+  /** Whether the file system supports hard links, and reports the same inode for two names of one file. */
   readonly hasTwoNames: boolean
 }
 
@@ -44,8 +44,8 @@ export interface Platform {
 }
 
 /**
- * Makes a function that claims a path; it can be called many times. It returns `None` if another process has the path. `folder` is the turn
- * folder.
+ * Makes a function that claims a path, and returns `None` if another process has claimed it. The function can be called many times.
+ * `folder` is the staging folder of this process.
  */
 export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {

@@ -37,13 +37,13 @@ export interface FileReader {
    * link.
    */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
-  /** Reads a text as a new version of the note `known`. `Left` is the reason why the text is not a record. */
+  /** Makes the entry of a file from its text. `known` is the record that a note had before. `Left` tells why the text is not a record. */
   readonly entryOf: (
     seen: Seen,
     text: Text,
     known: KnownNote | undefined
   ) => Io<Either.Either<Entry, string>>
-  /** Returns the last revision in the history of a file that cannot be read; `undefined` if there is none. */
+  /** Returns, for a file that cannot be read, an entry with its last revision in the history; `undefined` if that is not readable. */
   readonly lastGood: (
     path: string,
     location: RevisionLocation,
@@ -211,7 +211,7 @@ const noValidation = { disableValidation: true }
  * ```
  */
 
-/** The record that a note's file continues. */
+/** The record that a note continues: the file's text is the current or the next revision of this record. */
 export interface KnownNote extends ForeignNote.Previous {
   /** Whether the text is unchanged. The record is then unchanged too, except for the fields that are derived from the path. */
   readonly isSame: boolean
@@ -220,11 +220,11 @@ export interface KnownNote extends ForeignNote.Previous {
 /** Finds out which record the file of a note is. */
 export interface NoteIdentity {
   /**
-   * Returns the record that the note at `path` continues, where `hash` is that of the note's text. `undefined` for a new note, and for a
-   * file that the library wrote.
+   * Returns the record to which the note at `path` already belongs, by its path or by its text, whose hash is `hash`. `undefined` for a new
+   * note, and for a file that the library wrote.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
-  /** Returns the record of a new note, with an id that no other record has. */
+  /** Returns the record of a new note, with another id if a note that was at this path before, and moved away, has the record's id. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
   /** Drops the caches that were computed from the history. */
   readonly reset: () => void
@@ -240,8 +240,8 @@ export const makeIdentity = (
   }
 ): NoteIdentity => {
   /**
-   * Places (in the history) of forgotten records by the path of their last file. Computed when first needed. Cost: all records of the
-   * history.
+   * Locations in the history of forgotten records, by the path of their last file. Computed when first needed, in a pass
+   * over all records of the history.
    */
   let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined
   const departedFrom = (path: string): ReadonlyArray<RevisionLocation> => {
@@ -287,7 +287,7 @@ export const makeIdentity = (
           })
         }
       }
-      // `false` is never wrong here: whether the text is unchanged is then found out from the history
+      // `false` is always safe, since `counted` compares the hash of the text with the history
       if (location !== undefined) return read(location, false)
       const last = departedFrom(path).find(({ after }) => after === hash)
       const newest = last && history.newest(last.tenant, last.id)

@@ -164,12 +164,12 @@ const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord
 const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 
 /**
- * The ways of editing, tried in this order: changing list items (writes the fewest bytes), whole values, quoted values (is always valid).
+ * Ways to write a changed property, tried in this order: by single list items (fewest bytes), as a whole value, or as a value in quotes.
  */
 type Way = "items" | "values" | "quoted"
 
 /**
- * Removes a property with the rest of its line. `quoted` also removes the comments after the property, since without the property they
+ * Removes a property with the rest of its line. The way `quoted` also removes the comments after the property, since otherwise these
  * might become part of the property before.
  */
 const removal = (text: string, note: Note, { key, name, value }: Property, way: Way): ReadonlyArray<Splice> => {

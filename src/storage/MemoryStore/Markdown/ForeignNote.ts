@@ -36,8 +36,8 @@ export interface Previous {
 }
 
 /**
- * Returns the previous version of a text that the library wrote. Such a text has a property for every field, so each property that is
- * missing now was removed.
+ * Returns a `Previous` for a text that the library wrote. Such a text had a property for every field, so each property that is missing now
+ * counts as removed.
  */
 export const withAllProperties = ({ record }: Previous): Previous => ({
   record,
@@ -63,7 +63,7 @@ export const fieldNames: ReadonlySet<string> = new Set([
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
   ...MemoryScope.fields
 ])
-/** Properties that are the library's if the text has a hash of the library, and the author's otherwise. */
+/** Names of properties that belong to the library if the text has a hash of the library, and to the author otherwise. */
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /**
@@ -236,8 +236,8 @@ const payloadOf = (
 }
 
 /**
- * Returns the summary: that of the text, else one that the record was given before, else one derived from the body if the file is named
- * after an id, else the file's name.
+ * Returns the summary: that of the text, else one that was given to the previous record explicitly, else one derived from the body if the
+ * file is named after an id, else the file's name.
  */
 const named = (
   recordPath: Layout.RecordPath,

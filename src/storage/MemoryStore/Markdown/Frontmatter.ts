@@ -64,7 +64,7 @@ export const split = (
     return Either.map(within(text.slice(...matter), read), (fields) => [fields, rest] as const)
   })
 
-/** Parses a frontmatter. `Left` if it is larger than the limit. */
+/** Parses a frontmatter by `read`. `Left` if the frontmatter is larger than the limit, or if `read` fails. */
 export const within = <A>(
   matter: string,
   read: (matter: string) => Either.Either<A, string>
@@ -217,10 +217,10 @@ export const frameIn = (path: string, text: string, body: string): Frame | undef
   return at < 0 ? undefined : { path, head: text.slice(0, at), tail: text.slice(at + body.length) }
 }
 
-/** Returns the text of the file, given its body. */
+/** Returns the text of a file, made of its frame and its body. */
 export const framed = ({ head, tail }: Frame, body: string): string => head + body + tail
 
-/** Returns the names of the properties in a file's frontmatter; none if the frontmatter cannot be parsed. */
+/** Returns the names of the properties in the frontmatter of a frame; none if the frontmatter cannot be parsed. */
 export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
@@ -308,7 +308,7 @@ const plain = /^\p{L}(?:[\p{L}\p{M}\p{N}\p{So} _.,;/()'!?%&*+=@$^~|<>"-]|:(?! |$
 const numbered = /^[0-9]+\.? \p{L}(?:[\p{L}\p{M}\p{N} _.,/()'-]*[\p{L}\p{M}\p{N}_.)])?$/u
 /** Matches a number in JSON format, with so few digits that every parser reads the same value. */
 const number = /^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$/
-/** Matches a hash or id that starts with a digit, and has a letter that no number has. */
+/** Matches a hash or id that starts with a digit and has a letter other than e, so that YAML does not read it as a number. */
 const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
 /** Matches a date, a time, or both, with or without seconds and a zone. */
 const timeText =

@@ -28,40 +28,40 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface History {
   /** Whether the vault has a history; a new vault has none, nor has one whose hidden folder was lost. */
   readonly isThere: () => boolean
-  /** Returns the revisions of a record, newest first, at most `revisionsKept`. */
+  /** Returns the locations of a record's revisions, newest first, at most `revisionsKept`. */
   readonly locations: (tenant: string, id: MemoryId) => ReadonlyArray<HistoryLine.RevisionLocation>
   readonly newest: (tenant: string, id: MemoryId) => HistoryLine.RevisionLocation | undefined
-  /** Returns the newest revision whose file is at the path. */
+  /** Returns the location of the newest revision whose `.md` file is at a path. */
   readonly at: (path: string) => HistoryLine.RevisionLocation | undefined
-  /** Returns the newest revision of every record of the tenant. */
+  /** Returns, for every record of a tenant, the location of its newest revision. */
   readonly all: (tenant: string) => Iterable<HistoryLine.RevisionLocation>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
   /** Reads a revision; `None` if its line was erased or damaged, or the file was rewritten since. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
-  /** Whether a line exists and is undamaged. Cost: one read of the line. */
+  /** Whether the line at a location is undamaged and still that of the revision. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and when the new file was read. Earlier locations are then invalid. */
+  /** Counter, incremented when a rewrite of the file is noticed, and again when the new file was read. A change invalidates locations. */
   readonly generation: () => number
-  /** Whether the file was rewritten and has not been read completely since; until the next `news` locations are invalid. */
+  /** Whether the history file was rewritten and not read completely since. If so, locations are invalid until the next call of `news`. */
   readonly isReplaced: Io<boolean>
   /**
    * Files that batches of other processes wrote, each with the number of the last such batch. The vault removes a file from here once it
    * has read the file with the content that the history states.
    */
   readonly unreadFiles: Map<string, number>
-  /** Returns the number of the last batch. */
+  /** Returns the sequence number of the last batch. */
   readonly last: () => number
   /** Returns the pending batches, whose `.md` files may not be on disk yet, oldest first. */
   readonly pending: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read; `None` if files may be unsynced or the last batch incomplete. Cost: 8 KiB read, a pass over locations. */
+  /** Index of all that was read, for the snapshot; `None` if a batch is pending or incomplete. Cost: 8 KiB read, a pass over locations. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
   /**
-   * Uses an index in place of reading the file, before the first `news`, if the file still begins with what the index covers. Returns
-   * whether it had to read data that an index of an earlier release lacks.
+   * Takes over a saved index, if the file still begins with what it covers, so that the first `news`, called later, reads only the rest.
+   * Returns whether it read data from the file that an index of an earlier release lacks.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
@@ -88,10 +88,10 @@ export interface History {
 }
 
 const file = `${hidden}/history`
-/** Least number of bytes of erased or outdated lines for a rewrite of the file; they must also outnumber the bytes of all other lines. */
+/** The file is rewritten if its erased or outdated lines have at least this many bytes, and as many as all other lines. */
 const tolerated = 1_048_576
 
-/** Makes the history of a folder; `news` reads it. */
+/** Makes the history of a vault, of which nothing is read until `news` is called. */
 export const make = (fs: VaultFileSystem): History => {
   let ino: number | undefined
   let generation = 0
@@ -112,7 +112,7 @@ export const make = (fs: VaultFileSystem): History => {
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
-  /** Applies the parts of a batch together. */
+  /** Adds all revisions of a batch to the index, and the batch to the pending ones, unless its `.md` files are on disk (`isSynced`). */
   const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isSynced: boolean): HistoryLine.Batch => {
     const made = { number, locations: parts, erased: revisions.add(parts) }
     batch = Math.max(batch, number)
@@ -213,7 +213,7 @@ export const make = (fs: VaultFileSystem): History => {
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
     }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // readers then read again
 
-  /** Appends lines that state their offsets, and checks that they are there. */
+  /** Appends lines, made for the offset of the first one, and checks that they are in the file there. Returns this offset. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
     Effect.gen(function*() {
       const from = end + torn
@@ -233,7 +233,7 @@ export const make = (fs: VaultFileSystem): History => {
       return start
     })
 
-  /** Rolls back a batch of ours of `length` bytes at offset `at`, by appending a line; on a full disk by blanking its lines in place. */
+  /** Rolls back the batch of `length` bytes at offset `at`: appends a line that says so; on a full disk, blanks the batch's lines. */
   const undo = (number: number, at: number, length: number): Io<void> =>
     appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(
       Effect.asVoid,
@@ -244,7 +244,7 @@ export const make = (fs: VaultFileSystem): History => {
         })),
       Effect.map(() => removeBatch(number, at))
     )
-  /** Rolls back failed batches, because their lines may be in the file nevertheless. */
+  /** Rolls back the batches in `failed`, whose lines may be in the file nevertheless. */
   const rollBackFailed: Io<void> = Effect.gen(function*() {
     yield* news(true)
     isTorn = false
@@ -257,7 +257,7 @@ export const make = (fs: VaultFileSystem): History => {
       failed.delete(offset)
     }
   })
-  /** Runs `settle` if an append has failed. */
+  /** Rolls back failed batches, if there are any. */
   const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
 
   /** Fails if the file has changed since it was read: a process that had lost the lock has appended to it. */
@@ -265,7 +265,7 @@ export const make = (fs: VaultFileSystem): History => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Replaces the file by a new one: its head, and the lines that `make` makes of these values, some values at a time. */
+  /** Replaces the file by a new one: its first line, and the lines that `make` returns for the values, a few values per call. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>

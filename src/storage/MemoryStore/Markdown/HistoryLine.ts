@@ -89,8 +89,9 @@ export interface Meta {
   readonly offset?: number
   /** Number of the last batch whose `.md` files are on disk, in the line of a checkpoint. */
   readonly landed?: number
+  /** Number of the batch that this line rolls back. */
   readonly undone?: number
-  /** Offset of the batch that `undone` rolls back. Absent in lines of an earlier release. */
+  /** Offset of the batch that this line rolls back. Absent in lines of an earlier release. */
   readonly at?: number
   readonly batch?: number
   readonly part?: number
@@ -112,7 +113,7 @@ const RowJson = Schema.parseJson(Schema.Struct({
 }))
 const decodeRow = Schema.decodeOption(RowJson)
 
-/** Prints a line. */
+/** Prints a line of metadata and content (`row`), with its checksum. */
 export const print = (meta: Meta, row = ""): Uint8Array => {
   const body = `${JSON.stringify(meta)}\t${row}`
   return encoder.encode(`${sha256(body)}\t${body}\n`)
@@ -172,7 +173,7 @@ export interface Line {
   readonly times: Times | undefined
 }
 
-/** Splits bytes that start at offset `start` into lines. */
+/** Splits bytes of the history file into lines. `start` is the offset of the bytes in the file. */
 export const linesIn = (bytes: Uint8Array, start: number) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -193,20 +194,21 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
       if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
       at = next + 1
     }
-    /** `at` is the length up to the end of the last line; `newest` is the highest epoch in any line */
+    /** `at` is the number of bytes up to the end of the last line; `newest` is the highest epoch that a line states. */
     return { at, checkpoint, lines, newest, undone }
   })
 
 const lineBreak = 10
 
-/** The location of a line that was read, and what the line does. */
+/** The location of a line that was read, with whether it erases a record, or was itself erased. */
 export interface Parsed extends RevisionLocation {
+  /** Whether the line erases the record, with all its revisions. */
   readonly isErased: boolean
   /** Whether the content was erased. The line still counts as a part of its batch. */
   readonly isBlank: boolean
 }
 
-/** Makes the location of the line at `offset`. */
+/** Makes the location of the line at `offset`, of `length` bytes, from its metadata. */
 export const parsedLine = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
   tenant: meta.tenant ?? "",
   id: meta.id ?? ("" as MemoryId), // only a blank line lacks an id, which is then never used
@@ -273,7 +275,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, parsed }
 }
 
-/** Prints a whole file, with pauses: the head, then the lines that `make` returns for a few values at a time. */
+/** Prints a whole history file, with pauses: the head (first line), then the lines that `make` returns for a few values at a time. */
 export const printFile = <A>(
   head: Uint8Array,
   all: ReadonlyArray<A>,
@@ -290,7 +292,7 @@ export const printFile = <A>(
     return yield* EventLoop.paced(() => concatSteps(lines))
   })
 
-/** Returns the range of a batch's lines, which are contiguous. */
+/** Returns the range of a batch's lines in the file, in bytes. The lines are contiguous. */
 export const spanOf = (batch: ReadonlyArray<RevisionLocation>) => {
   const [first] = batch
   const last = batch.at(-1)
@@ -307,19 +309,19 @@ export const spanOf = (batch: ReadonlyArray<RevisionLocation>) => {
 /** The index of a history up to an offset in its file. */
 export interface HistoryIndex {
   readonly epoch: number
-  /** Number of bytes covered. */
+  /** Number of bytes that the index covers, from the start of the file. */
   readonly end: number
   /** Number of the last batch. The `.md` files of this batch and all earlier ones are on disk. */
   readonly batch: number
   /** Number of bytes of lines whose revision is erased, replaced, or no longer kept. */
   readonly dead: number
-  /** Hash of the first and the last bytes covered. */
+  /** Hash of the first and the last bytes that the index covers. */
   readonly hash: string
   /** Locations of the revisions of all records, those of one record newest first. */
   readonly locations: ReadonlyArray<RevisionLocation>
 }
 
-/** Number of bytes at each end that are hashed. Few are enough, since a rewritten file has another epoch in the lines at both ends. */
+/** Number of bytes that are hashed at each end. Few are enough, since a rewritten file has another epoch in the lines at both ends. */
 const compared = 4_096
 
 /** Returns a hash of the beginning and the end of the first `end` bytes of a file. */
@@ -333,7 +335,7 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
 /** Concatenates bytes. */
 export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(concatSteps(parts))
 
-/** Concatenates bytes in steps, after `room` free bytes. In steps, since writing to new memory takes a millisecond per megabyte. */
+/** Concatenates bytes after `room` zero bytes. In steps, since writing to new memory takes a millisecond per megabyte. */
 export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
@@ -357,13 +359,13 @@ const megabyte = 1_048_576
 /** Returns the bytes with every character but line breaks replaced by a space. */
 export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
 
-/** Returns the length of the longest common prefix. */
+/** Returns the length of the longest common prefix of two byte arrays. */
 export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   const at = a.findIndex((byte, i) => byte !== b[i])
   return at < 0 ? a.length : at
 }
 
-/** Reads the metadata and content of these revisions, for a compaction. The revisions of one record are returned oldest first. */
+/** Reads the metadata and content of revisions from `bytes`, the whole history, for a compaction. Those of a record are oldest first. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -377,7 +379,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads the times of tombstones if an index of an earlier release lacks them. Reads nothing for an index of this release. */
+/** Reads the times of tombstones that an index of an earlier release lacks. Returns each such location with a copy that has times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

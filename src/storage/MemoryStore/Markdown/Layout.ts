@@ -57,7 +57,7 @@ export const idOf = (segment: string): string | undefined => {
 }
 const isScopeId = Schema.is(ScopeId)
 
-/** Whether a segment may stand for an id. */
+/** Whether a path segment is a form of an id: the one that the library writes, or the unescaped id. */
 export const encodes = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
@@ -86,7 +86,7 @@ const folderOf = (scope: MemoryScope.MemoryScope): string =>
 export interface RecordPath {
   /** `undefined` for the default tenant. */
   readonly tenant: string | undefined
-  /** Path segments of the scope's ids, by field; `Global` if the path contains no id's folder; `internal` for the library's own rows. */
+  /** Path segments of the scope's ids, by field; `Global` if the path has no folder of an id; `internal` for the library's own rows. */
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
   /** `undefined` if the file's name is no id but was chosen by its author. */
   readonly id: MemoryId | undefined
@@ -146,7 +146,10 @@ const parse = (path: string): RecordPath => {
 export const isLibraryText = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
-/** Returns the tenant of a text that the library wrote. `Left` if text and path state different tenants, or neither states one. */
+/**
+ * Returns the tenant of a text in the library's format. `Left` if the text and the path state different tenants, or if the folder's name is
+ * a hash and the text does not state the tenant.
+ */
 export const claimedTenant = (
   recordPath: RecordPath,
   matter: Readonly<Record<string, unknown>>
@@ -166,7 +169,10 @@ export const claimedTenant = (
     : Either.left("tenant: the folder says another")
 }
 
-/** Returns the scope of a text that the library wrote. `Left` if the text and the path differ, or neither states one of the scope's ids. */
+/**
+ * Returns the scope of a text in the library's format. `Left` if the text and the path state different ids, or if a folder's name is a hash
+ * and the text does not state the id.
+ */
 export const claimedScope = (
   recordPath: RecordPath,
   matter: Readonly<Record<string, unknown>>
@@ -237,7 +243,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Checks that the property `scope`, which drover writes, agrees with the scope. */
+/** Checks that the property `scope`, which drover writes, agrees with the scope of the path. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"
@@ -255,7 +261,8 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Reco
  */
 export const stagingFolderOf = (own: string): string => `${hidden}/turns/${own}`
 /**
- * Returns the name of a file until it is renamed into place. It includes the process, so that two writers of one file use different names.
+ * Returns the name under which a file is written before it is renamed to `name`. The id of the writing process is part of it, so that two
+ * writers of one file use different names.
  */
 export const temporaryOf = (name: string, writerId: string): string => `.${name}.~${writerId}.tmp`
 /** Whether a name is that of a temporary file of any process. */

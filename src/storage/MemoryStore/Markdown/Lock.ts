@@ -51,8 +51,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let thefts = 0
     let sessions = 0
     /**
-     * Returns the content of the lock file. Includes a session number, since the file of a new session may have the inode of the previous
-     * one and, on a disk with coarse times, the same mtime.
+     * Returns the content of the lock file: the id of this process, and a number made of the session and the heartbeats so far. The session
+     * is included, since its file may have the inode of the previous session's file and, on a disk with coarse times, the same mtime.
      */
     const textOf = (beats: number) => `${fs.writerId} ${sessions * perSession + beats}`
 
@@ -137,7 +137,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let beating: Fiber.Fiber<void> | undefined
     let isClosed = false
     let beats = 0
-    /** Runs one at a time: heartbeats, and the closing of the file to which they are written. */
+    /** Queue that keeps apart the writing of heartbeats and the closing of the file to which they are written. */
     const inWriting = EventLoop.makeSerialQueue()
     /** Whether the lock was used since the last heartbeat. */
     let isUsed = false
@@ -229,9 +229,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const hour = 3_600_000
 
 /**
- * Makes a function that removes temporary files, at its first call and then hourly. The caller must hold the lock, so that no other process
- * is writing. Files younger than `timeout` are left, since a process that lost the lock while suspended may still resume. Cost: a listing
- * of every folder. After a failure, tries again after an hour.
+ * Makes a function that removes temporary files of killed writers: at its first call, and then at most hourly. The caller must hold the
+ * lock, so that no other process is writing. Files younger than `timeout` are left, since a process that lost the lock while suspended may
+ * still resume. Cost: a listing of every folder. After a failure, tries again after an hour.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

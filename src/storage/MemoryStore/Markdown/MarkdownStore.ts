@@ -33,8 +33,8 @@ import * as VaultFileSystem from "./VaultFileSystem.ts"
 import * as WritePlan from "./WritePlan.ts"
 
 /**
- * Opens the folder: reads its files, or a snapshot and what changed after it. Polls or watches the folder until the scope closes, and then
- * saves a snapshot. Fails with `invalid_draft` if an option is out of range.
+ * Opens the folder: reads its files, or a snapshot and the files that changed after it. Polls or watches the folder until the scope closes,
+ * and then saves a snapshot. Fails with `invalid_draft` if an option is out of range.
  */
 export const make = (
   options: Options
@@ -114,9 +114,10 @@ const attention = 10
 const spacing = { busy: 10, quiet: 100 }
 
 /**
- * Reads the history that other processes append to at every poll, or sooner after an event of the file watch. Scans all files at intervals,
- * so that scans take at most a tenth of the time, or a hundredth after ten polls without a call. After `patience` polls without a call or
- * an open stream of changes, polling stops. Each call of the store runs the returned effect, which then scans before the call continues.
+ * Keeps a vault up to date. At every poll, and soon after each event of the file watch, reads what other processes appended to the
+ * history. Scans all files at intervals, so that scans take at most a tenth of the time, or a hundredth after ten polls without a call.
+ * After `patience` polls without a call or an open stream of changes, polling stops. Each call of the store first runs the returned effect,
+ * which scans the vault if polling has stopped, and starts polling again.
  *
  * @internal
  */
@@ -132,7 +133,7 @@ export const keepCurrent = (
     )
     /** The last scan: the time of its end in epoch milliseconds, and its duration in milliseconds. */
     let last = { end: -Infinity, took: 0 }
-    /** Numbers of polls since the last call, and since the last call or open stream of changes. */
+    /** `uncalled`: number of polls since the last call. `quiet`: number of polls since the last call or open stream of changes. */
     let uncalled = 0
     let quiet = 0
     const scan = Effect.gen(function*() {
@@ -180,8 +181,8 @@ export const keepCurrent = (
   })
 
 /*
- * A file watch on the folder that contains the log and the lock of every writer. Its events only make the next poll run sooner. It covers
- * one folder and not the tree, since on Linux a recursive watch needs a watch for every entry.
+ * A file watch on the hidden folder, in which every writer changes the history and the lock. Its events only make the next poll run sooner.
+ * It covers one folder and not the tree, since on Linux a recursive watch needs a watch for every entry.
  */
 
 /**
@@ -189,7 +190,7 @@ export const keepCurrent = (
  */
 const pause = Duration.millis(20)
 
-/** Scans after each event until the scope closes. If the folder cannot be watched, logs this at debug level, and only polling remains. */
+/** Runs `scan` after each event until the scope closes. If the folder cannot be watched, logs this at debug level; polling continues. */
 const scanOnEvents = (
   fs: VaultFileSystem.VaultFileSystem,
   scan: Effect.Effect<void>

@@ -32,8 +32,8 @@ interface MissingNote {
 }
 
 /**
- * Whether a file that a scan misses was a note that may have moved. A note has not moved if the history says that it was forgotten, or that
- * its file has another path.
+ * Whether a file that a scan did not find any more was a note that may have moved. A note has not moved if the history says that it was
+ * forgotten, or that its file has another path.
  */
 const isGone = (context: Context, history: History, { path, row: { record }, tenant }: Entry): boolean => {
   const newest = history.newest(tenant, record.id)
@@ -43,7 +43,7 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 
 /**
  * Returns the notes of `known` that a scan did not find any more, each with its last record: that of the file, or that of the history if it
- * is later. In a first scan, also returns notes that are only in the history.
+ * is later. If `isKnown` is given, as in the first scan, also returns notes of the history at paths for which it returns false.
  */
 export const findMissing = (
   context: Context,
@@ -168,15 +168,15 @@ export interface Appeared {
 }
 
 /**
- * Least similarity of two texts of which one continues the other: twice the number of word pairs that both have, divided by the number of
- * word pairs in both texts together. Higher than git's 0.5, since notes made from a template have much in common, and losing a history is
- * better than a wrong one.
+ * Least similarity at which one text counts as the continuation of another. The similarity is twice the number of word pairs that both
+ * have, divided by the number of word pairs in both texts together. The value is higher than git's 0.5, since notes made from a template
+ * have much in common, and it is better that a note loses its history than that it gets that of another note.
  */
 export const threshold = 0.7
 
 /**
- * Number of missing texts with the same word pair above which the pair is assumed to come from a template. Such a pair counts for
- * similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
+ * Largest number of missing texts that a word pair may occur in; a pair in more texts is assumed to come from a template. Such a pair
+ * counts for similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
  */
 const maxShared = 64
 
@@ -236,7 +236,7 @@ export const detect = (
   return found
 }
 
-/** Excludes both files of a tie from further matching, since otherwise a less similar file would be chosen. */
+/** Excludes two files that are a tie (one has several equally similar candidates), since else a less similar file would be chosen. */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)
   found.set(to, "")
@@ -267,7 +267,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
     }
   }
   const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
-  /** Number of word pairs in each text that come from a template. */
+  /** Number of word pairs of each text that come from a template, that is, are not rare. */
   const usual = new Map([...sources, ...targets].map(({ words }) => {
     let sum = 0
     for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count

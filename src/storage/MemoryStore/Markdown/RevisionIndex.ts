@@ -1,6 +1,6 @@
 /**
- * An index in memory of the vault's history, the append-only file with all revisions. A location is that of one revision's line in
- * that file. Locations are looked up by record and by path.
+ * An index in memory of the vault's history, the append-only file with all revisions. A location says where the line of a
+ * revision is in that file. Locations are looked up by record and by path.
  */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Steps } from "../../../host/EventLoop.ts"
@@ -19,15 +19,15 @@ export interface RevisionIndex {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
-  /** Collects all locations, in steps of one record, between which none may change. Locations of one record are adjacent, newest first. */
+  /** Collects all locations, in steps of one record; none may change meanwhile. Locations of one record are adjacent, newest first. */
   readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
   /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known ones of its record. */
   readonly addEarlier: (location: RevisionLocation) => void
-  /** Removes the location of a revision. If the record's previous revision has a path, `at` returns that revision again. */
+  /** Removes the location of a revision. If the record's previous revision has a path, `at` returns the previous one for it again. */
   readonly remove: (location: RevisionLocation) => void
-  /** Number of bytes of lines that were added but are not in any list any more: erased, replaced, or beyond `revisionsKept`. */
+  /** Number of bytes in history lines to which no location refers any more: erased, replaced, or beyond `revisionsKept`. */
   readonly dead: () => number
 }
 

@@ -23,7 +23,7 @@ import type { News, VaultState } from "./VaultState.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Reads the revisions of records. */
+/** Reads the revisions of a vault's records. */
 export interface RevisionReader {
   /**
    * Reads a record as its file has it. If the record has no file, returns its last revision in the history, as a tombstone; `None` if there
@@ -153,7 +153,7 @@ export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   return Array.from(about.values())
 }
 
-/** Makes the part of a batch (one revision to append to the history) that describes a record's file as it is on disk. */
+/** Makes a part of a batch (one revision to append to the history) from a record's file as it is on disk. */
 export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part => ({
   tenant,
   id: row.record.id,
@@ -310,7 +310,7 @@ export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
 export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
   Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
-/** Returns the revisions of format 1 as parts of a batch, those of each record followed by its current file. */
+/** Returns the revisions of format 1 as parts of a batch: for each record its earlier revisions, and then its current state. */
 export const migratedParts = (
   fs: VaultFileSystem,
   state: VaultState,
@@ -344,7 +344,7 @@ export const migratedParts = (
     return [...all, ...parts.values()]
   })
 
-/** Returns the tombstone with a time long ago, so that the next compaction erases it, as format 1 would have. */
+/** Sets the update time of a tombstone to 1970, so that the next compaction erases the tombstone, as format 1 would have. */
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 

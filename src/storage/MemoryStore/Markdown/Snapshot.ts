@@ -1,6 +1,6 @@
 /**
- * The snapshot caches what a scan of the folder found, and the indexes built from it, for the next process, which still checks
- * every file against it.
+ * The snapshot of a vault is a cache for the next process: the files that a scan of the folder found, and the search indexes of their
+ * records. The next process still compares every file with the snapshot.
  *
  * ```text
  * signature   under the vault's key, of everything after it; a line break
@@ -37,15 +37,15 @@ import type { VaultState } from "./VaultState.ts"
 /** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** Indexes by tenant, as encodings in progress. */
+  /** The search index of each tenant, as steps that encode it (`Steps`: work with pauses in between). */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
-  /** Index of the history; absent while the `.md` files of a batch are not synced. */
+  /** Index of the history, with the locations of its lines; absent while the `.md` files of a batch are not synced. */
   readonly history?: HistoryLine.HistoryIndex | undefined
 }
 
 /** A snapshot that was read. */
 export interface Loaded extends Omit<Snapshot, "indexes"> {
-  /** Encoded indexes, by tenant. */
+  /** The encoded search index of each tenant. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Whether the history's index has the newest revision of every entry, with the same content as its file. */
   readonly isPlaced: boolean
@@ -55,12 +55,12 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Bytes that count as one unit of a `Pacer`: half a megabyte is read in 4 ms, followed by a pause. */
+/** Bytes that count as one unit of work before a pause: half a megabyte is read in 4 ms, followed by a pause. */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
 
-/** Bytes of a part, compressed and uncompressed. */
+/** Length of a part in bytes: first compressed, then uncompressed. */
 const Part = Schema.Tuple(Schema.Int, Schema.Int)
 const Head = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(...SnapshotPart.versions),
@@ -74,14 +74,14 @@ const Head = Schema.parseJson(Schema.Struct({
     hash: Schema.String,
     places: Schema.Array(Part)
   })),
-  /** Bytes of each part, and uncompressed bytes of each index in it. */
+  /** Parts with the indexes: the compressed bytes of the part, and the tenant and uncompressed bytes of each index in it. */
   indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
 type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
- * The head of an earlier release, whose entries are one JSON value, and whose indexes are rebuilt. Its entries are still read, because
- * notes that were not edited since have their revision only there.
+ * The head of a snapshot of an earlier release: all entries are one JSON value, and the indexes are rebuilt. The entries are still read,
+ * because a note that was not edited since has its revision only there.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -90,12 +90,12 @@ const Early = Schema.parseJson(Schema.Struct({
 }))
 const decodeEarly = Schema.decodeOption(Early)
 
-/** Returns a fingerprint of what entries depend on: the kinds, and the way of reading notes. */
+/** Returns a text that identifies the settings on which entries depend: the kinds, and the way of reading notes. */
 const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Reads the snapshot; empty if there is none, or its signature, format, kinds or way of reading notes are not those of this vault. */
+/** Reads the snapshot. Empty if there is none, or if its signature, format, kinds or way of reading notes are not those of the vault. */
 export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)
@@ -168,14 +168,14 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
 export const removeSnapshot = (fs: VaultFileSystem): Effect.Effect<void, MemoryError> =>
   fs.remove(file, { force: false })
 
-/** Whether this key signed the snapshot; `undefined` if there is none. */
+/** Whether this key signed the snapshot; `undefined` if there is no snapshot. */
 export const signedBy = (fs: VaultFileSystem, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
   Effect.flatMap(fs.bytesFrom(file, 0), (bytes) =>
     bytes.length === 0
       ? Effect.succeed(undefined)
       : Effect.map(opened(bytes, key), (body) => body !== undefined))
 
-/** Returns the bytes after the signature; `undefined` if the signature is not valid. */
+/** Returns the bytes of a snapshot after its signature; `undefined` if this key did not sign it. */
 const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | undefined> => {
   const end = bytes.indexOf(lineBreak) + 1
   const body = bytes.subarray(end)
@@ -249,7 +249,7 @@ export const writeSnapshot = (
 const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole: number }) =>
   [part.length, whole] as const
 
-/** Makes a function that encodes texts. It reuses one buffer, since allocating large ones costs garbage collection. */
+/** Makes a function that encodes texts as UTF-8, one after another. The function reuses one buffer, to save garbage collection. */
 const bytes = () => {
   let buffer = new Uint8Array(0)
   return (texts: ReadonlyArray<string>): Uint8Array => {
@@ -275,27 +275,27 @@ export interface SnapshotKeeper {
   /** Whether a snapshot signed with the vault's key was found. */
   readonly isSigned: boolean
   /**
-   * Whether every file is unchanged since the snapshot was saved, and the history has exactly the same revisions; then nothing happened
-   * between the two processes.
+   * Whether every file is unchanged since the snapshot was saved, and the history has exactly the same revisions. If so, nothing happened
+   * between the process that saved it and this one.
    */
   readonly isUnchanged: () => boolean
-  /** Saves a snapshot unless the last one is recent enough. Cost in that case: one pass over the entries. */
+  /** Saves a snapshot, unless too little has changed since the last one. The cost is then only one pass over the entries. */
   readonly save: Effect.Effect<void, MemoryError>
   /** Removes the snapshot, which may contain a purged text. The next `save` makes another. */
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** A new snapshot is saved after changes of more than this number of files, and of more than this share of all files. */
+/** A new snapshot is saved once more than `least` files, and more than `share` of all files, have changed or are newly indexed. */
 const least = 20
 const share = 1 / 50
 
-/** Bytes appended to the history after which a new snapshot is saved, since a process that opens the vault has to read them. */
+/** Bytes appended to the history after which a new snapshot is saved, since the next process that opens the vault must read these. */
 const appended = 4_194_304
 
 /**
  * Fills the state and the history from the snapshot, if there is one. The next scan checks each entry against its file, and the history
- * checks its index against the history file. `isNowhereElse` tells whether the history lacks a record, whose id after a rename is then
- * known only from the snapshot.
+ * checks its index against the history file. `isNowhereElse` says whether the history lacks a note's record; if the note is renamed, only
+ * the snapshot then knows the record's id.
  */
 export const load = (
   fs: VaultFileSystem,
@@ -361,16 +361,16 @@ export const load = (
     return { isSigned, isUnchanged, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
   })
 
-/** Time from opening to the first save, so that the first calls are not delayed. */
+/** Time from opening the vault to the first save of a snapshot, so that the first calls are not delayed. */
 const settling = "10 seconds"
 /** Shortest time between two saves of a vault that is in use, in milliseconds. */
 const spacing = 60_000
-/** The next save waits at least this many times the duration of the last one, so that saving takes at most a twentieth of the time. */
+/** Pause after a save, as a multiple of the duration of the save, so that saving takes at most a twentieth of the time. */
 const rest = 20
 
 /**
- * Saves ten seconds after opening, and then, while there are calls, at most once a minute and in at most a twentieth of the time. An unused
- * store saves nothing. A failure is only logged at debug level, since without a snapshot the next process just opens more slowly.
+ * Saves a snapshot ten seconds after opening, and later only after calls of the store: at most once a minute, and so that saving takes at
+ * most a twentieth of the time. A failure is only logged at debug level, since without a snapshot the next process just opens more slowly.
  */
 export const keep = (
   { save }: Pick<SnapshotKeeper, "save">,

@@ -12,9 +12,9 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/** Incremented with each change of `Entry`, or of how a text is read. */
+/** Version of the snapshot's format. Incremented if `Entry` changes, or what the library reads from the same text. */
 export const version = 5
-/** Versions that can be read: version 2 has entries as objects, version 3 a record as an object in an array. */
+/** Versions that can be read. In version 2 an entry is an object, in version 3 an array that contains the record as an object. */
 export const versions = [2, 3, version] as const
 
 /** An entry, and the location of its newest revision in the history, if the history has it. */
@@ -23,7 +23,7 @@ export interface Placed {
   readonly location?: RevisionLocation | undefined
 }
 
-/** The rows of a part, and the orders of fields in their records. The order of each record is kept, since printing a record shows it. */
+/** The rows of a part, and the orders of the fields in their records. Each record keeps its order, in which its fields are printed. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -56,10 +56,10 @@ type Row = readonly [
   ...values: ReadonlyArray<unknown>
 ]
 type Rest = Partial<Pick<Entry, "isSealed" | "frame" | "issues" | "isPartial" | "extra">>
-/** Index of the first value in a row. */
+/** Index in a row of the first value of the record's fields. */
 const values = 20
 
-/** Returns 0 for an object whose fields are all undefined. */
+/** Returns the object; 0 instead if all of its fields are undefined. */
 const unlessBlank = <A extends object>(object: A): A | 0 =>
   Object.values(object).every((one) => one === undefined) ? 0 : object
 
@@ -79,13 +79,8 @@ export const toRows = (all: ReadonlyArray<Placed>): Rows => {
     const { extra, frame, hash, isPartial, isSealed, issues, path, row: { dedupeKey, record }, tenant } = entry
     const { born, ino, mtime, size } = entry.stat
     const order = numberOf(record)
-    const rest = unlessBlank<Rest>({
-      isSealed,
-      frame,
-      issues,
-      isPartial,
-      ...(Object.keys(extra).length > 0 && { extra })
-    })
+    const more = Object.keys(extra).length > 0 && { extra }
+    const rest = unlessBlank<Rest>({ isSealed, frame, issues, isPartial, ...more })
     return [
       ...[path, tenant, hash, mtime, born, size, ino, entry.settled, entry.signed, dedupeKey ?? 0, rest] as const,
       ...(location
@@ -142,7 +137,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
 
 const none: ReadonlyArray<string> = []
 
-/** An entry of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and its location in the history. */
+/** An entry of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and the rest of its revision's location. */
 export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
   path: string,
@@ -205,12 +200,11 @@ export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed
 
 /**
  * Returns a function that reads the next text of concatenated UTF-8, given its length in UTF-16 units. Decodes texts without characters
- * beyond ASCII many at a time, as one string with one byte per character; a text with others is decoded by itself.
+ * beyond ASCII many at a time, as one string with one byte per character; any other text is decoded by itself.
  */
 const textReader = (bytes: Uint8Array): (length: number) => string => {
-  let at = 0
+  let [at, start, end] = [0, 0, 0]
   let ascii = "" // the text of bytes[start..end), all ASCII
-  let [start, end] = [0, 0]
   return (length) => {
     if (at >= end) {
       start = end = at
@@ -231,7 +225,7 @@ const textReader = (bytes: Uint8Array): (length: number) => string => {
   }
 }
 
-/** Divides values into groups with the size of a part. */
+/** Divides values into groups, each about as large as a part. `sizeOf` returns the size of a value in bytes. */
 export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Steps<ReadonlyArray<ReadonlyArray<A>>> {
   const groups: Array<Array<A>> = []
   let size = part
@@ -276,7 +270,7 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   })
 
 /**
- * Returns the bytes that `compress` was given. `length` should be their number; a wrong one is slower, but not an error. Fails if
+ * Returns the bytes that `compress` was given. `length` should be their number; a wrong number is slower, but not an error. Fails if
  * `compress` did not make the bytes.
  */
 export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uint8Array, Error> =>
@@ -289,7 +283,7 @@ export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uin
     )
   })
 
-/** Signs bytes; a megabyte takes 2 ms. */
+/** Returns the signature of bytes under a key. Takes 2 ms per megabyte, with a step after each. */
 export function* signed(key: string, bytes: Uint8Array): Steps<string> {
   const signature = signer(key)
   for (let at = 0; at < bytes.length; at += megabyte) {
@@ -301,7 +295,7 @@ export function* signed(key: string, bytes: Uint8Array): Steps<string> {
 
 const megabyte = 1_048_576
 
-/** The location of a revision in the history (`Place`) as a JSON array. Earlier releases did not store `times`. */
+/** A `RevisionLocation` (the position of a revision in the history) as a JSON array. Earlier releases did not store `times`. */
 export type Tuple = readonly [
   tenant: string,
   id: HistoryLine.RevisionLocation["id"],
@@ -314,10 +308,8 @@ export type Tuple = readonly [
   at: At,
   times?: HistoryLine.Times
 ]
-/** Location of a line in the file and in its batch. */
+/** Position of a revision's line in the history file, and in the batch that it belongs to. */
 type At = readonly [offset: number, length: number, batch: number, part: number, parts: number, isKept: boolean]
-
-const noNames: ReadonlyArray<string> = []
 
 const atOf = (
   { batch, isKept, length, offset, part, parts }: HistoryLine.RevisionLocation
@@ -336,7 +328,6 @@ export const fromTuple = (
   [tenant, id, revision, forgotten, path, after, before, removed, at, times]: Tuple
 ): HistoryLine.RevisionLocation => {
   const [offset, length, batch, part, parts, isKept] = at
-  const names = removed === 0 ? noNames : removed
   return {
     tenant,
     id,
@@ -346,7 +337,7 @@ export const fromTuple = (
     path,
     after,
     before,
-    removed: names,
+    removed: removed === 0 ? none : removed,
     offset,
     length,
     batch,
@@ -356,7 +347,7 @@ export const fromTuple = (
   }
 }
 
-/** The fields of a `Place` (location of a revision in the history) that do not follow from its entry. */
+/** The fields of an entry's `RevisionLocation` (position of its revision in the history) that do not follow from the entry. */
 export type Beside = readonly [before: string | null, at: At]
 
 /** Finds the location of each entry's newest revision in the history, and the locations that belong to no entry. */
@@ -377,7 +368,7 @@ export function* locate(
   for (let n = 0; n < entries.length; n++) {
     const entry = entries[n]!
     const location = newest.get(entry.path)
-    const isMerged = location !== undefined && isBeside(entry, location)
+    const isMerged = location !== undefined && sharesFields(entry, location)
     if (isMerged) merged.add(location)
     placed.push(isMerged ? { entry, location } : { entry })
     if (n % atATime === 0) yield 8 * atATime
@@ -394,15 +385,15 @@ export function* locate(
 /** Number of entries or locations that are processed per step. */
 const atATime = 256
 
-/** Whether a location agrees with an entry, so that the snapshot need not store the common fields twice. */
-export const isBeside = (
+/** Whether a location is that of the entry's current revision; the snapshot then stores the fields that both have only once. */
+export const sharesFields = (
   { hash, path, row: { record }, tenant }: Entry,
   location: HistoryLine.RevisionLocation
 ): boolean =>
   location.tenant === tenant && location.id === record.id && location.path === path && location.after === hash &&
   location.revision === record.revision && !location.forgotten && location.removed.length === 0
 
-/** Makes the `Place` of a record's newest revision. Shares strings with the record, to save memory. */
+/** Makes the `RevisionLocation` of an entry's newest revision. Shares strings with the entry, to save memory. */
 export const fromBeside = (
   { hash, path, row: { record: { id, revision } }, tenant }: Entry,
   [before, at]: Beside

@@ -1,5 +1,5 @@
 /**
- * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `Markdown` makes a store of it.
+ * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `MarkdownStore` makes a store of it.
  *
  * A write appends its revisions to the history, which makes them durable, and then replaces the `.md` files. If a process dies in between,
  * the next holder of the lock completes the batch: it writes each file that is missing, incomplete or still the old one. Any other text is
@@ -44,11 +44,11 @@ export interface Vault {
   readonly revisions: RevisionReader.RevisionReader
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Writes a batch; must be called within `exclusive`. */
+  /** Writes a batch of changes to records. The caller holds the lock, by `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /**
-   * Runs a writer of these records and keys, which may call `groupCommit` once; its batch is written in a group with those of other
-   * writers.
+   * Queues a writer (an effect that changes these records and dedupe keys), and runs it when it is first in the queue. The writer may call
+   * `groupCommit` once; its batch is then written together with those of other writers.
    */
   readonly enqueue: Commit.Writers["enqueue"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
@@ -57,20 +57,20 @@ export interface Vault {
   readonly secret: string
   /** Returns an issue if the vault was opened without its hidden folder, until its records are adopted. */
   readonly unsealed: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Scans every file. */
+  /** Reads what other processes appended to the history, and scans every file of the vault. */
   readonly refresh: Io<void>
-  /** Reads what other processes appended to the history, and scans the files it names. */
+  /** Reads what other processes appended to the history, and scans the files that the new lines name. */
   readonly follow: Io<void>
-  /** Makes a checkpoint if this process wrote files since the last call: syncs them, and appends to the history that they are on disk. */
+  /** Makes a checkpoint if this process wrote files since the last one: syncs them, and notes in the history that they are on disk. */
   readonly checkpoint: Io<void>
-  /** Syncs what was written, and saves the snapshot. */
+  /** Makes a checkpoint if files may be unsynced, and saves the snapshot. */
   readonly save: Io<void>
 }
 
-/** Number of revisions whose files may be unsynced. They are in the history, so none can be lost. */
+/** Largest number of revisions whose files may be unsynced. The history has these revisions and is synced, so none can be lost. */
 const waiting = 256
 
-/** Number of records that are looked up between two pauses while opening. */
+/** Number of files or records that are processed between two pauses, in which the event loop runs. */
 const atATime = 2_048
 
 /** Opens the vault of a folder, and completes the batches of processes that died. */
@@ -104,22 +104,22 @@ export const open = (
     const ahead = VaultFile.makeAhead(history, { lastReadBatch: () => lastReadBatch, rowOf: state.rowOf })
     const changeFeed = ChangeFeed.make()
     const { unreadFiles } = history
-    /** Batches whose files could not be written, with their files before, until each is rolled back. */
+    /** Batches whose files could not be written and that are not rolled back yet, each with its files as they were before it. */
     const failed = new Map<History.Batch, WritePlan.Before>()
     /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
-    /** Last batch whose files this process has written or found on disk. */
+    /** Sequence number of the last batch whose files this process has written or found on disk. */
     let lastReadBatch = 0
-    /** Generation of the history at the last scan of all files. */
+    /** Generation of the history (a counter of its rewrites) at the last scan of all files. */
     let readGeneration = 0
-    /** Batches whose purged texts could not be overwritten yet. */
+    /** Batches whose purged texts could not be overwritten in the history yet, by sequence number. */
     const pendingErasures = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions of these records that the history lacks. If not `locked`, first takes the lock and scans their files again. */
+    /** Appends what the history lacks of the revisions of records. If not `locked`, first takes the lock and scans their files again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -128,7 +128,7 @@ export const open = (
         const again = Effect.flatMap(state.scanPaths(Array.from(new Set(paths))), publish)
         return exclusive(Effect.zipRight(again, complete(about, true)))
       })
-    /** Appends edits by hand to the history. The state has them already, even if this fails. */
+    /** Appends edits by hand to the history. Only logs a failure, since the vault's state in memory has the edits already. */
     const record = (news: ReadonlyArray<VaultState.News>, locked: boolean) =>
       Effect.gen(function*() {
         yield* Effect.catchAll(
@@ -143,7 +143,7 @@ export const open = (
         yield* record(news, locked)
       })
 
-    /** Reads what other processes appended, and scans the files it names. */
+    /** Reads what other processes appended to the history, and scans the files that the new lines name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.flatMap(history.news(locked), () => isUpToDate() ? Effect.void : readAppended(locked))
     /** Whether this process has already read the files of all batches, and scanned all files since the history was last rewritten. */
@@ -180,7 +180,7 @@ export const open = (
           lastReadBatch = number
         }
       })
-    /** Whether a scan found the file as the history states it, or the file's batch is all on disk, so that any other content is newer. */
+    /** Whether the file at a path is as new as the history: it has the content that the history states, or its batch is all on disk. */
     const matchesHistory = (path: string, pending: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const location = history.at(path)
@@ -189,7 +189,7 @@ export const open = (
     }
 
     const print: WritePlan.Print = (path, tenant, kept) => WritePlan.print(context, path, tenant, kept)
-    /** Whether a batch's lines were blanked, because a writer with a full disk rolled it back. */
+    /** Whether the history lines of a batch were overwritten with blanks, as a writer with a full disk does to roll a batch back. */
     const isBlanked = ({ locations }: History.Batch): Io<boolean> =>
       Effect.map(Effect.findFirst(locations, history.isWhole), (whole) => locations.length > 0 && whole._tag === "None")
     /** Writes the files of batches whose writer died. Needs the lock. */
@@ -208,7 +208,7 @@ export const open = (
           yield* erasePurged(batch)
         }), { discard: true })
     )
-    /** Rolls back the failed batches. Until then, no batch may be marked as having its files on disk. */
+    /** Rolls back the failed batches. Until then no checkpoint may be made, which marks batches as having their files on disk. */
     const rollBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : rollBackAll)
     const rollBackAll: Io<void> = Effect.gen(function*() {
       yield* history.rollBackFailed
@@ -228,7 +228,7 @@ export const open = (
       return Effect.zipRight(fs.force(touched), history.checkpoint)
     })
 
-    /** Makes the state current, with the lock held. If a step fails because the lock was stolen, fails with `lost`. */
+    /** Brings state and history up to date; needs the lock. Fails with the error `lost` if another process has taken over the lock. */
     const catchUp: Io<void> = Effect.gen(function*() {
       yield* rollBackFailed
       yield* follow(true)
@@ -269,7 +269,10 @@ export const open = (
       }
       return all
     })
-    /** Starts a history: with the revisions of format 1, and the records as they are. */
+    /**
+     * Writes the first history of a vault that has none. It contains the current state of the records, except notes that were never edited,
+     * and, if the vault is of the old format 1, the revisions from that format's files, which are then deleted.
+     */
     const startHistory: Io<void> = Effect.gen(function*() {
       const missing = yield* RevisionReader.missingRevisions(state, history, yield* changedRecords)
       yield* history.renew(yield* RevisionReader.migratedParts(fs, state, missing))
@@ -293,7 +296,7 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Overwrites what a batch purged; `isPurge` if it purged a file. A failed attempt is repeated when the lock is next taken. */
+    /** Overwrites in the history what a batch purged (`isPurge`: also a file). A failed attempt is repeated when the lock is next taken. */
     const erasePurged = (batch: History.Batch, isPurge = false) =>
       batch.erased.length === 0 && !isPurge
         ? Effect.void
@@ -305,7 +308,7 @@ export const open = (
             return Effect.logWarning("a purged text is still in the history", error)
           }
         })
-    /** Overwrites the lines of what was purged, and removes the snapshot if it may contain the text. */
+    /** Overwrites the history lines of purged records, and removes the snapshot if it may contain their texts. */
     const overwriteLines = ({ erased }: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
         const pending = new Set(history.pending().map(({ number }) => number))

@@ -155,12 +155,12 @@ export const unsealed = (records: number) => ({
 
 /*
  * Lists every file in the vault that can be a record. Lists links, but does not follow them. Skips names that start with a dot, except for
- * rows that the library keeps for itself.
+ * the folder with the library's own records.
  */
 
 const concurrency = 32
 
-/** Lists the paths of all files that can be records. `unreadable` returns the paths to use for a folder that cannot be read. */
+/** Lists the paths of all files that can be records. `unreadable` returns the paths to list for a folder that cannot be read. */
 export const listFiles = (
   fs: VaultFileSystem,
   unreadable: (folder: string, error: MemoryError.MemoryError) => ReadonlyArray<string>
@@ -194,12 +194,13 @@ export const listFiles = (
 
 /** Selects the samples of successive scans. */
 export interface Sampling {
-  /** Returns the next sample of these paths, which must always be in the same order. Cost: the paths of the sample. */
+  /** Returns the next sample of these paths, which must always be in the same order. Cost: linear in the size of the sample. */
   readonly next: (paths: ReadonlyArray<string>, now: number) => ReadonlySet<string>
 }
 
 /**
- * Number of scans after which every file was in a sample once, if there are 100 to 1,600 files. With fewer files, each sample has one file.
+ * Number of scans after which every file was in a sample at least once, if there are at most 1,600 files. With up to 100 files, each sample
+ * has one file.
  */
 export const rounds = 100
 /**
@@ -237,24 +238,27 @@ export const makeSampling = (): Sampling => {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The result of a scan that is to be completed. */
+/** The result of a scan that is not complete yet: files may be older than the history says. */
 export interface PendingScan {
-  /** Whether the vault has no readers or writers yet, so that the completion may be done in steps with pauses. */
-  readonly isFirst: boolean
+  /**
+   * Whether this is the first scan, made while the vault is opened. Nobody reads or writes yet, so the scan can be brought up to the
+   * history in steps with pauses.
+   */
+  readonly isFirstScan: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /** Called for each file that now agrees with the history. Results of scans that began earlier are then outdated for this file. */
+  /** Called with the path of each file that now agrees with the history. What scans that began earlier found at this path is outdated. */
   readonly confirm: (path: string) => void
 }
 
-/** Completes scans, and remembers for which files the history is ahead. */
+/** Completes scans, and remembers for which files the history has a newer revision than the file. */
 export interface Ahead {
   /**
-   * Starts a scan. Call the returned function after the files were read: it adds to `found` the files as the history states them, where the
-   * history is ahead. It returns `false` if the history was rewritten after the start; any file may then have changed, and all must be
-   * scanned.
+   * Starts a scan. Call the returned function after the files were read. It sets in `found` each file for which the history has a newer
+   * revision, as that revision states it. It returns `false` if the history was rewritten after the start: then any file may have
+   * changed, and all must be scanned again.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
   /** Whether the last scan found the file with an older content than the history states. */
@@ -265,7 +269,8 @@ export interface Ahead {
 const atATime = 256
 
 /**
- * Makes the completion of a vault's scans. `lastReadBatch` returns the number of the last batch whose files this process wrote or has read.
+ * Makes the service that completes a vault's scans. `lastReadBatch` returns the sequence number of the last batch whose files this process
+ * wrote or has read.
  */
 export const makeAhead = (
   history: History,
@@ -281,8 +286,8 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions whose content the files do not have yet, and removes from `found` the files that the history says are gone. Must
-   * run without pauses if other scans may run concurrently.
+   * Returns the revisions of batches after number `since` whose content the files do not have yet, and sets the files that the history says
+   * are gone to `undefined` in `found`. Must run without pauses if other scans may run concurrently.
    */
   function* unseenRevisions(
     since: number,
@@ -351,7 +356,7 @@ export const makeAhead = (
     Effect.gen(function*() {
       yield* history.news(false)
       if (history.generation() !== began) return false
-      const locations = scan.isFirst
+      const locations = scan.isFirstScan
         ? yield* EventLoop.paced(() => unseenRevisions(since, scan))
         : EventLoop.atOnce(unseenRevisions(since, scan))
       for (const location of locations) {

@@ -1,4 +1,4 @@
-/** The file system of a vault: relative paths, atomic and fenced writes (see `Layout.stagingFolderOf`), `MemoryError`s. */
+/** The file system of a vault: paths are relative to its folder. Fenced writes fail once the lock is lost: `Layout.stagingFolderOf`. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -15,7 +15,7 @@ import * as ExclusiveFile from "./ExclusiveFile.ts"
 import { shortened, stagingFolderOf, temporaryOf } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
-/** The status of a path. */
+/** The status of a file (`stat`), with links followed, and whether the path itself is a link. */
 export interface PathStatus {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
   readonly isLink: boolean
@@ -30,24 +30,24 @@ export interface VaultFileSystem {
   /** Lists the names of the files and folders in a folder; empty if the folder does not exist. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
-  /** Runs an effect if the file has changed, or if that cannot be determined. Cost: a `stat`. */
+  /** Runs an effect if the file's status is no longer `was`, or cannot be determined. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
-  /** Whether the file is unchanged, determined synchronously in a few microseconds. `false` if it cannot be determined synchronously. */
+  /** Whether the file's status is still `was`; `false` if that cannot be determined synchronously. Cost: a few microseconds. */
   readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
-  /** Returns the status of a file, or of the target of a link, and whether the path is a link. Cost for a regular file: one call. */
+  /** Returns the status of a file, or of the target of a link, and whether the path is a link. Cost for a regular file: one system call. */
   readonly status: (path: string) => Io<PathStatus>
   /** Like `status`, but synchronous; `undefined` if it cannot be determined synchronously. */
   readonly statusNow: (path: string) => PathStatus | undefined
-  /** Returns the first folder above the path that is a link; `None` if there is none. A path below a link may be outside of the vault. */
+  /** Returns the topmost folder above a path that is a symbolic link, if any. A path below a link may be outside of the vault. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** Reads a text; `None` if there is no file. Fails with `corrupt` if it is not valid UTF-8. */
   readonly read: (path: string) => Io<Option.Option<string>>
-  /** Fails with `path_escape` if a folder above the path is a link, since the vault must not write there. */
+  /** Fails with `path_escape` if a folder above the path is a symbolic link, since the vault must not write there. */
   readonly within: (path: string) => Io<void>
   /** Like `read`, with the SHA-256 of the bytes, in hex, which saves encoding the text again. */
   readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
-  /** Reads a text of the library's own files. Replaces invalid UTF-8, and leaves it to the caller to detect the damage. */
+  /** Reads a text, and replaces invalid UTF-8 by U+FFFD; the caller has to detect such damage. `None` if there is no file. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
   /** Reads all bytes of a file; `None` if there is no file. */
   readonly readBytes: (path: string) => Io<Option.Option<Uint8Array>>
@@ -60,7 +60,7 @@ export interface VaultFileSystem {
   /**
    * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. `force:
    * false` skips syncing, for content that can be rebuilt. `guard` runs before the rename; if it fails, nothing is replaced. `isFenced`
-   * puts the temporary file in this process's staging folder, so that the rename fails if another process has moved the folder away.
+   * puts the temporary file in this process's staging folder, so that the rename fails if another process has moved that folder away.
    */
   readonly write: (
     path: string,
@@ -70,7 +70,7 @@ export interface VaultFileSystem {
   readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
   /** Overwrites bytes in place. Returns `false`, writing nothing, if the file's inode is not `ino`, so that it is another file. */
   readonly overwrite: (path: string, offset: number, content: Uint8Array, ino: number | undefined) => Io<boolean>
-  /** Syncs files and folders, each once. Ignores paths that do not exist any more. */
+  /** Syncs files and the folders that contain them, each once. Ignores paths that do not exist any more. */
   readonly force: (paths: Iterable<string>) => Io<void>
   /** Random name of this process, different from those of other writers. */
   readonly writerId: string
@@ -78,7 +78,7 @@ export interface VaultFileSystem {
   readonly createStaging: Io<void>
   /** Removes the staging folder of another process. If that process is only suspended, its fenced writes and removals fail from now on. */
   readonly fence: (writerId: string) => Io<void>
-  /** Creates a file that only this process can have at the path; `None` if the path exists. */
+  /** Creates the file of a lock, with a text; `None` if the path exists, as it does while another process holds the lock. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
   /** Removes a file. `isFenced` has the same effect as in `write`. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
@@ -86,7 +86,7 @@ export interface VaultFileSystem {
   readonly discard: (path: string) => Io<void>
   /** Moves a file. Returns `false` if the file does not exist. */
   readonly move: (from: string, to: string) => Io<boolean>
-  /** Makes a hard link. Returns `false` if the target path exists. */
+  /** Makes `to` a hard link to the file `from`. Returns `false` if `to` exists. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
   /** Emits when something directly in the folder may have changed. */
@@ -152,7 +152,7 @@ export const make = (
         onSuccess: (value) => Effect.succeed(done(value)),
         onFailure: (error) => alreadyExists(error) ? Effect.succeed(existing) : Effect.fail(failure(relative)(error))
       })
-    /** Returns the status of a path without following links; `undefined` if only the platform's service can determine it. */
+    /** Returns a path's own status, even if it is a link. `undefined` on file systems other than Node's, and for some missing paths. */
     const linkStat = (relative: string) =>
       fs.linkStatNow ? Effect.succeed(fs.linkStatNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
@@ -163,7 +163,7 @@ export const make = (
             ? canBeReadAsLink(relative)
             : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
       )
-    /** Whether a path is a link, determined with the platform's service. For file systems other than Node's. */
+    /** Whether a path is a link, found by trying `readLink`: for a file system other than Node's, or a path that does not exist. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
       Effect.matchEffect(fs.readLink(at(relative)), {
         onSuccess: () => Effect.succeed(true),
@@ -340,7 +340,7 @@ export const make = (
     }
   })
 
-/** Returns the status if the path is a regular file or does not exist; `undefined` if determining it takes more calls. */
+/** Returns the status if the path is a regular file or does not exist; otherwise `undefined`, since more calls are needed. */
 const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStatus | undefined =>
   found === "nothing"
     ? nothing
@@ -373,7 +373,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
       })
   })
 
-/** Converts an error of the platform. Its message contains an absolute path, so it is kept in the cause only. */
+/** Converts a `PlatformError`. The new message has no absolute path; the original error, whose message has one, is the cause. */
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,

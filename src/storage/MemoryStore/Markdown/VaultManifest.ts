@@ -55,10 +55,10 @@ export type VaultManifest = typeof VaultManifest.Type
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
-/** Encodes a manifest that `summed` made, so that the keys of the JSON always have the same order. */
+/** Encodes a manifest that `summed` (below) gave a checksum, so that the keys of the JSON always have the same order. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
-/** The result of reading one of the two files. */
+/** The result of reading one of the two files that have the manifest. */
 type Reading =
   | { readonly _tag: "Absent" }
   | { readonly _tag: "Damaged" }
@@ -66,7 +66,7 @@ type Reading =
   | { readonly _tag: "Renew" }
   | { readonly _tag: "Sound"; readonly manifest: VaultManifest; readonly text: string }
 
-/** The manifest to use. `isWhole` is whether both files already have exactly this manifest. */
+/** The manifest to use. `isWhole` says whether both files already have exactly this manifest. */
 interface Decision {
   readonly manifest: VaultManifest
   readonly isWhole: boolean
@@ -155,7 +155,10 @@ const decide = (
 const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boolean =>
   readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 
-/** Fails with `corrupt` if the records were signed with another key, unless the manifest is `foreign`. Cost: usually a few files read. */
+/**
+ * Fails with `corrupt` if the records were signed with another key, unless the manifest is marked as `foreign`, so that invalid signatures
+ * are expected. Cost: usually a few files read.
+ */
 export const confirm = (
   fs: VaultFileSystem,
   { foreign, key }: VaultManifest,
@@ -249,14 +252,14 @@ interface Sealed {
   readonly mtime: number
 }
 
-/** Largest number of files that are read, and of folders that are listed. */
+/** Largest number of files that are read to check a key, and of folders that are listed. */
 const most = 256
 /**
- * Largest difference in milliseconds between the time of writing that a record states and its file's mtime, if the file was not changed
- * since.
+ * Milliseconds by which the time of a record's last update and the modification time of its file may differ. If they differ by more, the
+ * file was changed after the library wrote it.
  */
 const moment = 2_000
-/** Number of unchanged files with invalid signatures that disprove a key, if the manifest's checksum is valid. */
+/** Number of files with invalid signatures, unchanged since they were written, that disprove a key whose checksum is valid. */
 const many = 8
 
 /**
@@ -308,7 +311,7 @@ interface Verdict {
   readonly strangers: boolean
 }
 
-/** Number of files that are read first; usually one of them has a valid signature. */
+/** Number of files that are read first to check a key; usually one of them has a valid signature. */
 const few = 4
 
 /**

@@ -37,14 +37,14 @@ export interface VaultState {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   /** Returns all files. Cost: a copy of the list of files; no file is read. */
   readonly files: () => ReadonlyArray<Entry | Bad>
-  /** Returns the files that are records. Cost: all files. */
+  /** Returns the files that are records. Cost: one pass over the list of files; no file is read. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * Files that have changed since the last snapshot, as they are now, except rows that the library keeps for itself, which snapshots do not
-   * contain. Saving a snapshot removes the files that it contains from this map.
+   * Files that have changed since the last snapshot, as they are now, by path. Files of the library's own records are left out, since
+   * snapshots do not contain them. Saving a snapshot removes the files that it contains from this map.
    */
   readonly changed: LargeMap<string, Found>
-  /** Returns the path of every file that has this id. */
+  /** Returns the paths of all files with the id of a record. The file that counts as the record is first. */
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
   readonly tenants: () => ReadonlyArray<string>
@@ -63,14 +63,14 @@ export interface VaultState {
   /** Sets an entry from the snapshot, before the first scan. Publishes nothing. */
   readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
-  /** Scans every file. Cost: a `stat` of each file, and reading the changed files and a sample of the others. */
+  /** Scans every file, and returns the changes. Cost: a `stat` of each file, and reading the changed files and a sample of the others. */
   readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
   /** Returns the last good revision of a file that cannot be read; `undefined` if the history has none. */
   readonly lastGood: (
     location: RevisionLocation,
     damage: MemoryError.MemoryError
   ) => Effect.Effect<Entry | undefined, MemoryError.MemoryError>
-  /** Scans the files at these paths. */
+  /** Scans the files at these paths, and returns the changes. */
   readonly scanPaths: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
 }
 
@@ -84,22 +84,22 @@ const atATime = 4_096
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Starts a scan, and returns a function that completes the scan: see `VaultFile.Ahead`. */
+  /** Starts a scan, and returns a function that brings it up to the history: see `VaultFile.Ahead`. */
   readonly ahead: Ahead["begin"]
 }
 
 /** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new LargeMap<string, Entry | Bad>()
-  // files with the same id, by tenant and id, the best one (by `better`) first
+  // all files with the same record id, by tenant and id; first the one that counts, according to `better`
   const claims = new Map<string, LargeMap<MemoryId, ReadonlyArray<Entry>>>()
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /**
-   * Time (by the counter `epoch`) at which each file was last read or written. Results of a scan that read the file earlier are outdated.
+   * Time (a value of the counter `epoch`) at which each file was last read or written. What a scan read of a file earlier is outdated.
    */
   const touched = new LargeMap<string, number>()
-  /** Time (by the counter `epoch`) at which the last full scan started. Earlier results for any file are outdated. */
+  /** Time (a value of the counter `epoch`) at which the last full scan started. What was read of any file earlier is outdated. */
   let seen = 0
   const changed = new LargeMap<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -141,7 +141,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the best of them. */
+  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the file that counts. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Entry>>()
@@ -162,7 +162,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** Returns a file of which only the `stat` must be checked, not the content, which is the usual case. `undefined` for any other file. */
+  /** Returns the known file at a path if it is enough to check its `stat`, the usual case; `undefined` if its content must be read. */
   const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
@@ -212,7 +212,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
    * Detects notes that were moved. If a note is gone, lists all files once more, since the note may have moved to a folder that this scan
    * had listed before.
    */
-  const followMoves = (findings: Findings, { isFirst }: Scan) =>
+  const followMoves = (findings: Findings, { isFirstScan }: Scan) =>
     Effect.gen(function*() {
       const { found } = findings
       const absent: Array<Entry> = []
@@ -221,10 +221,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         if (known?._tag === "Entry") absent.push(known)
       })
       const isKnown = (path: string) => files.has(path) || found.get(path) !== undefined || trouble(path) !== undefined
-      const missing = yield* MoveDetection.findMissing(context, history, absent, isFirst ? isKnown : undefined)
+      const missing = yield* MoveDetection.findMissing(context, history, absent, isFirstScan ? isKnown : undefined)
       if (missing.length === 0) return []
       const listed = (yield* listFiles).filter((path) => !found.has(path) && !files.has(path))
-      yield* inspectAll(listed, { ...named, isFirst, listed: new Set(listed) }, findings)
+      yield* inspectAll(listed, { ...named, isFirstScan, listed: new Set(listed) }, findings)
       const moved = yield* MoveDetection.find(
         { context, fs, history, reader },
         missing,
@@ -242,17 +242,17 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       const { found, times } = findings
       const complete = context.ahead()
       const isComplete = complete({
-        isFirst: scan.isFirst,
+        isFirstScan: scan.isFirstScan,
         found,
         known: (path) => files.get(path),
         confirm: (path) => times.set(path, ++epoch)
       })
       reader.begin()
       yield* inspectAll(paths, scan, findings)
-      if (!(yield* isComplete)) return yield* scanAll(scan.isFirst)
+      if (!(yield* isComplete)) return yield* scanAll(scan.isFirstScan)
       const completed = found.size
       const moved = yield* followMoves(findings, scan)
-      if (found.size > completed && !(yield* isComplete)) return yield* scanAll(scan.isFirst)
+      if (found.size > completed && !(yield* isComplete)) return yield* scanAll(scan.isFirstScan)
       const news: Array<News> = []
       const applyFinding = (path: string) => {
         const at = times.get(path) ?? began
@@ -266,13 +266,13 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
       // only the first scan may pause, since later ones have readers, who must see all changes at once
-      const stretch = scan.isFirst ? 64 : Infinity
+      const stretch = scan.isFirstScan ? 64 : Infinity
       yield* EventLoop.forEach(order, stretch, applyFinding)
       if (scan.isWhole) seen = Math.max(seen, began)
       return news
     })
 
-  const scanAll = (isFirst: boolean): VaultState["scan"] =>
+  const scanAll = (isFirstScan: boolean): VaultState["scan"] =>
     Effect.gen(function*() {
       troubles.clear()
       const known = Array.from(files.keys())
@@ -283,7 +283,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       yield* EventLoop.forEach(known, atATime, (path) => {
         if (!listed.has(path)) paths.push(path)
       })
-      return yield* scanPaths(paths, { isFirst, isWhole: true, sampled, listed })
+      return yield* scanPaths(paths, { isFirstScan, isWhole: true, sampled, listed })
     })
 
   return {
@@ -321,9 +321,9 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     },
     rowOf,
     scan: Effect.suspend(() => {
-      const isFirst = !hasLooked
+      const isFirstScan = !hasLooked
       hasLooked = true
-      return scanAll(isFirst)
+      return scanAll(isFirstScan)
     }),
     lastGood: (location, damage) =>
       location.path === null
@@ -335,27 +335,27 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
 
 const none: ReadonlyArray<Entry> = []
 
-/** The extent of a scan. */
+/** The files that a scan covers, and how thoroughly it reads them. */
 interface Scan {
   /** Files that were found by listing from the root, so that no folder above them is a link. */
   readonly listed: ReadonlySet<string>
   /** Files whose content is read although they seem unchanged. */
   readonly sampled: ReadonlySet<string>
-  /** Whether the vault has no readers yet, so that the results may be applied with pauses. */
-  readonly isFirst: boolean
+  /** Whether this is the first scan, made while the vault is opened. Nobody reads yet, so the results may be applied with pauses. */
+  readonly isFirstScan: boolean
   /** Whether the scan covers every file of the vault. */
   readonly isWhole: boolean
 }
-/** The results of a scan so far: files, and the time (by the counter `epoch`) at which each was read. */
+/** The findings of a scan so far: files, and the time (a value of the counter `epoch`) at which each was read. */
 interface Findings {
   readonly found: Map<string, Found>
   readonly times: Map<string, number>
 }
-const named: Scan = { listed: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
+const named: Scan = { listed: new Set(), sampled: new Set(), isFirstScan: false, isWhole: false }
 
 /**
- * Orders two files with the same id. First comes the one at its canonical path, then one with a valid signature, then the one with the
- * later revision, then the one with the smaller path.
+ * Orders two files with the same record id; the first one counts as the record. First comes the one at its canonical path, then one with a
+ * valid signature, then the one with the later revision, then the one with the smaller path.
  */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||

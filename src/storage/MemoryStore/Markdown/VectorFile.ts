@@ -45,7 +45,7 @@ const Header = Schema.parseJson(Schema.Struct({
 const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
-/** Offset up to which this process has read a file, and the file's metadata at that time. */
+/** Offset up to which this process has read a vector file, and the file's metadata at that time. */
 interface Position extends Omit<Stat, "born"> {
   readonly offset: number
 }
@@ -61,7 +61,7 @@ export const make = (
   texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
 ): VectorBackend => {
   const positions = new Map<string, Position>()
-  /** Models whose file still has the format of earlier releases, with the vectors of all tenants. */
+  /** Names of models whose file still has the format of earlier releases, with the vectors of all tenants. */
   const undivided = new Set<string>()
   const looked = new Set<string>()
   /** Fails if the folder or the file is a symbolic link. */

@@ -1,4 +1,4 @@
-/** Plans the write of one record: its revisions, its new file, and its files before. First checks the current file for edits. */
+/** Plans the write of one record: the revisions for the history, and the new file. First checks whether a person has edited the file. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -33,11 +33,11 @@ export interface Dependencies {
 
 /** The planned writes of one record. */
 export interface WritePlan {
-  /** Revisions, at least one; the last one has the file. */
+  /** Revisions to append to the history, at least one. The last one has the path and the hashes of the file. */
   readonly parts: ReadonlyArray<Part>
-  /** The entry of the state afterwards; `undefined` if there is no file. */
+  /** The record's entry in the vault's state after the write; `undefined` if the record then has no file. */
   readonly entry: Entry | undefined
-  /** Files to remove. */
+  /** Paths of the files to remove. */
   readonly removed: ReadonlyArray<string>
   /** The text to write; `undefined` if no file is written. */
   readonly content: string | undefined
@@ -45,15 +45,15 @@ export interface WritePlan {
   readonly before: ReadonlyArray<readonly [path: string, was: FileBefore]>
 }
 
-/** A file before a batch. `content` was read after the status; `null` if there was no file. */
+/** A file as it was before a batch. `content` was read after `status`; `null` if there was no file. */
 export interface FileBefore {
   readonly status: PathStatus
   readonly content: Uint8Array | string | null
 }
-/** Files before a batch, by path. */
+/** The files that a batch writes or removes, as they were before it, by path. */
 export type Before = ReadonlyMap<string, FileBefore>
 
-/** Returns the files that have changed since the batch was planned. Cost: the status of each; synchronous if the platform allows it. */
+/** Returns the paths of files that changed since a batch was planned. Cost: a status call for each, synchronous if the platform can. */
 export const changedSince = (
   fs: VaultFileSystem,
   before: Iterable<readonly [path: string, was: FileBefore]>
@@ -215,13 +215,13 @@ export const make = (
     return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
-/** Whether a plan purges files that a snapshot may contain, even of notes without a history. */
+/** Whether one of the plans purges a file that the snapshot may contain. A note that has no revision in the history counts too. */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
 /**
  * Returns the text of a record for the file at `path`: the author's text if the history has it for this path, else the record printed in
- * our format.
+ * the library's format.
  */
 export const print = (
   context: Document.Context,
@@ -238,13 +238,13 @@ interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
-  /** Whether its author maintains the text. If not, it is in our format, because an earlier release wrote it. */
+  /** Whether its author maintains the text. If not, the text has the library's format, because an earlier release wrote it. */
   readonly isAuthors: boolean
 }
 
 /**
  * Returns the note of a record. `undefined` if the vault does not read notes as whole records, or if the file of the record has a name that
- * the library or Deuz chose.
+ * the library or the application Deuz chose.
  */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
@@ -353,8 +353,8 @@ const isErasure = (history: History, { id, path, tenant }: RevisionLocation): bo
 const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
- * Restores the files as they were before a batch, except files that the batch did not write or remove yet, or that were changed after it.
- * `locations` are the revisions of the batch. A file in `before` without a location was removed by the batch.
+ * Restores the files in `before` as they were before a batch, except files that the batch has not written or removed yet, or that were
+ * changed after it. `locations` are the revisions of the batch in the history. A file without a location was removed by the batch.
  */
 export const rollBack = (
   fs: VaultFileSystem,

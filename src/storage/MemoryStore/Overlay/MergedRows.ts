@@ -192,7 +192,10 @@ export interface Row {
   readonly revisions: ReadonlyArray<Stored>
 }
 
-/** Returns the row after a write; `undefined` if the record exists neither in the branch nor in the base store. */
+/**
+ * Returns the state of a record in the branch after a write; `undefined` if the record then exists neither in the branch nor in the base
+ * store.
+ */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
   return row.base && { base: row.base, isPurged: true, revisions: [] }
@@ -202,8 +205,8 @@ export const write = (row: Row, next: Stored | undefined): Row | undefined => {
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
- * Returns the mutations that commit a row. Returns no mutation if the record was created and forgotten in the branch, or if it belongs to
- * an instruction file.
+ * Returns the mutations by which a commit brings the base store to the branch's state of a record. Returns none if the record was created
+ * and forgotten in the branch, or if it belongs to an instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, isPurged } = row
@@ -252,7 +255,7 @@ export const isInstructions = ({ base, revisions: [last] }: Row): boolean =>
 const liveAt = ({ revisions: [last] }: Row, now: number): MemoryRecord | undefined =>
   last && !last.forgotten && !isExpired(last.record, now) ? last.record : undefined
 
-/** Whether an `Update` mutation can turn the first record into the second. */
+/** Whether a mutation `Update` can turn the first record into the second; otherwise a `Put` must replace it. */
 const isPatch = (from: MemoryRecord, to: MemoryRecord): boolean =>
   MemoryScope.key(from.scope) === MemoryScope.key(to.scope) && from.kind === to.kind && from.validAt === to.validAt &&
   from.createdAt === to.createdAt && (from.summaryDerived === true || to.summaryDerived === undefined) &&

@@ -27,7 +27,7 @@ const maxPause = 500
 interface Known {
   /** Time until which the standby may be read. */
   readonly until: number
-  /** Number of this process's writes that the standby has replayed. Reads go to the standby only if this is all of them. */
+  /** Number of this process's writes that the standby has replayed. Reads go to the standby only if it has replayed all of them. */
   readonly writes: number
   readonly history: string | undefined
 }

@@ -41,7 +41,7 @@ interface Outcome {
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Writes a batch within a transaction, and erases the vectors of texts that the batch erased. */
+/** Writes a batch within a transaction. Also erases the vectors of the erased records, except of texts that another record has too. */
 export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<void> =>
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
@@ -295,8 +295,8 @@ const isEdited = ({ after, before, isErased }: Outcome): boolean =>
   !isErased && before !== undefined && after !== undefined && hashOf(after.stored.record) !== hashOf(before.record)
 
 /**
- * Returns the hashes of the texts before the batch, of the records for which `isMeant` is true. Leaves out the library's own rows, which
- * have no vectors.
+ * Returns the hashes of the texts that records had before the batch, for the records whose outcome passes `isMeant`. Leaves out the
+ * library's own rows, which have no vectors.
  */
 const hashesWhere = (
   outcomes: ReadonlyArray<Outcome>,

@@ -50,7 +50,7 @@ export interface Dialect {
   readonly position: string
   /** SQL expression for a snapshot of the database, as a text. The text starts with a position below which every transaction has ended. */
   readonly snapshot: string
-  /** SQL condition that a change is visible in the snapshot of its second parameter, but not in that of its first. */
+  /** SQL condition with two snapshots as parameters: a change is visible in the second one, but not in the first. */
   readonly isBetween: string
   /** Returns the statements that restrict a role that does not own the tables to the rows of one tenant. */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
@@ -87,7 +87,7 @@ export interface Reading extends Pick<Database, "query"> {
 /** The methods of a driver's connection that this library uses. */
 export type Session = Pick<Connection, "executeValues" | "executeRaw" | "executeUnprepared">
 
-/** Runs each statement on a connection that is reserved for this statement only. */
+/** The methods that run one statement each, on a connection that is reserved for this statement only. */
 export type Once = Pick<Session, "executeValues" | "executeRaw">
 
 /** The driver of one kind of database. */

@@ -26,7 +26,7 @@ export interface Options {
 
 /** Time for which a change is kept in the table, in milliseconds. Far longer than a poll, so that no listener misses a change. */
 const kept = 3_600_000
-/** Number of versions of a partition for which its erased ids are kept in `memory_gone`. A cached index that is older has to be rebuilt. */
+/** Number of a partition's latest versions whose erased ids are kept in `memory_gone`. An index cached at an earlier version is rebuilt. */
 const behind = 10_000
 
 /** Deletes old changes, and old entries of `memory_gone`. Runs with each compaction. */

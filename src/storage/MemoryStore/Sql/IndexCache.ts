@@ -82,8 +82,8 @@ export interface IndexCache {
 }
 
 /**
- * Makes a cache of indexes. `capacity` is the estimated total size of the indexes in bytes; above it, partitions are evicted until nine
- * tenths are used. Cached texts take up to an eighth of `capacity` in addition.
+ * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If they exceed it, partitions are evicted
+ * until the rest takes nine tenths of it. Cached texts take up to an eighth of `capacity` in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
@@ -285,8 +285,8 @@ const clear = ({ index }: TenantCache, { ids }: Part): void => {
 }
 
 /**
- * Reads the rows that were written or erased since the version of a partition; if this is 0, all rows. Fails with `unsupported` if the
- * stored index was rebuilt with another analyzer. A rebuild increments all versions.
+ * Reads the rows that were written or erased since the cached version of a partition, or all rows if this version is 0. Fails with
+ * `unsupported` if the stored index was rebuilt with another analyzer. A rebuild increments all versions.
  */
 const follow = (
   { query }: Reading,

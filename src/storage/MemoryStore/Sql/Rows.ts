@@ -79,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. Calls `seen` with each row, its partition's version at the write, and the length of its JSON. */
+/** Reads rows by id, in any order. Calls `seen` with each row, the version that the write gave its partition, and its JSON's length. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -195,7 +195,7 @@ export const gather = (
     return { analyzer, rows, withDedupeKeys }
   })
 
-/** Returns visible records that pass the filter and have a name (`role` is `n`) or refer to it (`role` is `r`), for any of the names. */
+/** Returns visible records that pass the filter and have one of the names (`role` `n`) or refer to one of them (`role` `r`). */
 export const byName = (
   { query }: Reading,
   role: "n" | "r",

@@ -34,9 +34,9 @@ export interface Options {
   /** Time between two polls for writes of other processes, while any stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Size in bytes of the indexes that this process caches, estimated as 1,000 for a record and, for each number of its vector, 1.2, or 4 in
-   * an index with fewer than 262,144 such numbers. A search over more records exceeds the limit, and a later search evicts them. Recently
-   * read texts take up to an eighth of the limit in addition. Default 80 MB.
+   * Largest size in bytes of the indexes that this process caches. The size is estimated: 1,000 for a record and, for each number of its
+   * vector, 1.2 (4 in an index with fewer than 262,144 such numbers). A search over more records exceeds the limit, and a later search
+   * evicts them. Recently read texts take up to an eighth of the limit in addition. Default 80 MB.
    */
   readonly cacheSize?: number | undefined
 }

@@ -148,8 +148,8 @@ export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter):
   })
 
 /**
- * Streams every record that passes the filter, or the trash. Each page starts after the last record of the previous one, so no page reads
- * rows again.
+ * Streams every record that passes the filter; with `forgotten: true`, the records in the trash. Each page starts after the last record of
+ * the previous one, so no page reads rows again.
  */
 export const stream = (
   store: BySearch,
@@ -220,8 +220,8 @@ export const whyNot = (
   })
 
 /**
- * Returns the query that can be answered, and the errors that prevented the query as requested: without vectors it becomes a search by
- * words.
+ * Returns the query that the store can answer, and the errors because of which it differs from the query as requested: if vectors cannot be
+ * searched, the query becomes a search by words.
  */
 const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.gen(function*() {

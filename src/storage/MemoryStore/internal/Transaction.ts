@@ -38,11 +38,11 @@ export interface Batch {
   readonly provenance: Provenance
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
-  /** Whether the store keeps earlier revisions of the record. */
+  /** Whether the store keeps earlier revisions of the record with this id. */
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The outcome of a batch. `Taken`: nothing was written, since records have the generated `ids` already; the batch must generate others. */
+/** The outcome of a batch. With `Taken` nothing was written: the generated `ids` are in use, and others must be generated. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }

@@ -7,7 +7,7 @@ type Done = (error: Error | null, result: Uint8Array) => void
 /** An empty object. `DirectFiles` uses it only if the platform's service is Node's own, which is never so in browsers. */
 export const fs = {}
 
-/** The names of the parameters of `brotliCompress`. */
+/** The parameters of `brotliCompress`, each by the number that Node gives to it. */
 export const constants = { BROTLI_PARAM_QUALITY: 1, BROTLI_PARAM_LGWIN: 2, BROTLI_PARAM_SIZE_HINT: 5 }
 
 /** Returns the bytes uncompressed, where Node compresses them. */
