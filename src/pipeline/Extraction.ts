@@ -233,9 +233,10 @@ const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 const maxLists = 1_024
 
 /**
- * Returns the valid items of the first list that has any. Reads the lists under the key `name` or, if there are none, the lists outside of
- * objects. If no list has a valid item, returns none if a list is explicitly empty or has an item for which `isAnswer` is true. Fails with
- * `model` for any other answer, and for one of more than `Completion.maxAnswerLength` UTF-16 units.
+ * Reads the list that was asked for from a model's answer: the valid items of the first list that has any. The lists under the key `name`
+ * count; if there are none, the lists that are not inside an object, then single objects (under `name`, or accepted by `isItem`) as lists
+ * of one. Without a valid item, the result is empty if the model said that there is nothing: by an explicit empty list, or by an item that
+ * `isAnswer` accepts. Fails with `model` for any other answer, and for an answer of more than `Completion.maxAnswerLength` UTF-16 units.
  *
  * @internal
  */

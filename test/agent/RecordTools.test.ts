@@ -84,7 +84,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual((yield* call("memory_view")).data, [])
     }).pipe(within()))
 
-  it.effect("computes the vector of appended and updated text at once", () =>
+  it.effect("stores the vector of a text that is appended or updated before the call returns", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const { vectors } = yield* MemoryStore.MemoryStore

@@ -313,7 +313,7 @@ describe("MemoryToolkit.chat", () => {
       assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
     }))
 
-  it.scoped("a call on behalf of a viewer with other threads is refused before the model is asked, also in a stream", () =>
+  it.scoped("a call for another user or tenant than the chat was made for is refused before the model is asked, also in a stream", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello again")])

@@ -162,7 +162,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("the longest messages of a longer conversation are cut at their ends, all to the same length", () => {
+  it("the longest messages of a conversation of more than 262,144 characters lose their last characters, and are then equally long", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {

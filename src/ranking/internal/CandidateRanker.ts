@@ -52,9 +52,9 @@ type Passes = (doc: number) => boolean
 export class CandidateRanker {
   readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
-  /** `#ranks`: rank by doc id. `#candidateRound`: by doc id, the number (`#round`) of the last query that had the doc id as a candidate. */
-  #ranks = new Float64Array()
-  readonly #candidateRound = int32()
+  #ranks = new Float64Array() // scores by the ranker, higher is better, by doc id
+  readonly #candidateRound = int32() // the last query (as counted by `#round`) of which the record was a candidate, by doc id
+  /** Number of queries whose candidates were gathered so far. */
   #round = 0
   // state of the current query
   #isSpeaker: Passes | undefined

@@ -139,7 +139,7 @@ export class Matcher<R extends Outline> {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes the `ColumnFilter` of a call. Conditions that the columns do not decide are evaluated on the record. */
+  /** Makes a query's filter on doc ids. It tests columns of numbers; a condition on anything else is evaluated on the record itself. */
   columnFilter(compiled: CompiledFilter): ColumnFilter {
     const { passes } = this.#options
     return this.#columns.filter(compiled, this.index, (doc) => passes(compiled, this.#records[doc]!))

@@ -186,7 +186,10 @@ function* compare(
 const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
 
-/** Explains the lexical score of a record: its BM25 and the summands of it, and the parts of its rank relative to the best rank. */
+/**
+ * Explains the lexical score of a record: its BM25 and the summands of that, and, as `rank:<feature>`, what each feature adds to the
+ * ranker's score of the record, divided by the best such score of the query.
+ */
 export const wordsOf = (
   { options: { analyzer } }: Search,
   matches: Matches,

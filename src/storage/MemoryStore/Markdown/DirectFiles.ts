@@ -122,7 +122,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     isPausing = false
     return open.open
   })))
-  /** Runs a call at once, or, after many in a row, in the next iteration. `work` returns how many more calls it counts as. */
+  /** Runs a synchronous call: at once, or in the next iteration if many ran in this one. A call counts as one plus what `work` returns. */
   const now = <A>(
     method: string,
     path: string,
