@@ -28,13 +28,15 @@ export const maxTargets = 1_000
 /** Returns the links of a text in order, only the first link to each target, at most `maxTargets`. Cost: one pass over the text. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
-  const links = (isPlain(text) ? [text] : prose(text)).flatMap((paragraph) =>
-    !mayHaveLink(paragraph) ? [] : isPlain(paragraph) ? plainLinksOf(paragraph) : linksOf(paragraph)
-  )
-  if (links.length < 2) return links
   const found = new Map<string, Wikilink>()
-  for (const link of links) if (!found.has(link.target)) found.set(link.target, link)
-  return Array.from(found.values()).slice(0, maxTargets)
+  for (const paragraph of isPlain(text) ? [text] : prose(text)) {
+    if (!mayHaveLink(paragraph)) continue
+    for (const link of isPlain(paragraph) ? plainLinksOf(paragraph) : linksOf(paragraph)) {
+      if (!found.has(link.target)) found.set(link.target, link)
+      if (found.size === maxTargets) return Array.from(found.values())
+    }
+  }
+  return Array.from(found.values())
 }
 
 /**

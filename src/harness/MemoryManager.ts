@@ -149,7 +149,7 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options = { ...extraction.options, conversation: name } // ids of records are derived from `conversation`
+          const options: Outbox.Options["options"] = { ...extraction.options, conversation: name } // ids of records derive from it
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )

@@ -290,7 +290,7 @@ export class LazyIndex<in out Row, in out A> {
       let work = 0
       while (part.length > 0 && work < perYield) {
         const row = part.pop()!
-        work += making.touched.size > 0 && making.touched.has(row) ? 1 : perRow + add(making.index, row)
+        work += making.touched.has(row) ? 1 : perRow + add(making.index, row)
       }
       if (part.length === 0) making.parts.pop()
       return work

@@ -24,7 +24,6 @@ import {
   aliasesOf,
   folderOf,
   hashesReferredTo,
-  isNamedBySummary,
   KeyIndex,
   keysOf,
   type Mention,
@@ -120,8 +119,7 @@ export const makeIndex = (): Index => {
   }
   return {
     add(record) {
-      if (isNamedBySummary(record)) bearers.add(Wikilink.hashOfName(record.summary), record) // makes no array
-      else for (const hash of nameHashesOf(record)) bearers.add(hash, record)
+      for (const hash of nameHashesOf(record)) bearers.add(hash, record)
       const refers = hashesReferredTo(record)
       for (const hash of refers) referrers.add(hash, record)
       const length = record.summary.length + record.body.length

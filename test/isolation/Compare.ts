@@ -16,7 +16,7 @@ const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
 export class Comparison {
   readonly #exact: boolean
 
-  /** With `exact`, ids that the stores generated must be equal; otherwise they are only paired. */
+  /** Whether ids that the stores generated must be equal; if false, the ids of one store are only paired with those of the other. */
   constructor({ exact }: { readonly exact: boolean }) {
     this.#exact = exact
   }

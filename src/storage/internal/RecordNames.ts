@@ -124,14 +124,11 @@ const isUlid = Schema.is(MemoryId)
 /** Returns the keys of a reference: its id, if it may be one, and its names. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
 
-/** Whether a record has no name besides its summary. */
-export const isNamedBySummary = ({ source: { origin } }: MemoryRecord): boolean => origin !== "file"
-
-/** Returns the hashes of the names of a record, possibly with repetitions. */
+/** Returns the hashes of the names of a record, possibly with repetitions. Only files have names besides the summary. */
 export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
-  isNamedBySummary(record)
-    ? [Wikilink.hashOfName(record.summary)]
-    : [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
+  record.source.origin === "file"
+    ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
+    : [Wikilink.hashOfName(record.summary)]
 
 /**
  * Returns the hashes of the names and ids that a record refers to. May repeat a hash, and may contain hashes of names that the record does
@@ -141,8 +138,8 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
   const { body, links, metadata, source: { origin } } = record
   const isPlain = origin !== "file" && metadata["links"] === undefined
   if (!isPlain) return [...links.map(({ to }) => to), ...mentionsOf(record).flatMap(keysOf)].map(Wikilink.hash)
-  if (links.length === 0 && !Wikilink.mayHaveLink(body)) return none // the usual case
   const found = Wikilink.parse(body) // returns at most `maxTargets` links
+  if (links.length + found.length === 0) return none
   const hashes = links.map(({ to }) => Wikilink.hash(to))
   for (const link of found) {
     const { heading, target } = link

@@ -173,16 +173,12 @@ const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
 
 /**
  * Prints entries as texts to be concatenated. Bodies are most of the data, and plain text is read and written many times as fast as JSON.
- * The JSON is ASCII, since V8 decodes and parses ASCII several times as fast as other text.
  */
 export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> => [
-  JSON.stringify(toRows(entries)).replace(/[\u0080-\uffff]/g, escaped),
+  JSON.stringify(toRows(entries)),
   "\n",
   ...entries.map(({ entry: { row } }) => row.record.body)
 ]
-
-/** Returns the JSON escape of a UTF-16 unit above 127. */
-const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`
 
 /**
  * Reads the entries of a part that `textsOf` printed; `made` is the version of the snapshot. Validates nothing, since the signature was
@@ -191,38 +187,13 @@ const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
-  const body = textReader(bytes.subarray(end + 1))
+  const bodies = text(bytes.subarray(end + 1))
+  let at = 0
+  const body = (length: number) => bodies.slice(at, at += length)
   // the signature shows that we wrote it, so it has these types
   return made === version
     ? fromRows(json as Rows, body)
     : (json as ReadonlyArray<LegacyEntry>).map((early) => fromLegacyEntry(early, body))
-}
-
-/**
- * Returns a function that reads the next text of concatenated UTF-8, given its length in UTF-16 units. Decodes texts without characters
- * beyond ASCII many at a time, as one string with one byte per character; any other text is decoded by itself.
- */
-const textReader = (bytes: Uint8Array): (length: number) => string => {
-  let [at, start, end] = [0, 0, 0]
-  let ascii = "" // the text of bytes[start..end), all ASCII
-  return (length) => {
-    if (at >= end) {
-      start = end = at
-      while (end < bytes.length && bytes[end]! < 128) end++
-      ascii = text(bytes.subarray(start, end))
-    }
-    const from = at
-    if (from + length <= end) {
-      at += length
-      return ascii.slice(from - start, at - start)
-    }
-    for (let units = 0; units < length;) {
-      const first = bytes[at]!
-      units += first < 0xf0 ? 1 : 2
-      at += first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4
-    }
-    return text(bytes.subarray(from, at))
-  }
 }
 
 /** Divides values into groups, each about as large as a part. `sizeOf` returns the size of a value in bytes. */
