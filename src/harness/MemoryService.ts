@@ -44,7 +44,7 @@ export const as =
 
 /** An operation on behalf of the current viewer. */
 export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
-/** An operation that never fails: it publishes a failure as an event, and returns a substitute, such as an index "memory unavailable". */
+/** An operation that never fails: it publishes a failure as an event, and returns a substitute, such as the text "(memory unavailable)". */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
 /** Option of writes: whether to compute the vector at once. */

@@ -119,7 +119,7 @@ describe("the tool recall", () => {
     }))
 
   law(
-    "an agent's record is found among a hundred records of its runs if only the scope agent is asked for",
+    "a recall that asks only for the scope agent finds the agent's record among a hundred newer records of the agent's runs",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [{ body: "the rule on tea" }])

@@ -59,7 +59,7 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(rest, result(without.output))
   })
 
-  it("a category of queries that is not excluded is counted", async () => {
+  it("without --exclude-category, the queries of every category count in the measures", async () => {
     const { output } = await evaluate(collection, "--json")
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })

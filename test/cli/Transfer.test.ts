@@ -51,7 +51,7 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
 })
 
 describe("effect-memory export", () => {
-  it.scopedLive("keeps a symbolic link and writes the file that it names, and writes into a pipe and to stdout for -", () =>
+  it.scopedLive("keeps a symbolic link and writes the file that it names, keeps a pipe and writes into it, and writes to stdout if the path is -", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* filled(`vault:${path.join(cwd, ".memory")}`)

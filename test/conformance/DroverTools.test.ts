@@ -78,7 +78,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "forget removes an own entry, reports another agent's as absent, and refuses an instruction",
+    "forget removes an entry of the calling agent, reports another agent's entry as absent, and fails for the record of an instruction file",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const call = yield* calling(pilot)

@@ -112,7 +112,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
     }))
 
-  it.effect("a caller that waits requests the text itself if the requesting caller is interrupted", () =>
+  it.effect("if the caller that requested a vector is interrupted, another caller that waits for this vector requests it itself", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))

@@ -154,7 +154,7 @@ describe("applyEvents", () => {
     assert.strictEqual(mutation?._tag === "Put" && mutation.draft.kind, "semantic")
   })
 
-  it("an UPDATE becomes an Update, with the revision that was in the prompt", () => {
+  it("an UPDATE decided by the model becomes an Update mutation, whose ifRevision is the revision of the record that was in the prompt", () => {
     assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon, in Alfama" }]), [{
       _tag: "Update",
       id: lisbon.id,

@@ -116,7 +116,7 @@ describe("isolation of viewers in MemoryManager", () => {
   const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })
 
   for (const [n, steps] of FastCheck.sample(worlds, { numRuns: 25, seed: 11 }).entries()) {
-    it.effect(`world ${n}: no search, block or tool shows a viewer another viewer's words while all speak at once`, () =>
+    it.effect(`world ${n}: after concurrent writes, no search, prompt or tool shows a viewer a text of a scope that it does not see`, () =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
         const { accept, flush, inject, search } = yield* MemoryManager.MemoryManager

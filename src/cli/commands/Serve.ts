@@ -31,7 +31,7 @@ export const Token = Schema.Struct({
   token: Schema.String,
   /** The line for the token file, with the token's hash. */
   line: Schema.String,
-  /** The file to which the line was added. */
+  /** The token file to which `line` was added. Absent without `--tokens`. */
   file: Schema.optional(Schema.String)
 })
 

@@ -30,7 +30,7 @@ export interface Options<R extends Outline> {
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /** Largest number of matches that are all filtered one by one, so that the count is exact. Default 2,048. */
+  /** Number of matches up to which each is filtered, so that the count is exact; if more match, it may be too low. Default 2,048. */
   readonly examined?: number | undefined
 }
 

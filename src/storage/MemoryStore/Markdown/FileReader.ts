@@ -217,11 +217,11 @@ export interface KnownNote extends ForeignNote.Previous {
   readonly isSame: boolean
 }
 
-/** Finds out which record the file of a note is. */
+/** Finds the record to which a note by another author already belongs. */
 export interface NoteIdentity {
   /**
-   * Returns the record to which the note at `path` already belongs, by its path or by its text, whose hash is `hash`. `undefined` for a new
-   * note, and for a file that the library wrote.
+   * Returns the record to which the note at `path` already belongs, by its path or by its text, whose hash is `hash`. Returns `undefined`
+   * if the note is new, or if the library wrote the file, which then is no note by another author.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
   /** Returns the record of a new note, with another id if a note that was at this path before, and moved away, has the record's id. */

@@ -61,7 +61,7 @@ const largest = 4_096
 /** Number of maps of a divided map: a power of two. */
 const count = 64
 
-/** Returns the index, among the maps of a divided map, of the one for a key: a hash (FNV-1a) of the key's last sixteen characters. */
+/** Returns the index in `#parts` of the map for a key of a divided map: a hash (FNV-1a) of the key's last sixteen characters. */
 const partOf = (key: string): number => {
   let hash = 0x811c9dc5
   for (let i = Math.max(0, key.length - 16); i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)

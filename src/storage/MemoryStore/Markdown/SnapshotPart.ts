@@ -1,7 +1,8 @@
 /**
  * The parts of a snapshot: entries as rows of text, and their compression, which runs on Node's thread pool.
  *
- * Each entry is one flat JSON array without the body and without names, since nested objects and arrays take twice as long to parse.
+ * Each entry is one flat JSON array of field values without field names, since nested objects and arrays take twice as long to parse. The
+ * bodies are not in the arrays, but follow them as plain text.
  */
 import { brotliCompress, brotliDecompress, constants } from "#builtins"
 import * as Effect from "effect/Effect"
@@ -356,7 +357,7 @@ export function* locate(
 /** Number of entries or locations that are processed per step. */
 const atATime = 256
 
-/** Whether a location is that of the entry's current revision; the snapshot then stores the fields that both have only once. */
+/** Whether a location is that of the entry's current revision. If it is, the snapshot stores their common fields only once. */
 export const sharesFields = (
   { hash, path, row: { record }, tenant }: Entry,
   location: HistoryLine.RevisionLocation
