@@ -1,6 +1,6 @@
 /**
- * Settings of an agent's memory, which the author of the agent writes. A checkpoint of `Resume` has a hash of all settings of a run, these
- * included, by which it detects that the settings were changed.
+ * Settings of an agent's memory, which the author of the agent writes. `Resume` saves all settings of a run, these included, with each
+ * checkpoint; resuming the run fails if they have been changed since.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

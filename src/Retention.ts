@@ -1,6 +1,6 @@
 /**
- * Keeps kinds within their caps, the largest numbers of records per scope: forgets the records beyond a cap, the least important first, and
- * of equally important ones the oldest. `layer` does so every hour, `enforce` once.
+ * Enforces the cap of each kind, which is the largest number of its records in one scope: forgets the records beyond the cap, the least
+ * important first, and of equally important ones the oldest. `layer` does so every hour, `enforce` once.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

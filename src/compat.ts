@@ -1,6 +1,6 @@
 /**
- * Adapters, built on this library, with the memory interfaces of five other systems and their names. With them, a program can migrate one
- * call at a time; new code does not need them.
+ * Adapters that offer the memory interfaces of five other systems, under the names that those systems use. With them, a program can
+ * migrate to this library one call at a time; new code does not need them.
  */
 /** The interface of drover's `@drover/memory`. */
 export * as Drover from "./compat/Drover.ts"

@@ -70,7 +70,7 @@ export * as Faulty from "./Faulty.ts"
 // Kinds of memory
 /** Makes a service for the records of one kind, with typed `data`. */
 export * as TypedMemory from "./TypedMemory.ts"
-/** Events and the emotions felt with them, stored and searched around each turn of a chat. */
+/** Events and the emotions felt with them: searched before each turn of a chat, and stored after it. */
 export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./GraphMemory.ts"
@@ -102,7 +102,7 @@ export * as BeliefMemory from "./BeliefMemory.ts"
 export * as Extraction from "./Extraction.ts"
 /** Compares facts with related records, and proposes mutations. */
 export * as Reconciliation from "./Reconciliation.ts"
-/** Makes memories from a conversation, and can undo the changes that this made. */
+/** Makes memories from a conversation, and can undo what one call has changed. */
 export * as MemoryPipeline from "./MemoryPipeline.ts"
 
 // Services for agents

@@ -20,7 +20,7 @@ const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf
   .filter((file) => file.endsWith(".ts"))
   .map((file) => text(join("src", file)))
 
-/** Returns the text between an opening parenthesis that ends at `from` and the one that closes it. */
+/** Returns the text between two matching parentheses; `from` is the index after the opening one. */
 const argumentsAt = (source: string, from: number): string => {
   let depth = 1
   let at = from
@@ -32,7 +32,7 @@ const argumentsAt = (source: string, from: number): string => {
   return source.slice(from, at - 1)
 }
 
-/** The modules of `src` that open spans. In place of a store's module stands `name`, which is part of its span names. */
+/** The modules of `src` that open spans. The span names of a store begin with `${name}` instead of a module, so the list contains that. */
 const spanning = sources.flatMap((source) =>
   Array.from(source.matchAll(/withSpan\(/g), (call) => {
     const names = argumentsAt(source, call.index + call[0].length)
@@ -94,7 +94,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(listed("Events").toSorted(), tags.toSorted())
   })
 
-  it("the spans of every module that has any, and of every store, are listed", () => {
+  it("the list of spans names every module that opens spans, and every store", () => {
     const rows = listed("Spans").flatMap((name) => name.endsWith(".*") ? [name.slice(0, -2)] : [])
     const stores = ["memory", "markdown", "sqlite", "postgres", "overlay"]
     const modules = spanning.filter((module) => module !== "${name}" && !stores.includes(module))

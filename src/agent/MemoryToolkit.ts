@@ -165,7 +165,7 @@ export const layerThread: Layer.Layer<
   }).pipe(withoutCaller)
 )
 
-/** Makes the handler of a tool. Each call makes the tools for its own viewer and calls the one of this name. */
+/** Makes the handler of the tool `name`. Each call makes the tools for its own viewer, and calls the tool with that name. */
 function handler(
   memory: MemoryService.Service,
   name: string,

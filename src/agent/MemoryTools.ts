@@ -53,7 +53,7 @@ export const makeRecords = (
       )
       : [])
 
-// the store validates with `Summary` and `Tag` as well, whose rules a JSON Schema cannot express
+// the store also validates with the Schemas `Summary` and `Tag`, since a JSON Schema cannot express their rules
 const oneLine = (max: number, description: string) =>
   Schema.String.pipe(Schema.minLength(1), Schema.maxLength(max)).annotations({ description })
 const Tags = (description: string) =>
@@ -63,7 +63,7 @@ const whose = "Whose it is, and so who will see it: the narrowest that serves."
 const scopesOf = (names: ReadonlyArray<StoreTools.Name>) =>
   Schema.Array(StoreTools.oneOf(names, "Whose.")).pipe(Schema.maxItems(5)).annotations({ description: "Default: all." })
 
-/** Declarations of the tools of `make`, usable before the viewer is known: they offer all scopes, `make` only the viewer's. */
+/** Declarations of the tools of `make`, for use before a viewer is known. They offer all scopes; `make` offers only its viewer's scopes. */
 export const declarations = {
   remember: {
     name: "remember",
@@ -222,7 +222,7 @@ const noScope = (op: string, name: StoreTools.Shown | undefined, names: Readonly
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
   })
 
-/** Returns the record that `remember` replaces. Fails with the same error if it does not exist and if the viewer does not see it. */
+/** Returns the record that `remember` replaces. Fails with the same error whether it does not exist or the viewer does not see it. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
     const legal = yield* StoreTools.decodedId("remember", id)

@@ -217,8 +217,8 @@ const described = (description: string, stores: Stores): string => {
 }
 
 /**
- * Returns the stores that a model asked for, for `[]` all, except those that the tool may not use or that no longer exist. If none is left,
- * fails with a message that names the stores that can be used.
+ * Returns the names of the stores that a model asked for, or of all stores if it asked for `[]`. Leaves out stores that the tool may not
+ * use or that no longer exist. If none is left, fails with a message that names the stores that can be used.
  */
 const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {

@@ -22,7 +22,7 @@ export interface Values {
   readonly limit: number
 }
 
-/** Converts the values to the filter that selects these records. */
+/** Converts the parsed values of the options to a filter. */
 export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
   ...(kind.length > 0 && { kinds: kind }),
   ...(tag.length > 0 && { tags: tag }),

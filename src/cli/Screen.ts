@@ -100,7 +100,7 @@ export const counted = (count: number, noun: string): string => `${number(count)
 /** Returns the time in ISO 8601. */
 export const iso = (time: number): string => new Date(time).toISOString()
 
-/** Wraps a text into lines of at most `width` characters, between words. A longer word has a longer line. Line feeds stay. */
+/** Wraps a text into lines of at most `width` characters, between words. A longer word makes the line longer. Line feeds stay. */
 export const wrap = (text: string, width: number): ReadonlyArray<string> =>
   text.split("\n").flatMap((line) => {
     const lines: Array<string> = []

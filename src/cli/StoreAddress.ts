@@ -153,7 +153,7 @@ const present = (path: string, address: StoreAddress, { create = false }: OpenOp
     )
   })
 
-/** Adds to an error the address of the store that could not be opened and, if that is the cause, the missing package. */
+/** Converts an error of opening a store to a `CommandError` that names the missing package or, if none is missing, the address. */
 const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
   Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))
 

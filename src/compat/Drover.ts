@@ -103,7 +103,7 @@ export interface MemoryAdapter {
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
   /** Returns an entry; `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
-  /** Finds entries: best first or, without a query, newest first. `scopes` selects among the first 1,000 only. */
+  /** Finds entries: best first or, without a query, newest first. The condition `scopes` is applied only to the first 1,000 of them. */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
@@ -111,7 +111,7 @@ export interface MemoryAdapter {
   ) => Effect.Effect<ReadonlyArray<MemoryEntry>, MemoryError.MemoryError>
   /** Forgets an entry. Returns whether it existed. */
   readonly forget: (id: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Does nothing: the store is closed when the Effect scope closes in which the adapter was made. */
+  /** Does nothing: the store is closed by closing the Effect scope in which the adapter was made. */
   readonly close: () => Effect.Effect<void, MemoryError.MemoryError>
 }
 
@@ -174,8 +174,8 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
 }
 
 /**
- * Copies to a store, in one write and with their ids, the entries that drover's own adapter lists for `filter`; those of a run only if
- * `filter` has its `runId`. An entry's `createdAt` becomes `validAt`. Returns the number of entries.
+ * Copies the entries that drover's own adapter lists for `filter` to a store, in one write and with their ids. Entries of a run are copied
+ * only if `filter` has the run's `runId`. An entry's `createdAt` becomes `validAt`. Returns the number of entries.
  */
 export const copyAdapter = (
   adapter: Pick<MemoryAdapter, "list">,

@@ -71,7 +71,7 @@ export { stripMetaTags } from "../domain/Message.ts"
 export { layerAdapter, toAdapter } from "../kinds/EpisodicMemory.ts"
 /** Renders recalled memories as an escaped block for a prompt; `""` if there are none. */
 export { buildMemoryBlock } from "../kinds/EpisodicMemory.ts"
-/** Schemas of the limits of a recall, alone and together with the types of episodes to recall. */
+/** Schemas of the limits of a recall (`RecallLimits`), and of these limits with the types of episodes to recall (`RecallConfig`). */
 export { RecallConfig, RecallLimits } from "../kinds/EpisodicMemory.ts"
 /** The adapter, its queries, an episode, a reflection, and the result of a recall. */
 export type {

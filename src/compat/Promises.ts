@@ -13,7 +13,7 @@ import * as Completion from "../host/Completion.ts"
  */
 export type Run = <A, E>(self: Effect.Effect<A, E>) => Promise<A>
 
-/** Provides a `Completion` over a promise-based model. If the promise rejects, the completion fails with `model`. */
+/** Provides a `Completion` over a promise-based model. If the promise rejects, the completion fails with the reason `model`. */
 export const completion = (
   model: string,
   ask: (prompt: Completion.Prompt) => Promise<string>

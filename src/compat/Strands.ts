@@ -2,9 +2,10 @@
  * The memory interface of Strands Agents' TypeScript SDK: its `MemoryManager` over named stores of this library, for one viewer. Use it to
  * run code that was written for Strands.
  *
- * `initAgent` makes a manager, whose methods return promises; `run` runs the effects behind them. Each configured store is a `MemoryStore`
- * layer, by default one in memory. `docs/compat.md` lists the deliberate differences, each with its test: an invalid configuration is
- * rejected with a list of all violations, the hits of all stores are ranked together, and a search that fails in every store rejects.
+ * `initAgent` makes a manager whose methods return promises. Its last argument, such as `Effect.runPromise`, makes these promises from
+ * effects. Each configured store is a `MemoryStore` layer, by default one in memory. `docs/compat.md` lists the deliberate differences from
+ * Strands, each with its test: an invalid configuration is rejected with a list of all violations, the hits of all stores are ranked
+ * together, and a search that fails in every store rejects.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -65,9 +66,9 @@ export interface MemoryStoreConfig {
 /** The configuration of a manager. */
 export interface MemoryManagerConfig {
   readonly stores: ReadonlyArray<MemoryStoreConfig>
-  /** Options of the tool `search_memory`; `false` for no such tool. Default: the tool with its own name and description. */
+  /** Options of the tool `search_memory`, or `false` for no such tool. Default: the tool with its default name and description. */
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
-  /** `true`, or options, for the tool `add_memory`. Default: no such tool. */
+  /** Options of the tool `add_memory`, or `true` for its default options. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
   /** Names of the stores that the tools use. Default: all. */
   readonly toolStores?: ReadonlyArray<string> | undefined
@@ -115,9 +116,9 @@ export interface MemoryManager {
 }
 
 /**
- * Makes the manager for a viewer. Entries get the scope that `Viewer.subjectOf` returns; the session is the viewer's `sessionId`, else its
- * `runId`, else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is invalid. Closing the scope first
- * extracts memories from waiting messages.
+ * Makes the manager for a viewer. Entries get the memory scope that `Viewer.subjectOf` returns; the session is the viewer's `sessionId`,
+ * else its `runId`, else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is invalid. Closing the
+ * Effect `Scope` first extracts memories from all waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,
@@ -164,7 +165,10 @@ export const initAgent = (
     }
   })
 
-/** Makes a model for the option `completion` from a function that returns a promise. If it rejects, the completion fails with `model`. */
+/**
+ * Makes a model for the option `completion` from a function that returns a promise. If the promise rejects, the completion fails with the
+ * reason `model`.
+ */
 export const ModelExtractor = (
   { model, name = "strands" }: {
     readonly model: (prompt: Completion.Prompt) => Promise<string>
@@ -194,7 +198,10 @@ export interface MemoryAddToolConfig extends MemoryToolConfig {
 
 /** A store of this library. Unlike in Strands, each call names the viewer on whose behalf it acts. */
 export type MemoryStore = Store.Service
-/** The function by which a store receives messages with their sequence numbers in the session, and itself extracts memories from them. */
+/**
+ * The function of a store that extracts memories by itself. It receives messages, each with its sequence number in the session, from which
+ * the store then makes records.
+ */
 export type AddMessagesContext = Store.Ingest
 /** Selects the messages to extract from. Default: all but tool calls and tool results. */
 export type MemoryMessageFilter = NonNullable<Outbox.ExtractionConfig["filter"]>

@@ -107,7 +107,10 @@ export const Weights = Schema.partial(Schema.Struct({
   recency: Weight,
   importance: Weight,
   confidence: Weight,
-  /** Weight of the scores of a record's neighbouring messages and session. Default 1. Not used for records without a session. */
+  /**
+   * Weight of what a conversation adds to the score of one of its messages: the scores of the messages around it, and that of the whole
+   * session. Default 1. Not used for records without a session.
+   */
   conversation: Weight,
   /**
    * Weight of all features that the ranker uses besides words: conversation, speaker, times, form of the text. Default 1. With 0, the
@@ -195,7 +198,7 @@ export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 /** Returns the text of a hit without its summary: the passage, if there is one, else the whole body. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns the text of a hit as tools show it: the summary, unless it was derived from the body, then the passage or the whole body. */
+/** Returns the text of a hit as tools show it: the summary (not if it was derived from the body), then the passage or the whole body. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
@@ -210,11 +213,11 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * Whether `leftOut.limit` is the exact number of matches beyond the query's limit; `false` if it is only a lower bound, else absent. An
-     * index reads the records of at most 2,048 matches. It needs them for the query's `ids`, `createdAt`, `validAt`, `minImportance` and
-     * `where`, and for weights together with `minScore`. Of more matches, it reads those with the highest possible score; hits and scores
-     * are the same as if it had read all. A store that cannot read every match, such as a database, may also have missed some of the best
-     * hits.
+     * Whether `leftOut.limit` is the exact number of matches beyond the query's limit: `false` if it is only a lower bound, else absent. An
+     * index must read the records of matches if the query has `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or has `weights`
+     * together with `minScore`. It reads all of them if there are at most 2,048 matches. If there are more, it reads only those that can
+     * have the highest scores, and the number may be too low; hits and scores are the same as if it had read all. A store that cannot read
+     * every match, such as a database, may also have missed some of the best hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
@@ -343,7 +346,7 @@ export const absenceIn = (
   }
 }
 
-/** Returns `where` conditions for records whose scope has no other fields than `scope`; the ids are not compared. @internal */
+/** Returns `where` conditions that hold if a record's scope has no id field that `scope` lacks. Id values are not compared. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
@@ -368,7 +371,7 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
 
 /** Returns the value at a path in a record. Reads own properties only: the path is untrusted, and must not reach a prototype. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
-  // the cast to `Json`: a scope is a string or an object of strings
+  // the cast to `Json` is safe, since a scope is a string or an object of strings
   let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` has no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined

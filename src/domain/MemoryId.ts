@@ -33,8 +33,8 @@ export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
 /**
- * Generates an id greater than `last()`, and passes it to `keep`. Both are called in one synchronous step, so concurrent calls cannot
- * collide.
+ * Generates an id greater than `last()`, and passes it to `keep`. `last` and `keep` are called in one synchronous step, so concurrent calls
+ * cannot generate the same id.
  */
 const mintAbove = (
   last: () => MemoryId | undefined,
@@ -103,7 +103,8 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
 })
 
 /**
- * The generator that the member stores of a federation share, so that their ids increase together. Default: each store has its own.
+ * The generator that the member stores of a federation share, so that each new id is greater than the earlier ids of all members. Default:
+ * each store has its own generator.
  *
  * @internal
  */
@@ -120,8 +121,8 @@ export const stableId = (seed: string): MemoryId => {
 }
 
 /**
- * Derives the id of a record that the library writes for itself, from a signature with the store's secret, so that nobody else can compute
- * it.
+ * Derives the id of a record that the library writes for itself. The id depends on `signature`, which is made with the store's secret, so
+ * that nobody else can compute the id.
  */
 export const signedId = (purpose: string, signature: string, name: string): MemoryId =>
   stableId(`${purpose}:${signature}:${name}`)

@@ -55,17 +55,17 @@ export const make = <const N extends string, A = Payload.JsonObject>(options: Op
 
 const forever = Duration.infinity
 
-/** A fact about the user. Deduplicated; does not fade. */
+/** A fact about the user. Deduplicated; half-life infinite. */
 export const user = make({ name: "user", dedupe: true, halfLife: forever })
-/** Feedback on how to work. Deduplicated; fades over 30 days. */
+/** Feedback on how to work. Deduplicated; half-life 30 days. */
 export const feedback = make({ name: "feedback", dedupe: true })
-/** A fact about the project. Deduplicated; fades over 30 days. */
+/** A fact about the project. Deduplicated; half-life 30 days. */
 export const project = make({ name: "project", dedupe: true })
-/** A pointer to something elsewhere, as plain text. Fades over 30 days. */
+/** A pointer to something elsewhere, as plain text. Half-life 30 days. */
 export const reference = make({ name: "reference" })
 /** A fact, as text or as subject, predicate and object. Deduplicated; at most 10,000 per scope. */
 export const semantic = make({ name: "semantic", schema: Schema.partial(Payload.Fact), dedupe: true, cap: 10_000 })
-/** An event, a turn of a chat, or a task. Fades over 138 hours; at most 1,000 per scope; not in the memory index. */
+/** An event, a turn of a chat, or a task. Half-life 138 hours; at most 1,000 per scope; not in the memory index. */
 export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   name: "episodic",
   schema: Payload.Episode,
@@ -73,7 +73,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** A procedure, as plain text or as a complete `Procedure`. `ProceduralMemory` does not accept plain text. Fades over 30 days. */
+/** A procedure, as plain text or as a complete `Procedure`. `ProceduralMemory` does not accept plain text. Half-life 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(
@@ -82,26 +82,26 @@ export const procedural = make({
     })
   )
 })
-/** A short-lived note. Fades over 24 hours; not in the memory index. */
+/** A short-lived note. Half-life 24 hours; not in the memory index. */
 export const working = make({ name: "working", halfLife: "24 hours", shown: false })
-/** The identity of an agent. Importance 1; does not fade. */
+/** The identity of an agent. Importance 1; half-life infinite. */
 export const core: MemoryKind<"core", Payload.Identity> = make({
   name: "core",
   schema: Payload.Identity,
   importance: 1,
   halfLife: forever
 })
-/** A file, URL, API or database, by its location. Importance 0.25; fades over 30 days. */
+/** A file, URL, API or database, by its location. Importance 0.25; half-life 30 days. */
 export const resource: MemoryKind<"resource", Payload.Resource> = make({
   name: "resource",
   schema: Payload.Resource,
   importance: 0.25
 })
-/** An entry of `KnowledgeVault`: an insight, a decision, a pattern. Fades over 30 days. */
+/** An entry of `KnowledgeVault`: an insight, a decision, a pattern. Half-life 30 days. */
 export const vault: MemoryKind<"vault", Payload.VaultEntry> = make({ name: "vault", schema: Payload.VaultEntry })
-/** A belief, with its source and the audit of its changes. Fades over 30 days. */
+/** A belief, with its source and the audit of its changes. Half-life 30 days. */
 export const belief: MemoryKind<"belief", Payload.Belief> = make({ name: "belief", schema: Payload.Belief })
-/** A reflection on past events. Fades over 30 days; not in the memory index. */
+/** A reflection on past events. Half-life 30 days; not in the memory index. */
 export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
   name: "reflection",
   schema: Payload.Reflection,
@@ -114,13 +114,13 @@ export const entity: MemoryKind<"entity", Payload.Entity> = make({
   cap: 5_000,
   shown: false
 })
-/** Something that was learned in a session. Fades over 30 days; at most 100 per scope. */
+/** Something that was learned in a session. Half-life 30 days; at most 100 per scope. */
 export const learning: MemoryKind<"learning", Payload.Learning> = make({
   name: "learning",
   schema: Payload.Learning,
   cap: 100
 })
-/** A value that is stored by namespace and key. Fades over 30 days; not in the memory index. */
+/** A value that is stored by namespace and key. Half-life 30 days; not in the memory index. */
 export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", schema: Payload.Entry, shown: false })
 /** A note: plain text, to which `AgenticMemory` adds the attributes of `Payload.Note`. */
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })

@@ -211,7 +211,7 @@ export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">)
 
 /**
  * Orders records by the time of the last change, newest first, then by id. Lists have this order, and so do hits with equal scores.
- * `ranking/internal/RecencyIndex` has the same order, for an index that does not have the records in memory.
+ * `ranking/internal/RecencyIndex` implements the same order for an index that does not have the records in memory.
  */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
@@ -232,8 +232,8 @@ export const deriveSummary = (body: string): string => {
 const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
 /**
- * Returns the text of a record that is embedded: the summary, unless it was derived from the body, then the body. The text is in NFC, so
- * that texts that differ only in their Unicode form have the same vector.
+ * Returns the text of a record from which its vector is computed: the summary (not if it was derived from the body), then the body. The
+ * text is in NFC, so that texts that differ only in their Unicode form have the same vector.
  */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
@@ -284,7 +284,7 @@ export const collapseSpace = (text: string): string => {
  */
 export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()
 
-/** Encodes a record as its schema would, to an equal object with the same order of fields. Costs a tenth of the schema. */
+/** Encodes a record to an object equal to the one that its schema would make, with the same order of fields, in a tenth of the time. */
 export const encoded = (record: MemoryRecord) => {
   const { scope, source } = record
   return {

@@ -303,7 +303,7 @@ export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.Strin
 /** A key and its value, as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** Schema of the data of kind `note`: attributes after A-MEM (Xu et al., 2025). `AgenticMemory` adds them to a note that has none. */
+/** Schema of the data of kind `note`: the attributes of A-MEM (Xu et al., 2025). `AgenticMemory` adds them to a note that has none. */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),

@@ -108,7 +108,7 @@ const expected = (ast: AST.AST): string =>
       : String(ast)
   }`
 
-/** Returns the Schema's limits of length and size as text. Leaves out a limit whose number `text`, the Schema's description, contains. */
+/** Returns the Schema's limits of length and size as text, but no limit whose number already occurs in its description, `text`. */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
   const limits = Object.entries(schema).flatMap(([name, limit]) =>

@@ -281,7 +281,7 @@ export interface AccessFilter {
   readonly now: number
 }
 
-/** Returns the scopes that a viewer sees. For every scope, `includes` of the result answers as `sees` does. */
+/** Returns the scopes that a viewer sees. For every scope, `includes(visibilityOf(viewer))(scope)` equals `sees(viewer, scope)`. */
 export const visibilityOf = (viewer: Any): Visibility => {
   if (isSystem(viewer)) return { _tag: "All" }
   if (viewer.reach === "everyone") return { _tag: "Everyone" }

@@ -11,14 +11,14 @@
 
 /** A link in markdown. */
 export interface Wikilink {
-  /** An id, a name, or a path whose last segment is one; trimmed, not empty. */
+  /** An id, a name, or a path that ends with an id or a name. Trimmed, never empty. */
   readonly target: string
   /** The part of the target that is linked: a heading, or `^block`. */
   readonly heading?: string | undefined
   readonly alias?: string | undefined
   /** Whether the link has a `!` before it (`![[…]]`), which embeds the target. */
   readonly embed: boolean
-  /** Whether the link is written as `[text](target.md)`. The target is first resolved from the folder of the file with the link. */
+  /** Whether the link is written as `[text](target.md)`. Its target is first looked up relative to the folder of the linking file. */
   readonly markdown?: true
 }
 
@@ -96,12 +96,12 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 }
 
 /**
- * Returns the `#tag`s of markdown without the `#`, in order; of tags that differ only in case, the first. A tag is at the start of a line
- * or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not a number. Tags in code and in
- * links are ignored. Cost: one pass over the text.
+ * Returns the `#tag`s of markdown without the `#`, in order. Returns only the first of several tags that differ only in case. A tag is at
+ * the start of a line or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not a number.
+ * Tags in code and in links are ignored. Cost: one pass over the text.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
-  if (!mayHaveTag(text)) return [] // fast path: most notes have `#` in headings only
+  if (!mayHaveTag(text)) return [] // fast path: most texts have `#` in headings only
   const found = new Map<string, string>()
   for (const paragraph of prose(text)) {
     if (!paragraph.includes("#")) continue
@@ -118,7 +118,7 @@ export const tags = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values())
 }
 
-/** Whether the text has a `#` that may begin a tag: where tags may be (see `tags`), and followed by neither white space nor a `#`. */
+/** Whether some `#` may begin a tag: it is at a position where a tag may be (see `tags`), and neither white space nor `#` follows it. */
 const mayHaveTag = (text: string): boolean => {
   for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
     if ((at === 0 || /[\s,;(]/.test(text[at - 1]!)) && /[^\s#]/.test(text[at + 1] ?? "")) return true
@@ -185,7 +185,7 @@ const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 
-/** Returns the links of a text for which `isPlain` is true. The result is that of `linksOf`; it is faster to search for `[[` only. */
+/** Returns the same links as `linksOf`, for a text for which `isPlain` is true. Searches for `[[` only, which is faster. */
 const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   for (let at = text.indexOf("[["); at >= 0; at = text.indexOf("[[", at)) {
@@ -234,7 +234,10 @@ const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** Returns two indices: the end of the run of backticks at `at`, and that of the code span it begins; both are equal if it begins none. */
+/**
+ * Returns two indices: the end of the run of backticks at `at`, and the end of the code span that this run begins. The indices are equal if
+ * the run begins no code span.
+ */
 const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
   let end = at
   while (text[end] === "`") end++
@@ -283,7 +286,7 @@ const nextSpecial = (text: string, at: number): number => {
 }
 const special = /[\\`[\]]/g
 
-/** Returns, for each length of a run of backticks, the indices at which such runs start, in descending order. */
+/** Returns a map from each length of a run of backticks to the indices at which runs of this length start, in descending order. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (let end = text.length; end > 0;) {
@@ -301,7 +304,7 @@ const runsOf = (text: string): Map<number, Array<number>> => {
 
 const linkOf = (inner: string, embed: boolean): Wikilink | undefined => {
   const [before, alias] = halves(inner, "|")
-  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes the bar: `\|`
+  const path = alias === undefined ? before : before.replace(/\\$/, "") // markdown tables write the `|` as `\|`
   const [whole, heading] = halves(path, "#")
   const [target, block] = halves(whole, "^")
   return target === "" ? undefined : {

@@ -120,8 +120,8 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
     (events) =>
       Stream.unwrapScoped(
         Effect.map(
-          Stream.broadcast(events, triggers.length, { capacity: "unbounded" }),
-          (copies) => Stream.mergeAll(copies.map((copy, i) => triggers[i]!.fires(copy)), { concurrency: "unbounded" }) // one copy each
+          Stream.broadcast(events, triggers.length, { capacity: "unbounded" }), // one copy of the events for each trigger
+          (copies) => Stream.mergeAll(copies.map((copy, i) => triggers[i]!.fires(copy)), { concurrency: "unbounded" })
         )
       ),
     triggers.length === 0

@@ -107,9 +107,9 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
 }
 
 /**
- * Returns the text to search for, without injected blocks. If the last message is not a user's, this is the last assistant text. Else it is
- * the last user text or, if that names no topic ("?", "ok", "and why?"), the last two user texts together. If neither the
- * last text nor both together name a topic, it is the first of these two that has a word other than those like "ok"; else `undefined`.
+ * Returns the text to search for, without injected blocks: the last assistant text if the last message is not a user's. Otherwise there are
+ * two candidates: the last user text, and the last two user texts together. Returns the first candidate that names a topic, as "?", "ok"
+ * and "and why?" do not. If neither names a topic, returns the first candidate with a word that is not in `assent`, or `undefined`.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
   const textsOf = (role: Message["role"]) =>
@@ -152,9 +152,9 @@ const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.Me
  * failure is published as an event, and the turn goes on.
  *
  * The index lists summaries and ids for the system prompt, in one section for each scope. Sections are filled round robin, each with its
- * newest records first, until the room is used up, so a scope with many records does not crowd out the others. It shows records of trust 0
- * and 1, and those of trust 2 whose scope holds a user, session or actor id of the viewer; so records that other users wrote into a shared
- * scope do not enter this viewer's system prompt. Instructions have a block of their own.
+ * newest records first, until the index has `maxEntries` records, so a scope with many records does not crowd out the others. The index
+ * shows records of trust 0 and 1, and those of trust 2 whose scope holds a user, session or actor id of the viewer; so records that other
+ * users wrote into a shared scope do not enter this viewer's system prompt. Instructions have a block of their own.
  */
 
 /** Renders the parts of a prompt that come from memory. @internal */

@@ -38,7 +38,7 @@ export interface InstructionFile {
   /** Text of the file, trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
-  /** Path, relative to the root, of the file in `filenames` whose imports lead to this one. Absent: this file is not imported. */
+  /** Path, relative to the root, of the file whose imports, direct or nested, lead to this one; absent if this file is not imported. */
   readonly importedBy?: string | undefined
 }
 /** The files that were read, and issues for those that were not. */
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // another process, in another working directory, may have stored this record: stale only if its file is gone or no longer imported
+    // a process in another directory may have stored this record, so it is stale only if its file is gone or no longer imported
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file by its path relative to the root. `None`: missing, blank, or neither in `filenames` nor imported by such a file. */
+  /** Reads a file below the root; `None` if it is missing or blank, or its name (that of `importedBy`, if given) is not in `filenames`. */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -241,7 +241,7 @@ const openTree = (
     while (ancestors.length < maxLevels && path.dirname(ancestors.at(-1)!) !== ancestors.at(-1)) {
       ancestors.push(path.dirname(ancestors.at(-1)!)) // `ancestors` is never empty
     }
-    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // an error: no root
+    const hasGit = (directory: string) => Effect.orElseSucceed(fs.exists(path.join(directory, ".git")), () => false) // false if unreadable
     const root = config.root === undefined
       ? Option.getOrElse(yield* Effect.findFirst(ancestors, hasGit), () => bottom)
       : yield* real(config.root, "the root")

@@ -61,7 +61,7 @@ export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** Optional work failed: rendering the index, an injection, or one retriever of a search. The operation went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /** Number of secrets that `Redaction` removed from the texts of one call. For texts sent to a model, the event's viewer is the system. */
+  /** Number of secrets that `Redaction` removed from the texts of one call. For texts sent to a model, the event's viewer is `System`. */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, was skipped because the call named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })

@@ -71,8 +71,8 @@ export interface Service {
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
    * Adds drafts to all writable stores or, if names are given, to those stores; fails with `read_only` if one of them is not writable.
-   * Returns one outcome per store. Fails if every store fails: with their common reason, else `unavailable`, and a message that names each
-   * store. Fails with `invalid_id` if a draft has an id and several stores are selected.
+   * Returns one outcome per store. Fails if every store fails: with their common reason, or with `unavailable` if their reasons differ. The
+   * message names each store. Fails with `invalid_id` if a draft has an id and several stores are selected.
    */
   readonly add: (
     viewer: Viewer,
@@ -95,7 +95,7 @@ export interface Service {
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /** Renders the memories that relate to a turn; an empty block if `InjectionConfig.trigger` excludes the turn or nothing is found. */
   readonly inject: Injection.Inject
-  /** Waits for drafts of `accept` and extracts all waiting messages. Fails with counts per store and no user data: see `Outbox`. */
+  /** Waits for drafts of `accept` and extracts all waiting messages. The error says how many conversations failed, and quotes none. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** The outboxes, by store name; only stores that extract have one. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately. Fails if all stores fail, or with `invalid_id` if there are several and a draft has an id. */
+/** Adds the drafts to each store separately. Fails if all fail, and with `invalid_id` if there are several stores and a draft has an id. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -294,7 +294,7 @@ const addTo = (
   })
 }
 
-/** Runs `ask` with every outbox. Fails if it fails for any of them, with a message that names the store of each failure. */
+/** Calls `ask` with every outbox. Fails if any of these calls fails, with a message that names the store of each failed call. */
 const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
@@ -318,7 +318,7 @@ const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void
   return failures.length > 0 ? failed(op, failures) : Effect.void
 }
 
-/** Combines errors into one, with their common reason, else `unavailable`. The message names each store. */
+/** Combines errors into one. Its reason is the one that all of them have, or `unavailable` if they differ. Its message names each store. */
 const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")

@@ -92,7 +92,7 @@ export interface Service {
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & OriginOptions
   ) => Operation<MemoryRecord>
-  /** Forgets a record; returns whether it existed. It can be restored until the store empties its trash, but not if `purge` is set. */
+  /** Forgets a record; returns whether it existed. Without `purge`, the record can be restored until the store empties its trash. */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
    * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`; returns their number. Keeps
@@ -174,7 +174,7 @@ export interface Service {
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
 
-  /** Wraps a tool so that the layer's plugins and write limit can refuse its calls and its writes publish events. */
+  /** Wraps a tool: the layer's plugins and write limit can refuse its calls, and its writes publish events. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
@@ -304,8 +304,8 @@ const make = (
 
 /**
  * Provides the service over a store. Uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and `Plugins` if
- * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided with which
- * the store was not built.
+ * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided but the store
+ * was built without it.
  */
 export const layer = (
   spec: MemorySpec.Input = {}

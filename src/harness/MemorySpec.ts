@@ -23,7 +23,7 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
    * Shared scopes (the agent's, Global) that a model may write on behalf of a viewer with a user, session or actor id: see
-   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what any other one wrote there. Default: none; the field is then
+   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what all others wrote there. Default: none; the field is then
    * absent, so that older specs without it keep their hash.
    */
   sharedWrites: Schema.optional(SharedWrites)

@@ -16,9 +16,9 @@
  * Many tenants share an outbox without waiting for one another:
  *
  * ```text
- * limits     A conversation may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first has the oldest
- *            batches of its conversation extracted; if none of these wait, those of another conversation of the tenant. If that
- *            fails, or takes longer than `timeSlice`, the append fails with `rate_limited`; it never hangs.
+ * limits     A conversation may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first requests
+ *            extraction from the oldest batches of its conversation or, if that has none, of another conversation of the tenant.
+ *            If this fails, or takes longer than `timeSlice`, the append fails with `rate_limited`; it never hangs.
  * slots      A slot runs one extraction; there are 16. A free slot goes to the tenants round robin, and within a tenant to the
  *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
  * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
@@ -114,9 +114,10 @@ export interface ExtractionConfig {
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * The scope in which extracted facts are stored. Default: the viewer's user. For a viewer without a user: its agent if it names neither
-   * session nor actor, else all of its ids, so that facts about an anonymous visitor stay with the visit. `agent`: the viewer's agent, so
-   * that all conversations of the agent see the facts; for a viewer with a user, `options.sharedWrites` must then include `agent`.
+   * The scope in which extracted facts are stored. Default: the scope of the viewer's user. Without a user: the scope of the viewer's agent
+   * or, if the viewer names a session or an actor, of all its ids, so that facts about an anonymous visitor stay with the visit. `agent`
+   * selects the scope of the viewer's agent, so that all conversations of the agent see the facts. For a viewer with a user,
+   * `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
   /** Options of the pipeline for every extraction. A `scope` given here takes precedence over `about`. */
@@ -143,8 +144,8 @@ export interface Options extends ExtractionConfig {
   /** Longest time of an extraction, with all its model calls; a longer one fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
-   * Largest number of conversations kept in memory. Beyond it, those without waiting messages are closed, the longest idle first; the
-   * trigger of a closed conversation starts anew with its next message. Default 1,000.
+   * Largest number of conversations kept in memory. If there are more, conversations without waiting messages are closed, first those that
+   * have been idle longest. The trigger of a closed conversation starts anew with its next message. Default 1,000.
    */
   readonly openConversations?: number | undefined
   /**
@@ -154,7 +155,7 @@ export interface Options extends ExtractionConfig {
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/** Functions that an outbox calls with the changes that it wrote, and with failures after which it goes on. */
+/** Functions that an outbox calls: `applied` with the changes that it wrote, `degraded` with a failure that does not stop it. */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>

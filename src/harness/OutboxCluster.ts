@@ -14,7 +14,7 @@
  * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words, so erasing
  * a person's data in the store is enough.
  *
- * It is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
+ * The module is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
 import * as ClusterCron from "@effect/cluster/ClusterCron"
 import type * as MessageStorage from "@effect/cluster/MessageStorage"
@@ -59,15 +59,16 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, only of viewers whose ids match it), and the cluster
-   * messages to their conversations; returns the number of these conversations. `WritePolicy.forgetAll` erases only the rows in the store;
-   * cluster messages then remain until the owners close the conversations.
+   * Erases the waiting messages of the viewer and of narrower viewers (those with its ids and further ones), and the cluster messages to
+   * their conversations; with `scope`, only for viewers whose ids match it. Returns the number of these conversations.
+   * `WritePolicy.forgetAll` erases only the rows in the store; cluster messages then remain until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Also checks the conversations whose last change became an hour old since
-   * the last call. If no message of such a conversation waits, erases the cluster messages to it, which remain if its owner was killed. For
-   * each waiting batch, sends the cluster message again, in case the process that appended the batch was killed before it sent the message.
+   * Compacts the store, and returns the number of erased records. Also checks the conversations whose last change is an hour old now, and
+   * was younger at the last call. If no message of such a conversation waits, erases the cluster messages to it, which remain if its owner
+   * was killed. For each waiting batch, sends the cluster message again, in case the process that appended the batch was killed before it
+   * sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }

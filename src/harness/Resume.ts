@@ -29,7 +29,7 @@ export const Checkpoint = Schema.Struct({
   hash: Schema.String,
   /** Number of the turn, from 0. */
   turn: Schema.NonNegativeInt,
-  /** Number of messages, from the first, from which memories have been extracted. */
+  /** Number of messages, counted from the first, that extraction has already processed. */
   cursor: Schema.NonNegativeInt
 })
 /** The state of a run, saved at the end of a turn. */
@@ -161,7 +161,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
               ) // report the first error, not one of the removal
             )
           }).pipe(
-            Effect.retry({ while: isTaken, times: 8 }), // a killed process left a file behind, and a seeded Random draws its name again
+            Effect.retry({ while: isTaken, times: 8 }), // a killed process left a file of this name, which a seeded Random draws again
             Effect.zipRight(sync(directory)),
             Effect.uninterruptible,
             Effect.mapError(io("save"))
@@ -180,8 +180,8 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Catches the `ResumeError` of `resume` if no field other than the given ones has changed. A field includes its subfields: `memory` covers
- * every field of `memory`. Returns the checkpoint with the old spec; the next `save` stores the new one.
+ * Catches the `ResumeError` of `resume` if no field other than the given ones has changed. A name covers its subfields: `memory` also
+ * accepts a change of `memory.writesPerTurn`. Returns the checkpoint with the old spec; the next `save` stores the new one.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(

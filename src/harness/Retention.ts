@@ -1,6 +1,6 @@
 /**
- * Keeps the number of records of a kind within the kind's cap: forgets the records beyond the cap, the least important first and of equally
- * important ones the oldest. `layer` does so every hour, `enforce` once.
+ * Keeps the number of records of a kind within the kind's cap: if there are more, forgets the least important ones and,
+ * among equally important ones, the oldest. `layer` does so every hour, `enforce` once.
  *
  * The caps are those of the provided `MemoryKind.Kinds`, and apply to each scope separately (a broader scope does not count the records of
  * narrower ones). Records of a kind without a cap are never forgotten. Records that have expired or are no longer valid, and those of
@@ -32,7 +32,7 @@ export interface Options {
  * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. One batch forgets all of them;
  * they can be restored until the store empties its trash. If one of them is changed meanwhile, everything is read and decided again.
  * Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that exceeds its cap in
- * some scope of the tenant; in a federation, which cannot count, of each kind with a cap.
+ * some scope of the tenant. A federation cannot count records, so there it reads all records of each kind that has a cap.
  */
 export const enforce = (
   system: Viewer.System,
@@ -63,7 +63,7 @@ export const enforce = (
 
 const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.pause, page)
 
-/** Returns the kinds that exceed their cap in some scope or, if the store cannot count them, every kind that has a cap. */
+/** Returns the kinds that exceed their cap in some scope or, if the store cannot count records, every kind that has a cap. */
 const kindsOver = (
   { reader }: Service,
   system: Viewer.System,

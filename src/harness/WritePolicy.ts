@@ -6,9 +6,9 @@
  * failed write. Reads are not restricted.
  *
  * ```text
- * globalWrites: "deny"   no write changes, restores or purges a Global record: `not_owned`
- * sharedWrites           a model writes only scopes that `Viewer.mayWrite` allows: else `not_owned` for an existing record,
- *                        `invalid_scope` for a draft
+ * globalWrites: "deny"   a write that creates, changes, restores or purges a Global record fails with `not_owned`
+ * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows; else its write fails with `not_owned` (an
+ *                        existing record) or `invalid_scope` (a draft)
  * ```
  *
  * The wrapped store itself (`Transaction`) rejects changes of records that the viewer does not see, or that are read-only.
@@ -317,8 +317,8 @@ export const makeRemembering = (
 /**
  * Wraps tools so that every plugin is asked, in order, before a tool is called.
  *
- * Texts that a tool returns or fails with pass through `MemoryTool.visible`, which removes invisible characters; also for tools of other
- * libraries.
+ * The texts of a tool's results and failures pass through `MemoryTool.visible`, which removes invisible characters. This applies to tools
+ * of other libraries, too.
  *
  * A plugin may crash. If it crashes in a notification, that is logged and the turn goes on. If it crashes when asked about a call, the call
  * is denied.
@@ -329,8 +329,8 @@ export interface ToolGuard {
 }
 
 /**
- * Makes the guard. A call that the write limit denies fails with `rate_limited`, one that another plugin denies with `unsupported`, both
- * with the plugin's message; `memory_denied` is published.
+ * Makes the guard. A call that the write limit denies fails with `rate_limited`; a call that another plugin denies fails with
+ * `unsupported`. The error has the plugin's message, and the event `memory_denied` is published.
  */
 export const makeToolGuard = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,

@@ -36,7 +36,10 @@ const immediate = Effect.async<void>((resume) => {
 export interface IterationBudget {
   /** Counts work that was done in this iteration. */
   readonly spend: (work: number) => void
-  /** Whether the budget of this iteration is used up: its units of work, or 4 ms since the first call in this iteration with a clock. */
+  /**
+   * Whether the budget of this iteration is used up: all units of work were done or, if `clock` is given, 4 ms have passed since the first
+   * call with a clock in this iteration.
+   */
   readonly isSpent: (clock?: Clock.Clock) => boolean
   /** Sets work and time back to 0, as happens at the start of each iteration. */
   readonly renew: () => void
@@ -81,8 +84,8 @@ export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
 const machineClock = Clock.make()
 
 /**
- * Decides when long work pauses: call it after each step with the work of that step, and it pauses when enough work has been done. One
- * unit of work is one character that was parsed or split into terms, which takes 0.1 µs for English and 2 µs for Chinese.
+ * Decides when long work pauses. The caller runs it after each step, with the work that the step did; it pauses once enough work has been
+ * done. One unit of work is one character that was parsed or split into terms, which takes 0.1 µs for English and 2 µs for Chinese.
  */
 export interface Pacer {
   (work: number): Effect.Effect<void>
@@ -107,9 +110,9 @@ export const pacer = (budget = 8_192): Pacer => {
 export type IsDue = (work: number) => boolean
 
 /**
- * Returns a function that says whether the step that begins now should end: after `stretch` units of work, or once 4 ms have passed, since
- * work takes longer than its units say on a slow machine, before its code is compiled, and while garbage is collected. Reads the clock once
- * per sixteenth of `stretch`.
+ * Returns a function that says whether the step that begins now should end: after `stretch` units of work, or once 4 ms have passed. The
+ * time is limited, too, since a unit takes longer on a slow machine, before its code is compiled, and while garbage is collected. Reads the
+ * clock once per sixteenth of `stretch`.
  */
 const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
   const end = clock.unsafeCurrentTimeMillis() + 4
@@ -338,5 +341,5 @@ const partSize = 4_096
 /** Work after which a step that adds rows ends, in units of a `Pacer`: a step for each row would take a tenth longer. */
 const perYield = 512
 
-/** Work of adding or changing a row besides that of its text, in units of a `Pacer`. */
+/** Work of adding or changing a row, in units of a `Pacer`, without the work for the row's text. */
 const perRow = 8

@@ -56,8 +56,8 @@ export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
 export type PluginSource<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
 
 /**
- * Adds plugins after those that are already provided. A plugin with state is passed as an Effect that makes it, once per build of the
- * layer.
+ * Adds plugins after those that are already provided. Pass a plugin with state as an Effect that makes it: each build of the
+ * layer runs this Effect once.
  */
 export const layer = <E = never, R = never>(
   ...plugins: ReadonlyArray<PluginSource<E, R>>

@@ -6,8 +6,8 @@
  * to extract, reconcile or embed them. What is not: texts that are already stored, files that others write into a vault, and rows
  * that `Copy` moves; ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON; updates by `Viewer.system`; the query
  * text of a `memory_recalled` event, which only `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event reports the
- * number of secrets found, never the secrets. It is published by each `MemoryEvents` with the same redaction, and by each that is
- * provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
+ * number of secrets found, never the secrets. Each `MemoryEvents` service that has the same redaction publishes it, and so does each
+ * that is provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
  *
  * A store keeps the redaction with which it was built, and all services over the store use that one. If another redaction is provided
  * to them, `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported`. A federation fails to build with a
@@ -15,7 +15,7 @@
  * `Redaction.layer` make two different ones. So provide one layer last, to the store and everything over it, or to the store alone.
  * `Layer.mergeAll(Store, Redaction.layer())` provides it to nothing. `Copy` moves rows to a store with a redaction only if
  * `unredacted: true` is given. Over a store without a redaction, the kinds of memory, `Threads` and `MemoryPipeline` log a warning
- * and use the redaction provided to them for names, messages and prompts of their own; the store's other texts are not redacted.
+ * and use the redaction that is provided to them, but only for their own names, messages and prompts; the store itself redacts nothing.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -39,7 +39,7 @@ import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** A report that secrets were found in a text: their number, and the viewer who wrote it; `Viewer.system()` for a text sent to a model. */
+/** A report of the number of secrets in a text. `viewer` is who wrote the text, or `Viewer.system()` for a text sent to a model. */
 export interface Report {
   readonly viewer: Viewer.Any
   readonly count: number
@@ -48,7 +48,7 @@ export interface Report {
 /** A redaction. It finds secrets in a text, replaces them, and reports their number to listeners. */
 export interface Service {
   /**
-   * Redacts a text. Must find no secret in a text that it has redacted, since a text may be redacted several times on its way to a store.
+   * Redacts a text. Must find no secret in its own result, since a text may be redacted several times on its way to a store.
    */
   readonly redact: (text: string) => Redacted
   /**
@@ -141,8 +141,9 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
   "or provide the redaction to the store alone"
 
 /**
- * Returns one redaction for several stores that are used as one: the stores' own if all have the same (`isSame`). If they differ, returns
- * one that applies each of them in turn, and whose `listen` listens to all; `isSame` is false for it and any of them. @internal
+ * Returns one redaction for several stores that are used as one: their own redaction if all have the same (`isSame`). If they differ, or
+ * some have none, returns a new redaction: it applies those of the stores in turn, and its `listen` listens to all of them. `isSame` is
+ * false for the new redaction and each of theirs. @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -162,7 +163,7 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
 
 /* Functions with which the library redacts what it writes and reads. Without a redaction, each of them changes nothing. */
 
-/** Redacts the texts of a batch, except those of rows that the library writes for itself and of updates by `System`. @internal */
+/** Redacts the texts of a batch. Leaves out rows that the library writes for itself, and updates by the viewer `System`. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -203,14 +204,14 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
         ...(data && { data })
       }
       return message instanceof Message && data === undefined
-        ? new Message(fields, { disableValidation: true }) as A // the cast: the fields of the message, of the same types
+        ? new Message(fields, { disableValidation: true }) as A // the cast: redaction keeps the types of the message's fields
         : fields
     }))
 
 /**
- * Removes memory blocks and lone surrogates before a text is redacted. If they were removed later, when the message is stored, the text
- * before and after them could join to a secret. Removing a block can form another one, so this repeats up to eight times; then it breaks
- * the remaining closing tags.
+ * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. If they were removed later, when the
+ * message is stored, the text before and after them could join to a secret. Removing a block can form another one, so the removal is
+ * repeated up to eight times; then all remaining closing tags are made invalid.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")
@@ -233,11 +234,11 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     viewer,
     all,
     (redact) => all.map((fact) => ({ ...redactFields(redact, fact), text: redact(fact.text) }) as A)
-  ) // the cast: the fields of the fact, of the same types
+  ) // the cast: redaction keeps the types of the fact's fields
 
 /**
- * Returns a function that redacts texts that are read repeatedly, such as files. It reports the secrets of a text when the text is first
- * read from a place, and again only after it has changed. @internal
+ * Returns a function that redacts the texts of files that are read repeatedly; `place` is the path of a file. The function reports the
+ * secrets of a file when it is first called with the file's text, and again only when that text has changed. @internal
  */
 export const rereading = (redaction: Service | undefined) => {
   const known = new Map<string, string>()
@@ -284,7 +285,7 @@ export const embedder = (redaction: Service | undefined, model: Embedder.Service
       )
   }
 
-/** Runs `use` with a function that redacts a text, and then reports the number of secrets. Returns `otherwise` if there is no redaction. */
+/** Calls `use` with the function that redacts a text, then reports the number of secrets. Without a redaction, returns `otherwise`. */
 const within = <A>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -335,7 +336,7 @@ const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
         ...(reference !== undefined && { reference: redact(reference) })
       }
     })
-  } as Draft // the cast: the fields of the draft, of the same types
+  } as Draft // the cast: redaction keeps the types of the draft's fields
 }
 
 /** Redacts the strings of a JSON value, but not its keys. Returns the same object if it contains no secret, or is not JSON. */

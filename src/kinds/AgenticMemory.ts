@@ -88,8 +88,8 @@ export interface Service {
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
    * Returns notes that have values of an attribute in common with this note: those with the most values in common first, then the newest.
-   * Compares only the 200 newest notes with one of the tags or, for other attributes, the 200 best matches of a search and the 200 newest
-   * notes.
+   * For `tags`, compares only the 200 newest notes that have one of the tags. For another attribute, compares only the 200 best matches of
+   * a search and the 200 newest notes.
    */
   readonly findByShared: (
     viewer: Viewer.Any,
@@ -172,7 +172,7 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Number of best matches of a search, and also of newest notes, with which each operation compares a note. */
+/** Each operation compares a note with this number of best matches of a search, and with the same number of newest notes. */
 const windows = { link: 100, evolution: 50, shared: 200 }
 /** Number of notes in one prompt for a model. */
 const shown = 10
@@ -220,7 +220,7 @@ const candidates = (
     return Array.from(all.values()).filter(({ record }) => record.id !== self)
   })
 
-/** Relates all candidates to a note by rule, and asks the model, if there is one, about the most similar ones. */
+/** Relates all candidates to a note by rule, then asks the model, if there is one, about the candidates that are most similar to it. */
 const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
   const rules = all.map((candidate) => NoteAnalysis.byRule(note, candidate))
   const best = rules.slice().sort((a, b) => b.similarity - a.similarity).slice(0, shown)
@@ -261,7 +261,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // the candidates are searched before the note is stored: later, a candidate that nearly repeats the note would be folded into it
+    // searches before the note is stored: a later search would return the note in place of a candidate that nearly repeats it
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
@@ -298,7 +298,7 @@ const Suggestions = Schema.Struct({
   suggestions: Schema.Array(Schema.Struct({ to: MemoryId, type: Link.fields.type, similarity: Unit }))
 })
 
-/** Returns the mutation that adds links to a record. A link replaces the one with the same target and type. */
+/** Returns the mutation that adds links to a record. An added link replaces the record's link with the same target and type. */
 const linked = (from: MemoryRecord, links: MemoryRecord["links"]): MemoryMutation => ({
   _tag: "Update",
   id: from.id,

@@ -38,7 +38,7 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** Numbers of active and of superseded beliefs. A belief whose validity ended without a successor counts in neither. */
+  /** Numbers of active and of superseded beliefs. Neither counts a belief whose validity ended without a successor. */
   readonly active: number
   readonly superseded: number
   /** Numbers of all beliefs, including superseded ones, by level of confidence. */
@@ -83,7 +83,7 @@ export interface Service {
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Stores `by` with a link to the belief `id`, and ends the latter's validity. Of concurrent calls, all but one fail with `read_only`. */
+  /** Ends the validity of the belief `id`, and stores `by` with a link to it. Of concurrent calls, all but one fail with `read_only`. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. Default `beliefs`: the ten that match its body best, of those in the scope of the hypothesis or a broader one. */
+  /** Stores a hypothesis. Default `beliefs`: the ten beliefs in its scope or a broader one whose texts match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>

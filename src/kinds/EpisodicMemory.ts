@@ -162,7 +162,7 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 
 /**
  * Provides episodes over an adapter. A method that the adapter lacks fails with `unsupported`; `beforeTurn` and `afterTurn` skip it. The
- * adapter's results are filtered by query and viewer, even if the adapter has done so, and numbers out of range in them are clamped.
+ * service filters the adapter's results by query and viewer, even if the adapter has already done so, and clamps numbers out of range.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
@@ -292,8 +292,8 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
   )
 
 /**
- * Runs the queries of `beforeTurn`, except those that a limit of 0 or the types switch off. Lists each failed query in `failures`, unless
- * it failed with `unsupported`; fails if all of them fail.
+ * Runs the queries of `beforeTurn`, except those whose limit is 0, and those that search only for types which `types` leaves out. Lists
+ * each failed query in `failures`, unless it failed with `unsupported`. Fails if all queries that it runs fail.
  */
 const recall = (
   source: Source.Source,

@@ -107,13 +107,13 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns entities breadth first, the neighbours of each by weight, highest first; none if `from` is not visible. */
+  /** Returns entities breadth first. The neighbours of an entity come in the order of weights, highest first. None if `from` is hidden. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Returns the entities that chains of outgoing relationships of these types, in this order, reach from `from`; `from` without types. */
+  /** Starts at `from`, and follows outgoing relationships of each type in turn. Returns the entities reached last; `from` without types. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and linked records that pass the query's filter, with the score `neighbour's score · weight of the link · g ÷ (1 + g)` by
-   * the best path; `g` is `weights.graph`, default 1. Each hop follows the links of the best `limit` records only.
+   * Returns hits, and linked records that pass the query's filter. The score of a linked record is that of its best path:
+   * `neighbour's score · weight of the link · g ÷ (1 + g)`; `g` is `weights.graph`, default 1. Each hop follows links of `limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,

@@ -1,8 +1,8 @@
 /**
  * Values by key in a namespace, as in a Map, but stored. A layer is for one namespace; the viewer decides whose values are read and
  * written. Each key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
- * body, any other value in its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. A record whose
- * key a person has changed in its file is no entry until the key is corrected.
+ * body, any other value in its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. A person who
+ * changes the key in a record's Markdown file hides the entry until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -158,7 +158,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
   })
 
 /**
- * Copies the strings under `keys` from a `KeyValueStore`, which cannot list its keys itself, in one write. Returns how many were copied.
+ * Copies the values of `keys` from a `KeyValueStore`, which cannot list its keys, into `memory` in one write. Returns their number.
  */
 export const copyKeyValueStore = (
   memory: Service,
@@ -351,7 +351,7 @@ const draftOf = (
 /** Greatest length of a record's body, in UTF-16 units. */
 const maxBody = 65_536
 
-/** Returns the record fields of a value: a string that fits is the body; any other value is in `data`, with its words in the body. */
+/** Returns the record fields of a value. A string that fits is the body. Any other value is in `data`; the body then lists its words. */
 const toRecord = (
   value: Payload.Json
 ): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>

@@ -1,4 +1,4 @@
-/** Facts as subject, predicate and object. They have the kind `semantic`, as facts that are plain sentences do. */
+/** Facts as subject, predicate and object. They have the kind `semantic`, like facts that are stored as plain sentences. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

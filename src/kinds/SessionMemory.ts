@@ -1,10 +1,10 @@
 /**
- * Learnings: what an agent learned in a work session. A session is a resource of Effect: closing its scope ends it, `end` also stores a
- * summary.
+ * Learnings: what an agent learned in a work session. A session is a resource of Effect. It ends when its Effect scope closes, or by `end`,
+ * which also stores a summary.
  *
- * A learning is stored as soon as it is recorded, in the viewer's scope with the session's id added. A viewer sees all sessions of exactly
- * its own ids, also running ones, but not those of narrower or other scopes. A viewer with a session id sees that session only, and a
- * viewer without ids sees none.
+ * A learning is stored as soon as it is recorded. Its `MemoryScope` has the viewer's ids and the id of the session. A viewer with reach
+ * `exact` sees all sessions of viewers with exactly its ids, also running ones, and no others. If one of its ids is a session id, it sees
+ * that session only. A viewer without ids sees none.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -67,8 +67,8 @@ export interface Session {
 /** Operations of `SessionMemory`. */
 export interface Service {
   /**
-   * Starts a session. Sessions run concurrently; two with the same id share their learnings. Fails with `invalid_scope` if the viewer has
-   * the id of another session. Cost: reads all learnings that the viewer sees.
+   * Starts a session. Sessions may run at the same time; two with the same id share their learnings. Fails with `invalid_scope` if the
+   * viewer has a session id other than `sessionId`. Cost: reads all learnings that the viewer sees.
    */
   readonly start: (
     viewer: Viewer.Viewer,
@@ -95,7 +95,7 @@ export interface Service {
 /** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Largest number of learnings of one session, by type. Beyond it, the oldest of that type is forgotten. */
+/** Largest number of learnings of one session, by type. One more makes the session forget its oldest learning of that type. */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
@@ -115,7 +115,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   const learnings = yield* typed(MemoryKind.learning)
   const running = new Map<string, { retained: ReadonlyArray<RetainedLearning>; count: number }>()
 
-  /** Shares the list of a session's stored learnings among all running sessions of one id, until the last of these ends. */
+  /** Returns the list of a session's stored learnings. All running sessions with the same id share it, until the last of them ends. */
   const openSession = (key: string, retained: ReadonlyArray<RetainedLearning>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
@@ -227,8 +227,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter that read exactly the sessions of the viewer's scope, and nothing of other narrower scopes. For a viewer
- * without ids, with another reach than `exact`, or `System`, returns that viewer and no condition.
+ * Returns a viewer and a filter that together read the sessions of the given viewer, but no other scopes narrower than its own. If the
+ * given viewer has no ids or a reach other than `exact`, or is `System`, returns it unchanged, with a filter that has no condition.
  */
 const sessionReader = (
   viewer: Viewer.Any
@@ -259,7 +259,7 @@ interface RetainedLearning {
   readonly type: unknown
 }
 
-/** Splits `all`, oldest first, into the ids of the learnings of a type that exceed its cap, and the learnings that stay. */
+/** Applies the cap of a type to `all`, ordered oldest first. Returns the ids of the learnings to forget, and the learnings that stay. */
 const capped = (
   all: ReadonlyArray<RetainedLearning>,
   type: Learning["type"]

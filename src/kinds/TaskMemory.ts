@@ -1,6 +1,6 @@
 /**
- * Episodes about tasks: what was tried, and what the outcome was. They have the kind `episodic`, as the turns and events of conversations
- * do.
+ * Episodes about tasks: what was tried, and what the outcome was. They have the kind `episodic`, like the turns and events of
+ * conversations.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -7,7 +7,7 @@
  * Origin    absent, the server's own, or one of `allowedOrigins`; else 403
  * token     with `tokens`, `Authorization: Bearer …` must hold a known one; else 401. Without, the caller must be on this
  *           machine; else 403
- * rate      at most `requestsPerMinute` per token, with bursts of as many; else 429 with `Retry-After`
+ * rate      at most `requestsPerMinute` per token, all of which may come at once; else 429 with `Retry-After`
  * ```
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
@@ -35,7 +35,7 @@ export interface Access {
   readonly requestsPerMinute?: number | undefined
 }
 
-/** Wraps an app so that only requests that pass the checks reach it, on behalf of their viewer. */
+/** Wraps an app. Only requests that pass the checks reach the app, which then runs with the request's viewer as `CurrentViewer`. */
 export interface Guard {
   <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, Exclude<R, MemoryService.CurrentViewer>>
 }
@@ -114,8 +114,8 @@ export const make = (access: Access): Effect.Effect<Guard> =>
   })
 
 /**
- * Makes the rate limiter: a token bucket for each bearer token (here: its holder), which has room for the requests of one minute. The
- * limiter returns the seconds to wait; 0 if the request may proceed.
+ * Makes the rate limiter, a token bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once; it refills
+ * in one minute. The limiter returns the seconds to wait, 0 if the request may proceed.
  */
 const limiter = (perMinute: number) => {
   const buckets = new Map<Holder, { left: number; at: number }>()

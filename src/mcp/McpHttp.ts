@@ -77,7 +77,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const isIdle = (session: Session): Effect.Effect<boolean> =>
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
-    /** Whether the owner may open another session. If `maxSessions` are open, ends the longest idle one; false if none is idle. */
+    /** Makes room for another session of the owner: if `maxSessions` are open, ends the one idle for longest. False if none is idle. */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const owned = Array.from(sessions.values()).filter((session) => session.owner === owner)

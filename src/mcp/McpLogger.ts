@@ -1,9 +1,9 @@
 /**
- * Logs of an MCP server: one line each on stderr, because stdout carries the protocol, and as notifications to the client whose request
- * causes the log.
+ * Writes the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. A log that a request causes is also
+ * sent to the client of that request, as a notification.
  *
- * No log contains a stack trace or the text of a foreign error: of an error only the name is logged; of a `MemoryError` also the reason and
- * the message, which never quote input.
+ * No log contains a stack trace or the text of a foreign error. An error is logged by its name only; a `MemoryError` also by its reason and
+ * its message, which never quote input.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -22,14 +22,14 @@ export const levels = ["debug", "info", "notice", "warning", "error", "critical"
 /** A log level of the protocol. */
 export type Level = typeof levels[number]
 
-/** A log, as a client is notified of it. */
+/** A log entry, in the form in which it is sent to the client. */
 export interface Notice {
   readonly level: Level
   readonly logger: string
   readonly data: string
 }
 
-/** Largest length of one log, in characters. */
+/** Largest length of the text of one log entry, in characters. */
 const maxText = 2_000
 
 /** Writes each log as one line of time, level and text. */
@@ -95,7 +95,7 @@ const textWithCause = (message: unknown, cause: Cause.Cause<unknown>): string =>
   return [...parts, ...Cause.isEmpty(cause) ? [] : [textOf(cause)]].join(" ").slice(0, maxText).toWellFormed()
 }
 
-/** Converts a logged value to one line of text; of an error only its name. */
+/** Converts a logged value to one line of text. An error becomes its name only; a `MemoryError` keeps its reason and message, too. */
 const textOf = (value: unknown): string => {
   if (typeof value === "string") return oneLine(value)
   if (Cause.isCause(value)) {

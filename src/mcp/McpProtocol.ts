@@ -67,7 +67,7 @@ const connect = (
       instructions: info.instructions,
       jsonSchemaValidator: noValidator
     })
-    server.removeRequestHandler("logging/setLevel") // `session` handles it instead, since it stores the level
+    server.removeRequestHandler("logging/setLevel") // `session` handles this request, since it stores the level
     yield* Effect.addFinalizer(() => Effect.promise(() => server.close()))
     yield* Effect.addFinalizer(() => EventLoop.sleepLive(0)) // gives the SDK time to answer the interrupted requests
     const calls = yield* FiberSet.make<object, McpError.McpError>()
@@ -241,7 +241,7 @@ const messageOf = (line: Uint8Array | undefined): Either.Either<JSONRPCMessage, 
 
 /** A session over HTTP. The transport sends its answers as event streams. */
 export interface HttpConnection {
-  /** Handles a request; `body` is its body, parsed as JSON. The response ends when all its messages are answered or the scope closes. */
+  /** Handles a request. `body` is its parsed JSON body. The response ends when all messages in `body` are answered or the scope closes. */
   readonly respond: (request: Request, body: unknown) => Effect.Effect<Response>
   /** Number of requests that run now. */
   readonly running: Effect.Effect<number>
@@ -254,7 +254,8 @@ export const http = (info: Info, session: Session, id: string): Effect.Effect<Ht
   Effect.gen(function*() {
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id })
     const { calls } = yield* connect(info, session, transport as Transport, (id) => {
-      // no answer is sent to a cancelled request: its stream ends, and the transport drops the id only if it is given a response
+      // the client gets no answer to a request that it cancelled, so the stream of the answer is closed first. A response is passed to
+      // the transport nevertheless, since the transport forgets the id of a request only then.
       transport.closeSSEStream(id)
       transport.send({ jsonrpc: "2.0", id, error: { ...McpError.stopped } }).catch(() => {}) // rejects, as the stream is closed
     })

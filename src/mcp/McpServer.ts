@@ -75,7 +75,7 @@ export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 /** Options of the app that `httpApp` makes. */
 export interface AppOptions extends McpHttp.Options {}
 
-/** Options of the checks: who may use a server over HTTP, and how often. */
+/** `Access`: the options that say who may use a server over HTTP, and how often. `Guard`: wraps an app with these checks. */
 export type { Access, Guard } from "./HttpGuard.ts"
 
 /**
@@ -131,8 +131,8 @@ export const checkHost: (
  * asks for a token.
  *
  * Fails with `unsupported` if neither tokens nor a viewer are given, and also if there are no tokens and the server listens on an address
- * that other machines can reach. When its scope closes, it rejects new requests, waits for running ones at most for `grace`, interrupts the
- * rest, and closes all streams.
+ * that other machines can reach. When the scope of the layer closes, the server rejects new requests, waits for running ones at most for
+ * `grace`, interrupts the rest, and closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

@@ -7,8 +7,8 @@
  * {"name":"laptop","sha256":"9f86d0…","viewer":{"userId":"ada"}}
  * ```
  *
- * A token has 256 random bits, so its hash needs no salt. A look-up compares it with every line, so that the duration does not reveal which
- * line matches.
+ * A token has 256 random bits, so its hash needs no salt. A look-up compares the hash of the given token with the hash in every line, so
+ * that the duration does not reveal which line matches.
  *
  * ```ts
  * import { Effect, Option } from "effect"
@@ -54,7 +54,7 @@ const maxToken = 512
 
 /**
  * Makes a token for a viewer, and its line for the token file. `name` distinguishes the lines of a file. Show the token once: it cannot be
- * derived from the line. Do not call it with a viewer that sees the whole tenant: `fromText` refuses its line.
+ * derived from the line. `viewer` must not be one that sees the whole tenant: `fromText` rejects the line of such a viewer.
  */
 export const generate = (
   name: string,

@@ -67,9 +67,9 @@ export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, Me
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Uses the first list that contains a fact, among the
- * lists under `facts` or, if there is none, those outside of an object. Repeated texts count once. An explicit empty list and text without
- * any list, such as an apology, have the same result; `readFacts` distinguishes them.
+ * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Searches the lists under the key `facts` or, if the
+ * answer has no such list, the lists that are not inside an object, and uses the first one that contains a fact. Repeated texts count once.
+ * An explicit empty list and text without any list, such as an apology, have the same result; `readFacts` distinguishes them.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const found = values(answer)
@@ -89,8 +89,8 @@ export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
 /**
  * Returns the first `most` facts of a custom extractor, cleaned by `clean`, with their tags, links, metadata and time. A string is a fact
  * without attributes; an item that is neither string nor object is dropped. `leftOut` counts the items that were not read because `most`
- * facts had been found. Fails with `invalid_draft`, and all violations, if an attribute of an item violates its Schema, or if its metadata
- * has the key `turnMark`.
+ * facts had been found. Fails with `invalid_draft`, and lists all violations, if an attribute of an item violates its Schema, or if its
+ * metadata has the key `turnMark`.
  *
  * @internal
  */
@@ -233,10 +233,11 @@ const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 const maxLists = 1_024
 
 /**
- * Reads the list that was asked for from a model's answer: the valid items of the first list that has any. The lists under the key `name`
- * count; if there are none, the lists that are not inside an object, then single objects (under `name`, or accepted by `isItem`) as lists
- * of one. Without a valid item, the result is empty if the model said that there is nothing: by an explicit empty list, or by an item that
- * `isAnswer` accepts. Fails with `model` for any other answer, and for an answer of more than `Completion.maxAnswerLength` UTF-16 units.
+ * Searches a model's answer for the requested list, and returns the valid items of this list. Tries the lists under the key
+ * `name`; if there are none, tries the lists that are not inside an object, and then single objects (under `name`, or accepted by `isItem`)
+ * as lists of one. Uses the first list that has a valid item. If no list has one, the result is empty if the model said that there is
+ * nothing: by an explicit empty list, or by an item that `isAnswer` accepts. Fails with `model` for any other answer, and for an answer of
+ * more than `Completion.maxAnswerLength` UTF-16 units.
  *
  * @internal
  */
@@ -284,8 +285,8 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * If there are more items, only the first are used (only the last messages), and the receipt says how many were left out. Characters are
- * UTF-16 units.
+ * If there are more items, only the first ones are used (of the messages, only the last ones), and the receipt says how many were left
+ * out. Characters are UTF-16 units.
  */
 
 /**
@@ -373,7 +374,7 @@ export const fitConversation = (
   const shown = last.map((text) => text.slice(0, longest).toWellFormed())
   return {
     turns: turns.slice(-maxTurns).map((turn, i) =>
-      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // one text per turn
+      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // `shown` has a text per turn
     ),
     leftOut: total - shown.reduce((sum, { length }) => sum + length, 0)
   }

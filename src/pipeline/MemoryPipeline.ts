@@ -36,13 +36,13 @@ import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
- * Options of `remember` and `plan`. Default `origin` is `pipeline`. The written records get the trust level (a higher number means less
- * trusted) 3 if one of the processed messages is of a tool; else `trust`, but at least 1, which is the default.
+ * Options of `remember` and `plan`. Default `origin` is `pipeline`. The trust level of the written records (a higher number means less
+ * trusted) is 3 if one of the processed messages is from a tool. Otherwise it is `trust`, but at least 1; the default is 1.
  */
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
   readonly scope: MemoryScope
-  /** Scopes shared with other users that may be written nevertheless, as the argument `shared` of `Viewer.mayWrite`. Default: none. */
+  /** Scopes that other users share and that may be written, too: the argument `shared` of `Viewer.mayWrite`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
   /** Whether a model extracts facts. With `false`, each message is stored word for word, and its vector is computed later. Default true. */
   readonly infer?: boolean | undefined
@@ -152,7 +152,7 @@ export interface Service {
    * has no valid seal of this store (see `Receipt.seal`), and with `conflict` if a record was changed since; then nothing is written.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Searches by words and by the vector of the query's text; without an embedding model, by words only. `leftOut` counts other hits. */
+  /** Searches by words, and by the vector of the query's text if there is an embedding model. `leftOut` counts hits not returned. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /** Computes and stores the vectors of these records of the viewer's tenant. Returns the number of texts that were embedded. */
   readonly embed: (

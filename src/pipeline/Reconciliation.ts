@@ -66,8 +66,8 @@ export const readDecision = (
   })
 
 /**
- * Returns the decisions in an answer, or none; never fails. Uses the first list that contains a decision, among the lists under `memory`
- * or, if there is none, those outside of an object. `existing` is the number of related memories in the prompt.
+ * Returns the decisions in an answer, or none; never fails. Searches the lists under the key `memory` or, if the answer has no such list,
+ * those not inside an object, and uses the first one that contains a decision. `existing` is the number of related memories in the prompt.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const found = values(answer)
@@ -220,7 +220,7 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
 
 /** Smallest Jaccard similarity between a decision and a fact for the decision to be about that fact. */
 const least = 0.01
-/** The same for a NOOP. It is higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
+/** Like `least`, but for a NOOP. It is higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
 const alike = 0.5
 
 /** Scope, kind and other options of the records that `applyEvents` writes. */

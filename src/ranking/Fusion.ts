@@ -37,8 +37,8 @@ export interface RankedList<out Id> {
 
 /**
  * Combines rankings by reciprocal rank. Scores are 0..1; a hit that is first in every ranking scores 1. A ranking adds nothing to the score
- * of an id that is not among its hits, so a ranking without hits lowers all scores: do not pass one whose search failed. Equal scores are
- * ordered by where their ids occur first, ranking by ranking.
+ * of an id that is not among its hits, so a ranking without hits lowers all scores: do not pass one whose search failed. Ids with equal
+ * scores have the order in which they first occur if the rankings are read one after the other.
  */
 export const reciprocalRank = <Id>(lists: ReadonlyArray<RankedList<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()

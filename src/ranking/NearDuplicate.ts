@@ -111,7 +111,7 @@ const normalised = (lower: string): string =>
   lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
     .replace(/[\u2018\u2019\u02bc]/g, "'")
     .replace(/[\p{Pd}\u2212]/gu, "-")
-    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // an ASCII zero marks a number sign for `scan`, which knows ASCII digits only
+    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // puts an ASCII zero before any other digit, since `scan` knows ASCII digits only
     .replace(/[^\p{L}\p{N}\p{M}\p{S}\p{ASCII}]/gu, " ")
 
 /** Matches accents, but not the voicing marks of kana: with such a mark, a kana is a different letter. */
@@ -119,7 +119,7 @@ const accents = /(?=\p{Mn})(?![\u3099\u309a])[\p{sc=Inherited}\p{sc=Hebrew}\p{sc
 
 const letter = 1
 const digit = 2
-/** Class of a character that belongs to the word before it, as the last ones of `c++`, `c#` and `50%` do. */
+/** Class of a character that belongs to the word before it, such as `+` in `c++`, `#` in `c#` and `%` in `50%`. */
 const suffix = 3
 /** Class of a character that is a word by itself. */
 const sign = 4
@@ -188,7 +188,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
 
 const [apostrophe, minus, n, space, t] = [0x27, 0x2d, 0x6e, 0x20, 0x74]
 
-/** Whether a single letter is a name, as the last one of `plan b` is. `a`, `i` and a letter after an apostrophe are no names. */
+/** Whether a single letter is a name, as `b` is in `plan b`. `a`, `i` and a letter after an apostrophe are no names. */
 const isName = (text: string, at: number): boolean =>
   text.charCodeAt(at - 1) !== apostrophe && !/[ai]/.test(text.charAt(at))
 

@@ -43,7 +43,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Value of `asking` in the last call of `searchAmong` that was given the id, by doc id. So an id that is given twice counts once. */
+  /** Value of `asking` in the last `searchAmong` that got the doc id, by doc id. So a doc id that a call gets twice counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0

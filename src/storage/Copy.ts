@@ -98,7 +98,7 @@ export interface Options {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Largest number of records in a transaction: 1..1,000, default 100. Long texts make smaller transactions. */
   readonly batch?: number | undefined
-  /** Whether to copy unredacted rows into a target that redacts writes; a copy never redacts. Default false: the copy is refused. */
+  /** Whether to copy into a target that redacts writes, although a copy writes all rows unredacted. Default false: the copy fails. */
   readonly unredacted?: boolean | undefined
   /** Runs after each batch of each phase; the copy waits for it. */
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
@@ -216,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if the copy of the tenant would fail so. Cost: two queries if the target has no row of the tenant. */
+/** Fails with `conflict` if copying the tenant would fail with it. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -263,9 +263,9 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
   })
 
 /**
- * Writes the revisions, vectors and use counts of a batch that the target lacks. Returns the number of vectors and use counts that the
- * source has, and the number of items written. Fails with `conflict`, writing no row of the batch, if the target has other revisions of an
- * id.
+ * Writes what the target lacks of a batch: revisions, vectors and use counts. Returns the number of vectors and of use counts that the
+ * source has for the batch, and the number of items written. Fails with `conflict`, and writes no row of the batch, if the target has
+ * other revisions of an id.
  */
 export const writeBatch = (
   writer: Writer,
@@ -367,7 +367,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
   })
 
 /**
- * Compares each revision of the source with the target's, and the newest revisions of both. Ignores older ones that only the target has.
+ * Compares each revision of the source with that of the target, the newest with the target's current row. Ignores its other revisions.
  */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {

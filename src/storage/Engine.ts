@@ -63,8 +63,8 @@ export interface Primitives {
   /** Streams every tombstone, in any order. Default: filtered from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
-   * Returns the lifetimes of a tenant's rows that expire and of its tombstones, in any order. Leaves out a tombstone that is not the newest
-   * of `revisions`. Compaction calls this function, the first time when the store is made. Default: computed from `scan`.
+   * Returns the lifetimes of a tenant's rows that expire and of its tombstones, in any order. Leaves out a tombstone if it is not
+   * the record's newest revision. Compaction calls this function, the first time when the store is made. Default: computed from `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
@@ -73,8 +73,8 @@ export interface Primitives {
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Commits all writes or none. Called by one fiber per tenant at a time, with revisions just read. A `shared` store without `exclusive`
-   * fails with `conflict` if a revision has changed or another row has a `unique` key; the engine then reads and decides again.
+   * Commits all writes or none. Called by one fiber per tenant at a time, right after reading the rows. A `shared` store that has no
+   * `exclusive` fails with `conflict` if a revision has changed or another row has a `unique` key; the engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
   /** Runs an effect that reads and commits, with every other process locked out, so that `read` and `tenantIndex` stay up to date. */
@@ -82,9 +82,9 @@ export interface Primitives {
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch in place of `exclusive`, with the same guarantee, one batch at a time across all tenants. While one batch's `commit` waits
-   * for the disk, batches that need other records and keys may run, so that one disk flush serves all of them (group commit). Code after a
-   * `commit` runs in the order of commits.
+   * Runs a batch in place of `exclusive`, with the same guarantee. The batches of all tenants run one after another, except that while the
+   * `commit` of a batch waits for the disk, batches that need other records and keys may run. One disk flush then serves all (group
+   * commit). Code after a `commit` runs in the order of commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -123,7 +123,7 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Largest number of attempts of a batch: while other processes commit first, it is tried again. Then it fails with `unavailable`. */
+/** Largest number of attempts of a batch: it is tried again if another process committed first. At the end it fails with `unavailable`. */
 const attempts = 50
 
 /** The state of an engine made from primitives: the primitives, and the caches of this process. */
@@ -372,7 +372,7 @@ const scannedLifetimes = (source: Source, tenant: string): Io<ReadonlyArray<Life
 
 /** Locks by tenant: a writer waits only for other writers of the same tenant. */
 export interface TenantLocks {
-  /** Runs an effect while no other effect of the tenant runs, in the order of arrival. */
+  /** Runs an effect while no other effect of the tenant runs. Effects that wait run in the order in which they came. */
   readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 

@@ -12,9 +12,9 @@
  *              or a former name of its file (`metadata.formerNames`)
  * ```
  *
- * If several records match, one in the scope of the record with the link wins; among those the one with the nearest path (same
- * folder, then fewest folders, fewest characters, by name). Records without a path come after, newest first, then by id. A record
- * never refers to itself. Links in the properties of a file (`metadata`) count like links in its text.
+ * If several records match, those in the scope of the record with the link come first. Among equals, a file in the same folder comes
+ * first, then the path with the fewest folders, with the fewest characters, and by name. Records without a path come last, newest
+ * first, then by id. A record never refers to itself. Links in the properties of a file (`metadata`) count like links in its text.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"

@@ -116,7 +116,7 @@ export interface Service extends Usage {
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /**
    * Returns the records linked with a record, by `links` or by `[[names]]` in the text. Ignores linked records that the viewer cannot see,
-   * that are expired or forgotten, or that are not valid now. Returns no neighbours if this holds for the record itself.
+   * that are expired or forgotten, or that are not valid now. Returns no neighbours if one of these holds for the record itself.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
   /** Tenants that have any row, including rows that the library keeps for itself. Background workers iterate over them. */
@@ -133,7 +133,7 @@ export interface Service extends Usage {
   readonly activity: makeStore.Activity
   /** The vectors of the store; `None` if the store has no vector backend. */
   readonly vectors: Option.Option<Vectors>
-  /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, as a federation of stores. */
+  /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, like a federation. */
   readonly reader: Option.Option<Reader>
   /**
    * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The same purpose and text always result in the same signature

@@ -36,7 +36,7 @@ export interface TenantIndex {
    * the steps. `undefined` if the index was never built.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
-  /** Uses an encoded index of the rows set so far, and takes ownership of the bytes. The index is rebuilt if it does not fit. */
+  /** Uses an encoded index of the rows set so far, and takes ownership of its bytes. If these do not fit the rows, builds the index. */
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the search index was built in this process instead of restored. */
   readonly isBuilt: () => boolean
@@ -78,7 +78,7 @@ interface EncodedIndex {
   readonly bytes: Uint8Array
   /** Number of rows in the encoded index. */
   readonly size: number
-  /** Rows that have changed since the index was encoded, as they were when it was encoded. */
+  /** Rows that have changed since the index was encoded. The values are the rows before their change. */
   readonly changed: Map<MemoryId, Stored | undefined>
   steps: Steps<void> | undefined
 }
@@ -117,7 +117,7 @@ export const make = (options: Options): TenantIndex => {
     rows: () => rows.values()
   })
 
-  /** Starts to restore the index, with changed rows as they were when it was encoded; afterwards these are marked stale. */
+  /** Starts to restore the index. Restores changed rows as they were when it was encoded, and marks them stale at the end. */
   const restoring = ({ bytes, changed, size }: EncodedIndex): Steps<void> => {
     const made = MemoryIndex.make(options)
     const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)

@@ -7,8 +7,8 @@ import { id } from "./Sample.ts"
 const { constantFrom, integer, nat, oneof, option, record } = FastCheck
 
 /**
- * Generates valid drafts with an id, of kinds that accept any data. None expires before ten minutes after the epoch, the time at which
- * tests start.
+ * Generates valid drafts with an id, of kinds that accept any data. A test's clock starts at time 0, and none of the drafts expires
+ * within the first ten minutes after it.
  */
 export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   draft: Arbitrary.make(Draft),

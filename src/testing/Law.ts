@@ -35,7 +35,8 @@ export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
 export const law = (title: string, check: Check): Law => ({ title, check })
 
 /**
- * Makes a law about stores that keep earlier revisions. For a store without `history`, checks instead that it keeps only the current one.
+ * Makes a law about stores that keep earlier revisions. For a store without `history`, checks instead that the store
+ * keeps only the current revision.
  */
 export const ofHistory = (title: string, check: Check): Law =>
   law(title, (store, another) => store.capabilities.history ? check(store, another) : currentOnly(store))

@@ -18,9 +18,10 @@ import { draft, id } from "./Sample.ts"
 export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Starts to collect the changes that the viewer sees, and returns an effect that requests those collected. Writes a marker record until the
- * stream delivers it; writes it again at each request; and purges it each time it has arrived. The viewer must see `scope`, the scope of
- * the marker. Markers are written to the store `through`, by default `store`. A record whose body has only digits is taken for a marker.
+ * Starts to collect the changes that the viewer sees, and returns an effect that returns the changes collected so far. Writes a marker
+ * record again and again until the stream delivers it. The returned effect writes the marker once more, and waits for its arrival. A marker
+ * that has arrived is purged. The viewer must see `scope`, the scope of the marker. Markers are written to the store `through`, by default
+ * `store`. A record whose body has only digits is taken for a marker.
  */
 export const listen = (
   store: Service,

@@ -13,7 +13,7 @@ import { importance, kind, often, rarely, text } from "./World.ts"
 
 const { array, constantFrom, record, tuple } = FastCheck
 
-/** Returns the vector of a text: how often it has tea, drinks, and water less green. Texts with "black" or "sea" have no vector. */
+/** Returns the vector of a text: its counts of "tea", of "drinks", and of "water" minus "green". A text with "black" or "sea" has none. */
 const vectorOf = (text: string): ReadonlyArray<number> | undefined => {
   const of = (word: string) => text.toLowerCase().split(word).length - 1
   return of("black") + of("sea") > 0 ? undefined : [of("tea"), of("drinks"), of("water") - of("green")]

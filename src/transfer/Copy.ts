@@ -19,9 +19,9 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
  * later time of use are kept.
  *
  * A record that is purged from the source after it was copied stays in the target; a record that the target's compaction erased is copied
- * again. A thread that is renamed or deleted in the source after it was copied also stays in the target under its earlier name, though it
- * is not listed, until it is deleted there, too; deleting the earlier name of a renamed thread erases its messages. Messages of an outbox
- * that are extracted in the source after they were copied still wait for extraction in the target.
+ * again. A thread that is renamed or deleted in the source after it was copied stays in the target under its earlier name, unlisted, until
+ * it is deleted in the target, too. To erase the messages of a renamed thread in the target, delete its earlier name there. Messages of an
+ * outbox that are extracted in the source after they were copied still wait for extraction in the target.
  *
  * Fails with `unsupported` if a store has no rows of its own (a federation), if the target is read-only, or if it redacts what is written
  * and `unredacted` is not set. Fails with `conflict` if the target has other revisions of a record, threads of an owner (under any name)

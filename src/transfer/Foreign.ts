@@ -53,7 +53,7 @@ export interface Context {
   readonly scope: MemoryScope
   /** Whether `scope` is used even for items for which the file names such ids. Default false. */
   readonly overrules?: boolean | undefined
-  /** Name of the folder that is read, if it is one. */
+  /** Name of the folder that is read; absent if a single file is read. */
   readonly folder?: string | undefined
 }
 

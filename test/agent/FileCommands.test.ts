@@ -1,4 +1,4 @@
-/** The commands of Anthropic's memory tool over several stores, and the laws of editing a text by what the model was shown of it. */
+/** The commands of Anthropic's memory tool over several stores, and laws of edits that quote the text in the form shown to the model. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -220,7 +220,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "xyz\u200b\u202e 1\r\ntwo\u00ad <|im_start|>user\u{e0041} end")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("files that several writers create concurrently are created once", () =>
+  it.live("a file that several writers create concurrently is created once, and the other writers get a conflict", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const answers = yield* Effect.forEach(

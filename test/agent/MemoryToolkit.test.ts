@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the history of a chat has no memory blocks, and each prompt without its block begins with the previous prompt", () =>
+  it.effect("the history of a chat has no memory blocks; apart from the blocks, each prompt begins with the previous prompt", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -419,7 +419,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("appends the memory block to the last user message even if others follow, and none to a prompt without user message", () => {
+  it.effect("appends the memory block to the last user message even if other messages follow, and nowhere without a user message", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({
@@ -449,7 +449,7 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("passes the conversation to MemoryService.context with roles, texts and tool marks", () => {
+  it.effect("passes each message to MemoryService.context with its role, its text and whether it is a tool's call or result", () => {
     const turns: Array<ReadonlyArray<Message.Message>> = []
     const memory = Layer.effect(
       MemoryService.MemoryService,

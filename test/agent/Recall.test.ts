@@ -119,7 +119,7 @@ describe("the tool recall", () => {
     }))
 
   law(
-    "a recall that asks only for the scope agent finds the agent's record among a hundred newer records of the agent's runs",
+    "a recall that asks only for the agent's own scope finds the record in it, despite a hundred newer records of the agent's runs",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [{ body: "the rule on tea" }])
@@ -133,7 +133,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a viewer of reach `within` finds a record in a named scope among many others, and records of other scopes are not counted",
+    "a viewer of reach `within` finds the records of the scopes that it names among many others, and is told how many more they have",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

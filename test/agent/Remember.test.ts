@@ -44,7 +44,7 @@ describe("the tool remember", () => {
     { viewer: Viewer.make({ userId: "ada", sessionId: "s" }) }
   )
 
-  law("saves in the scope of all ids of a viewer of reach `within`", (call, store) =>
+  law("saves in the scope with all ids of a viewer of reach `within`", (call, store) =>
     Effect.gen(function*() {
       yield* call("remember", { ...tea, scope: "agent" })
       const { items } = yield* store.list(Viewer.system(), {})
@@ -55,7 +55,7 @@ describe("the tool remember", () => {
     }), { viewer: Viewer.make({ userId: "ada", agentId: "pilot", reach: "within" }) })
 
   law(
-    "the scope run is refused with invalid_scope if the viewer has no run, and the message names the possible scopes",
+    "a call that names a run as scope fails with invalid_scope if the viewer has no run, and the message names the possible scopes",
     (call, store) =>
       Effect.gen(function*() {
         const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
@@ -164,7 +164,7 @@ describe("the tool remember", () => {
       })
   )
 
-  law("an entry equal to an existing record returns that record", (call) =>
+  law("a repeated call returns the record of the first call", (call) =>
     Effect.gen(function*() {
       const [first, second] = yield* Effect.all([call("remember", tea), call("remember", tea)])
       assert.deepStrictEqual(first, second)
@@ -176,7 +176,7 @@ describe("the tool remember", () => {
     }), { spec: { ...free, globalWrites: "deny" } })
 
   law(
-    "the second write of a turn is refused, a failed write is not counted, and each run has its own count",
+    "a second write in a turn is refused by default, a failed write is not counted, and each run has its own count",
     (call) =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService

@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("a deleted message, or more than the budget, is never sent to the model", () =>
+  it.scoped("the model is sent no deleted message, and no more text than the budget allows", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -299,7 +299,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("the thread is the viewer's own: two users whose threads have one name see nothing of each other", () =>
+  it.scoped("two users whose threads have the same name see nothing of each other's thread", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello Bob")])

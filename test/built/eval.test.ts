@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("the confidence is measured if the queries of a category have no answers, and that category counts for nothing else", async () => {
+  it("the queries of a category named as unanswerable are used to measure the confidence, and for no other measure", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -59,7 +59,7 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(rest, result(without.output))
   })
 
-  it("without --exclude-category, the queries of every category count in the measures", async () => {
+  it("the queries of every category count in the measures if --exclude-category is not given", async () => {
     const { output } = await evaluate(collection, "--json")
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })

@@ -104,7 +104,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic: an example of at most sixty lines runs a week of memory with a crash", async () => {
+  it("automatic: an example of at most sixty lines talks on three days, and its memory survives a crash on the first", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)

@@ -42,8 +42,9 @@ const problems = compile(path, Object.fromEntries(fences.map(({ code, name }) =>
 const compiled = (name: string) => join(path, name.replace(/\.ts$/, ".js"))
 
 /**
- * A program that runs programs one after the other in one process, since loading the library takes longer than any of them. Each runs in
- * a folder of its own until all that it started has ended. It prints one line for each, and ends at the first that fails.
+ * A program that runs the given programs one after the other in one process, since loading the library takes longer than running any of
+ * them. Each program runs in its own folder until everything that it started has ended. The runner then prints a line for that program. It
+ * stops at the first program that fails.
  */
 const runner = `import { pathToFileURL } from "node:url"
 const programs = process.argv.slice(2)

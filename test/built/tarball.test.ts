@@ -10,7 +10,8 @@ import { compile, elsewhere, folder, root, run } from "./programs.ts"
 const path = folder("tarball")
 const installed = join(path, "node_modules/effect-memory")
 mkdirSync(installed, { recursive: true })
-writeFileSync(join(path, "package.json"), JSON.stringify({ private: true, type: "module" })) // else `effect-memory` were this repository
+// this file keeps `effect-memory` from resolving to this repository
+writeFileSync(join(path, "package.json"), JSON.stringify({ private: true, type: "module" }))
 
 // without scripts: another test may be reading `dist`
 const packed = JSON.parse(
@@ -139,7 +140,7 @@ describe("the tarball", () => {
     assert.strictEqual(attw.status, 0, attw.stdout + attw.stderr)
   })
 
-  it("a program that uses the package type-checks, with declarations, and runs", async () => {
+  it("a program that uses the package is compiled without type errors, with declarations, and runs", async () => {
     // the errors expected in h-viewer appear only if all types resolve
     assert.deepStrictEqual(
       compile(path, {

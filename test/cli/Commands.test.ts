@@ -146,7 +146,7 @@ describe("the command effect-memory", () => {
       assert.deepStrictEqual(found.items.map(({ body }) => body), ["--no is a flag"])
     }))
 
-  it.scopedLive("a store memory: keeps its memories only as long as the process", () =>
+  it.scopedLive("the store of `--store memory:` keeps its memories only until the process ends", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         (yield* answered(Remembered, ["remember", "for a moment", "--store", "memory:"])).outcome,

@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("links to missing records, duplicates and dead letters of extraction are found, and not repaired", () =>
+  it.scopedLive("duplicates, dead letters of extraction and links to missing records are found, and not repaired", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -92,7 +92,7 @@ describe.each(stores)("effect-memory doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("texts without a vector are found, and those of the word-vector model are computed", () =>
+  it.scopedLive("texts without a vector of the word-vector model are found, and --repair computes these vectors", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]

@@ -32,7 +32,7 @@ const filled = Effect.gen(function*() {
   return root
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Repeats an attempt to interrupt a command, on new stores, if the command ended before the key reached it. */
+/** Repeats an attempt to interrupt a command, on new stores, if the command ended before Ctrl-C reached it. */
 const untilStopped = <A extends { readonly code: number | null; readonly screen: string }, E, R>(
   attempt: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>
@@ -67,7 +67,7 @@ describe("Ctrl-C in effect-memory", () => {
       })
   )
 
-  it.scopedLive("Ctrl-C during an export leaves no file; during an import it prints where that stopped, and the next run continues", () =>
+  it.scopedLive("Ctrl-C during an export leaves no file; an interrupted import prints where it stopped, and the next run continues", () =>
     Effect.gen(function*() {
       const from = `vault:${yield* filled}`
       const place = yield* folder

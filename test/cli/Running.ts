@@ -29,7 +29,7 @@ export interface Options {
   readonly input?: string | undefined
   /** Path of the program. Default: the built command. */
   readonly bin?: string | undefined
-  /** Sends a signal, or types a text, when stderr or stdout contains this text. */
+  /** Sends the signal `signal`, or types the text `type`, when the output matches `when`. */
   readonly react?: { readonly when: RegExp; readonly signal?: NodeJS.Signals; readonly type?: string } | undefined
 }
 

@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "the tables contain nothing of a forgotten or idle conversation once it is closed, and both conversations can continue",
+    "the tables contain nothing of a closed conversation that was forgotten or idle, and such a conversation can continue",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -110,7 +110,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "compact deletes from the tables conversations that were idle for an hour, but none with waiting messages",
+    "compact deletes the rows of each conversation that was idle for an hour, unless messages of it wait for extraction",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})

@@ -52,5 +52,5 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 })
 
-// without a server the report of the run names this gap
+// two runners need a PostgreSQL server; a run without one reports that these tests were left out
 if (server.url !== undefined) Kill.suite(server.url)

@@ -1,4 +1,4 @@
-/** Checks that each departure from another system that `docs/compat.md` lists is tested: the test that its row names exists. */
+/** Checks the tables of `docs/compat.md` that list departures from other systems: each row names a test, and this test exists. */
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"

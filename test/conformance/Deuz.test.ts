@@ -124,7 +124,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a search matches whole words, and returns no record without any of them",
+      "a search matches whole words, and does not return a record that has none of the words",
       ({ deuz }) =>
         Effect.gen(function*() {
           yield* awaited(() =>
@@ -332,7 +332,7 @@ describe("Deuz's tools", () => {
       assert.deepInclude(((yield* call("memory_search", { query: "green" })).data as ReadonlyArray<object>)[0], {
         id,
         text: "likes green tea"
-      }) // the tool's output schema
+      }) // the tool's output schema is a list of objects
       assert.lengthOf((yield* call("memory_view", {})).data as ReadonlyArray<object>, 1) // the tool's output schema is a list
       const bob = yield* calling(Viewer.make({ userId: "bob" }))
       for (const [name, input] of [["memory_update", { id, text: "hates tea" }], ["memory_delete", { id }]] as const) {

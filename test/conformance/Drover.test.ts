@@ -42,7 +42,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
       )
 
     law(
-      "put returns an entry with a ULID and without updatedAt, which get returns again",
+      "put returns an entry that has a ULID and no updatedAt, and get returns the same entry",
       (adapter) =>
         Effect.gen(function*() {
           const entry = yield* adapter.put(draft({ tags: ["ops"] }))
@@ -78,7 +78,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "put refuses a summary or body that is too long with invalid_draft",
+      "put fails with invalid_draft if the summary or the body is too long",
       (adapter) =>
         Effect.gen(function*() {
           assert.strictEqual(yield* reason(adapter.put(draft({ summary: "x".repeat(201) }))), "invalid_draft")
@@ -175,7 +175,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
       }))
 
     law(
-      "put stores an equal entry once for kinds that are deduplicated",
+      "put stores equal entries of a deduplicated kind only once",
       (adapter) =>
         Effect.gen(function*() {
           const [one, two] = [yield* adapter.put(draft({ kind: "user" })), yield* adapter.put(draft({ kind: "user" }))]

@@ -187,7 +187,7 @@ describe("drover's instruction files", () => {
       assert.isTrue(files[0]!.content.isWellFormed())
     })))
 
-  it.effect("a second seeding leaves unchanged files alone, updates the record of a changed file and forgets that of a deleted one", () =>
+  it.effect("a second call of seed updates the record of a changed file, forgets that of a deleted file, and changes no other", () =>
     onDisk(Effect.gen(function*() {
       const { fs, root } = yield* tree({ ".git": null, "AGENTS.md": "Use tabs.", "CLAUDE.md": "Be brief." })
       const { seed } = yield* service(root)

@@ -83,7 +83,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
   all.map(({ record }) => record.body)
 
 describe("molroo's adapter", () => {
-  law("episodes are returned newest first, as they were saved", ({ adapter, recall, save }) =>
+  law("episodes are returned unchanged, newest first", ({ adapter, recall, save }) =>
     Effect.gen(function*() {
       const appraisal = { goal_relevance: 0.5, urgency: 0.25 }
       yield* save("a", 10, { content: "I swam.", context: "the lake", type: "chat_message", intensity: 0.5, appraisal })

@@ -65,7 +65,7 @@ describe("Strands' search", () => {
     })
 
   law(
-    "the largest number of hits from each store is that of the call, else of the store, else three",
+    "a search returns at most as many hits of each store as the call allows, else as the store allows, else three",
     Effect.gen(function*() {
       const manager = yield* filled([notes, { ...notes, name: "more", maxSearchResults: 2 }])
       const count = (options?: { maxSearchResults?: number; stores?: ReadonlyArray<string> }) =>

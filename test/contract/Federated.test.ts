@@ -19,5 +19,5 @@ const mirrored = Federated.layer({
   vault: { layer: stores.markdown, writable: true }
 })
 
-// a mirrored in-memory store is among `stores`; with a vault it is slower, and is tested in the soak only
+// `stores` contains a mirrored in-memory store; a mirrored vault is slower, so only the soak (a long run of all tests) checks it
 if (times(0, 1) > 0) MemoryStoreContract.suite("markdown, all of it mirrored in memory", mirrored)

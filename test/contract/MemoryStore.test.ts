@@ -6,7 +6,7 @@ import * as Trashing from "../../src/testing/laws/Trash.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { coursesOf, coursesOfComposed, databases, others, overPast, stores } from "../stores.ts"
 
-/** The stores in memory. The vault and the databases are slower, and have test files of their own that can run in parallel. */
+/** Declares the laws for the stores in memory. The vault and the databases are slower, so each has a test file that runs in parallel. */
 for (const [name, layer] of Object.entries({ ...stores, ...others })) {
   if (name !== "markdown" && !(name in databases)) MemoryStoreContract.suite(name, layer, { courses: coursesOf(name) })
 }

@@ -8,7 +8,7 @@ export const killers: Readonly<Record<string, string>> = {
   "put cuts every body to 65,536 characters":
     "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
   "get skips the viewer check":
-    "a viewer of reach exact sees scopes whose ids it all has, one of reach within scopes that have all its ids; both only in their tenant",
+    "a viewer sees the scopes of its tenant that have only its own ids (reach exact), or that have all of its ids (reach within)",
   "list skips the viewer check":
     "expired, invisible and no longer valid records do not use up the limit of list and search",
   "search skips the viewer check":
@@ -36,7 +36,7 @@ export const killers: Readonly<Record<string, string>> = {
   "changes skips the viewer check":
     "changes emits to each viewer the writes of exactly those records that the viewer sees",
   "get ignores the tenant":
-    "a viewer of reach exact sees scopes whose ids it all has, one of reach within scopes that have all its ids; both only in their tenant",
+    "a viewer sees the scopes of its tenant that have only its own ids (reach exact), or that have all of its ids (reach within)",
   "search applies the limit before the filter":
     "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
   "search applies the limit before the viewer check":
@@ -77,7 +77,7 @@ export const killers: Readonly<Record<string, string>> = {
   "a turn's score does not depend on neighbouring turns":
     "search also returns the conversation turns next to a matching turn, above equal texts elsewhere, and no turns further away",
   "the speaker of a turn is not stored":
-    "search ranks the words of a speaker named in the query first, also by first name, without accents or with a wrong letter",
+    "search ranks the records of a speaker first if the query names the speaker, even by first name, without accents or misspelt",
   "search ignores words in the first person":
     "search for a text in the first person ranks the viewer's own words first, above the same words of others",
   "search ignores times in its text": "search for a text that names a time ranks records valid at that time first",
@@ -91,7 +91,7 @@ export const killers: Readonly<Record<string, string>> = {
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
   "search never reports that the search by words or by vector failed":
-    "hybrid search without vectors answers by words and reports the failure of the vector search; mode vector fails with unsupported",
+    "hybrid search without a vector, or in a store without vectors, answers by words and reports why; mode vector fails in such a store",
   "put does not deduplicate":
     "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
   "put returns outcome created for a duplicate":
@@ -135,7 +135,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list ignores `forgotten`":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "stream ignores `forgotten`":
-    "list and stream return all pages of forgotten records, and a cursor of them is refused with any other filter or viewer",
+    "list and stream return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
   "search accepts `forgotten` instead of refusing it":
     "list, search, whyNot and history refuse an invalid filter, query or limit",
   "list treats `forgotten: false` as `true`":
@@ -143,7 +143,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list of forgotten records is ordered by createdAt":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "list of forgotten records returns no cursor":
-    "list and stream return all pages of forgotten records, and a cursor of them is refused with any other filter or viewer",
+    "list and stream return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
   "list of forgotten records omits records whose invalidAt is past":
     "every record that list returns as forgotten can be restored, with the content that it last had",
   "list of forgotten records returns expired records":

@@ -74,12 +74,12 @@ export const strings: ReadonlyArray<string> = Array.from(new Set([...list, ...ou
   text.isWellFormed() && text.length <= 65_536
 )
 
-const isOf = <A>(schema: Schema.Schema<A, string>) => (text: string) => Schema.is(schema)(text as A) // of a branded string
+const isOf = <A>(schema: Schema.Schema<A, string>) => (text: string) => Schema.is(schema)(text as A) // `A` may be a branded string
 
-/** Every n-th string in the soak, one in three of those otherwise. */
+/** Returns every n-th string in the soak (a long run of all tests), and every 3n-th string in other runs. */
 export const sampled = (n: number): ReadonlyArray<string> => strings.filter((_, i) => i % times(3 * n, n) === 0)
 
-/** Distance between the strings that are also searched with a threshold; 1 in the soak. */
+/** One string in so many is also searched with a `minScore`: in the soak (a long run of all tests) every string, else one in 40. */
 const every = times(40, 1)
 /** The default analyzer of stores. */
 const analyzer = Analyzer.make()

@@ -37,7 +37,7 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
 ]
 
 describe("Viewer", () => {
-  it.effect("make and decode refuse a value that is no id, an unknown key and a reach that does not fit; errors name only the key", () =>
+  it.effect("make and decode refuse an invalid id, an unknown key and a reach that does not fit the ids; errors name only the key", () =>
     Effect.forEach(opensNothing, ([input, field]) =>
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("the viewer of a whole tenant is decoded as such if an earlier version stored it as reach within without ids", () => {
+  it("Viewer.Stored decodes the viewer of a whole tenant also from the form of earlier versions: reach within and no ids", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))

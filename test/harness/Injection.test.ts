@@ -158,7 +158,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "never exceeds its budget of four characters a token, and skips a long record for shorter ones",
+    "has at most four characters for each token of its budget, and leaves out a long record in favour of shorter ones",
     () =>
       Effect.gen(function*() {
         const teas = ["tea ".repeat(200), "Tea is green", `Tea from ${"far ".repeat(60)}`]

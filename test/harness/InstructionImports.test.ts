@@ -1,4 +1,4 @@
-/** Imports of instruction files, and what of them is left out. */
+/** Imports of instruction files: which files are imported, and which are left out. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -40,7 +40,7 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(issues, [])
     })))
 
-  it.effect("a text of any content is searched for imports in linear time, and at most 1,000 of its names are tried", () =>
+  it.effect("a file with any text is searched for imports in linear time, and at most 1,000 of the names in it are tried", () =>
     onDisk(Effect.gen(function*() {
       const many = Array.from({ length: 3_000 }, (_, n) => `@no-file-${n}.md`).join("\n")
       const { at } = yield* tree({

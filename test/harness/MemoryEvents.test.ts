@@ -23,7 +23,7 @@ const event = (at: number): MemoryEvents.MemoryEvent => ({
 /** Waits until every fiber has run as far as it can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
-/** Subscribes; returns a fiber that ends with the times of the first `n` events. */
+/** Subscribes to the events. Returns an Effect that waits for the first `n` events, and returns their times. */
 const listen = (events: MemoryEvents.Service, n: number) =>
   Effect.gen(function*() {
     const fiber = yield* events.stream.pipe(Stream.take(n), Stream.runCollect, Effect.fork)
@@ -97,7 +97,7 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("decodes events of earlier versions, which have texts and lack later fields", () =>
+  it.effect("decodes events of earlier versions, which contain texts and lack fields that were added later", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {

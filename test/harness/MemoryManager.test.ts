@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("a call in which several stores fail has their common reason, else unavailable, and its message names each of them", () =>
+  it.effect("the error of a call in which several stores fail has their common reason, else unavailable, and its message names each store", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))

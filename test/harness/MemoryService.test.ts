@@ -178,7 +178,7 @@ describe("MemoryService.instructions", () => {
   }
   const issue = MemoryError.make("path_escape", { op: "instructions", message: "docs/AGENTS.md leads out of the root" })
 
-  /** Instruction files that need no disk. Counts how often each tenant is seeded; seeding fails while `broken`. */
+  /** Provides instruction files without a disk. Each attempt to store them adds the tenant to `seeds`, and fails while `broken`. */
   const counting = (
     state: { broken: boolean; readonly seeds: Array<string> },
     spec?: Parameters<typeof MemoryService.layer>[0]

@@ -52,7 +52,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("hashSpec of a spec without sharedWrites returns the hash of versions without that field, and sharedWrites is hashed as a set", () => {
+  it("hashSpec of a spec without sharedWrites is that of versions without the field; it ignores order and repetitions in sharedWrites", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)

@@ -12,7 +12,7 @@ import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
 import * as Managed from "./Managed.ts"
 import { ada, down, draft, note, over, reason, run, service } from "./Service.ts"
 
-/** Returns the sum of a metric over all of its tags, or over those with a value. */
+/** Returns the sum of a metric over all of its tags or, if `value` is given, over those that have this value. */
 const sumOf = (name: string, value?: string) =>
   Effect.map(
     Metric.snapshot,
@@ -122,7 +122,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("no longer measure the appends that wait in a closed outbox", () =>
+  it.effect("no longer include the appends that wait in an outbox after it is closed", () =>
     Effect.gen(function*() {
       const waiting = MemoryService.as(Managed.ada)(
         Effect.flatMap(service, (memory) => memory.turnEnd([Message.user("I live in Lisbon")]))

@@ -1,4 +1,4 @@
-/** Invalid options and missing models: they are refused when a layer is built, or when they are first needed, with advice. */
+/** Invalid options are refused when a layer is built. A missing model fails its first use; the message names the layer to provide. */
 import type { EmbeddingModel } from "@effect/ai/EmbeddingModel"
 import type { LanguageModel } from "@effect/ai/LanguageModel"
 import { NodeContext } from "@effect/platform-node"

@@ -412,7 +412,7 @@ describe("an Outbox in which extractions fail", () => {
     }).pipe(memory))
 })
 
-/** Opens an outbox as `opened` does; when the test's scope ends, time passes until its last flush is done. */
+/** Opens an outbox as `opened` does. When the test's scope closes, advances the clock until the outbox has closed. */
 const hanging = (...args: Parameters<typeof opened>) =>
   Effect.gen(function*() {
     const scope = yield* Scope.make()

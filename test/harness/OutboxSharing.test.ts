@@ -1,4 +1,4 @@
-/** Plans that wait in an outbox while the rules about shared scopes change. */
+/** Plans (answers of the model, stored but not yet written) that wait in an outbox while the rules about shared scopes change. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"

@@ -16,7 +16,7 @@ const call = (fields: Partial<HarnessPlugin.ToolCall> = {}): HarnessPlugin.ToolC
   ...fields
 })
 
-/** Makes the plugin, with its optional members as required ones. */
+/** Makes the plugin, and functions that call its methods for a test. */
 const make = (options?: RateLimit.Options) =>
   Effect.map(RateLimit.make(options), ({ beforeToolCall, id, onEvent, onRefused }) => ({
     id,
@@ -142,7 +142,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: mine })), "allow")
     }))
 
-  it.effect("treats viewers without run and session as one run per combination of ids", () =>
+  it.effect("counts all calls of equal viewers without run and session ids as one run", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const ada = call({ viewer: Viewer.make({ userId: "ada" }) })

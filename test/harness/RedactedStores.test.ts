@@ -73,7 +73,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("a part built with another instance of the same redaction accepts the store, and each redaction is published once", () =>
+  it.scoped("a service built with the same redaction layer accepts the store, even if the layer is built twice, and publishes once", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -150,7 +150,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("a part that is built with a redaction over a store without one logs a warning", () =>
+  it.scoped("Threads that are built with a redaction over a store without one log a warning", () =>
     Effect.gen(function*() {
       const warnings: Array<string> = []
       const logger = Logger.replace(
@@ -181,7 +181,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("the redaction of a store is exposed by its wrappers, and by a federation if all of its writable stores have one", () =>
+  it.scoped("its redaction is exposed by its wrappers and by a federation of such stores; a federation of different ones combines them", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))
@@ -195,7 +195,7 @@ describe("a store with a redaction", () => {
         ).pipe(storeOf, Effect.map(({ redaction }) => redaction))
       assert.deepStrictEqual(yield* redactionOf(store, store), store.redaction)
       assert.isTrue(Option.isNone(yield* redactionOf(bare)))
-      // over stores with different redactions a federation redacts with all of them, by a combined redaction
+      // a federation of a store with a redaction and one without exposes a new, combined redaction, which applies those of all its stores
       const mixed = yield* redactionOf(store, bare)
       assert.notStrictEqual(Option.getOrThrow(mixed), Option.getOrThrow(store.redaction))
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })

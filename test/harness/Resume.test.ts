@@ -111,7 +111,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(fields(yield* Effect.flip(added.pipe(Resume.accept(["memory.enabled"])))), ["memory"])
       }))
 
-    law("Resume after accept and save compares with the new spec", (resume) =>
+    law("a run that was resumed with accept and then saved is compared with its new spec", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, at)
         const next = { ...spec, model: 1 }
@@ -320,7 +320,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("a changed, truncated or misplaced file fails with corrupt and its name without the folder", () =>
+  it.effect("a changed, truncated or misplaced file fails with corrupt, and the error contains the file's name without its folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

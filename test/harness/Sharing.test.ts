@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("a model may write, for a user, the user's scopes; for an agent alone, every visible scope; for others, that of all their ids", () => {
+  it("a model may write, for a user, the user's scopes; for an agent alone, all visible scopes; for others, scopes with all their ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -98,7 +98,7 @@ describe("Viewer.SharedWrites", () => {
       assert.lengthOf((yield* store.list(Viewer.make({ userId: "alice" }), { kinds: ["user"] })).items, 1)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("allows the scopes in sharedWrites at trust 2, which no other user's system prompt shows", () =>
+  it.effect("allows the scopes in sharedWrites, but stores such records with trust 2, so that no system prompt shows them", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const [remember] = yield* MemoryTools.make(alice)

@@ -190,7 +190,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
         Message.assistant(`answer ${n} `.padEnd(40, "y"))
       ]
       yield* threads.append(ada, "a", Array.from({ length: 60 }, (_, n) => turn(n)).flat())
-      const window = yield* threads.window(ada, "a", 45) // the budget of four messages with 10 tokens, and half of a fifth
+      const window = yield* threads.window(ada, "a", 45) // 45 tokens: room for four messages of 10 tokens, and for half of a fifth
       assert.deepStrictEqual([window.items.map(({ sequence }) => sequence), window.leftOut], [
         [116, 117, 118, 119],
         116
@@ -335,7 +335,7 @@ describe("Threads", () => {
           })
         const few = yield* costOf(10, 10)
         assert.isAbove(few.length, 8)
-        // no multiple of 100, the number of names in a page of the list
+        // neither number of threads is a multiple of 100, the number of names in a page of the list
         assert.deepStrictEqual(yield* costOf(times(130, 1_030), times(60, 500)), few)
         calls.length = 0
         yield* threads.window(ada, "thread 5", 20)

@@ -109,7 +109,7 @@ describe("MemoryService.forgetAll", () => {
       assert.lengthOf((yield* memory.list({}).pipe(bob)).items, 1)
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with purge leaves no revision, and no tombstone of records forgotten before", () =>
+  it.effect("MemoryService.forgetAll with purge leaves no revision of a record, and no tombstone of a record that was forgotten earlier", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

@@ -125,7 +125,7 @@ describe("a cassette of a Completion", () => {
   )
 
   law(
-    "an unknown prompt, and one that is asked too often, fail with a message that says what to do",
+    "a prompt that was never recorded, or is asked more often than it was recorded, fails with a message that says what to do",
     (file) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))

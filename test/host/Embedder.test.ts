@@ -112,7 +112,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
     }))
 
-  it.effect("if the caller that requested a vector is interrupted, another caller that waits for this vector requests it itself", () =>
+  it.effect("a caller that waits for a vector requests it itself if the caller that has requested the vector is interrupted", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))

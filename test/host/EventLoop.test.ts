@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("both work in order, and pause after a fixed amount of work and after a last part of more than a quarter of that amount", () =>
+  it.effect("both work in order, and pause after each fixed amount of work, and at the end if the rest is over a quarter of it", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)

@@ -53,7 +53,7 @@ describe("MemoryTool", () => {
       assert.strictEqual(message, "b: Expected an integer")
     }))
 
-  it.effect("every violation is reported, and an undeclared argument is one", () =>
+  it.effect("every violation is reported, and an undeclared argument counts as a violation", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
       assert.strictEqual(failure.reason, "invalid_draft")

@@ -28,7 +28,7 @@ describe("the inspector's API", () => {
       assert.isAbove(Object.keys(json.hits[0].explanation).length, 0)
     }))
 
-  it.scopedLive("returns a record with its links at both ends", () =>
+  it.scopedLive("returns a record with the records that it links to and those that link to it", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       const { json } = yield* ask(record(2))
@@ -84,7 +84,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* post(record(4, "/restore"), {})).status, 409)
     }))
 
-  it.scopedLive("the next prompt's memories are returned with reasons, as is the reason why a record is not found", () =>
+  it.scopedLive("/api/prompt explains the memories of the next prompt, and /api/why tells the reason why a record is not found", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json } = yield* post("/api/prompt", { text: "Would she like tea?" })

@@ -67,7 +67,7 @@ const Services = Layer.mergeAll(
   McpServer.layerLogger
 )
 
-/** Serves the inspector: without tokens for ada, with tokens for the holder of each. */
+/** Serves the inspector. Without `tokens`, all requests act for ada; with `tokens`, each request acts for the holder of its token. */
 export const served = (options: { readonly tokens?: boolean } = {}) =>
   Effect.gen(function*() {
     const services = yield* Layer.build(Services) // closed with the test's scope

@@ -92,7 +92,7 @@ export const make = (dice: Dice, { isForeign, name, scope, text }: Author): Call
       planned: 2,
       undo: 2,
       asked: 2,
-      all: isForeign ? 0 : 1, // see `knownDifferences`
+      all: isForeign ? 0 : 1, // foreign viewers never call it, see `knownDifferences` in World.ts
       turn: 6
     })
   ) {
@@ -275,7 +275,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           case "turn":
             yield* memory.turnStart
             yield* memory.turnEnd(messages(call.texts))
-            if (call.isRead) yield* Effect.either(memory.flush) // its result is about the messages of all viewers, so it is no answer
+            if (call.isRead) yield* Effect.either(memory.flush) // the result is about the messages of all viewers, so it is not returned
             return undefined
         }
       }).pipe(MemoryService.as(viewer))
@@ -286,7 +286,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           prompts.length = 0
           return Effect.map(answer(viewer, call, id), (value) => ({
             answer: value,
-            // the prompts of a flush contain the messages of all viewers, so they are no part of the answer
+            // the prompts of a flush contain the messages of all viewers, so they are not compared
             prompts: call.ask === "turn" ? [] : prompts.slice()
           }))
         }),

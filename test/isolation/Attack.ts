@@ -1,6 +1,6 @@
 /**
- * Searches for a leak between viewers of a store: runs random worlds (see `World`), each on a store with and on one without the records of
- * foreign viewers, until enough answers were compared. Shrinks a world in which an answer differs.
+ * Searches for a leak between viewers of a store. Runs random worlds (see `World`), each on two stores, of which one lacks the records of
+ * foreign viewers, until enough answers of the two were compared. Shrinks a world in which an answer differs.
  */
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ export interface Options extends Omit<World.Options, "steps">, Run.Options {
   readonly steps?: number | undefined
   /** Seed of the first world; each further one has the next integer. Default 1. */
   readonly seed?: number | undefined
-  /** Number of operations after which the progress is logged, each time. Default: never. */
+  /** Number of operations from one log message about the progress to the next. Default: the progress is not logged. */
   readonly logEvery?: number | undefined
   /** Largest number of runs for shrinking a world that fails; with 0, it is not shrunk. Default 200. */
   readonly shrinks?: number | undefined

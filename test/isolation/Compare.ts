@@ -9,7 +9,7 @@ export interface Difference {
   readonly crowded: unknown
 }
 
-/** Matches an id and, in a cursor, the seal after it, a hash of the cursor's place and filter, which depends on the ids in them. */
+/** Matches an id. In a cursor, also matches the hash after the id: ids are part of the hashed text, so the hash differs if they do. */
 const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
 
 /** Compares the answers of a run. Pairs the ids of both stores: an id of one store always stands for the same id of the other. */

@@ -150,7 +150,7 @@ export const claimed = (operation: Operation): ReadonlyArray<Name> =>
     )
     : []
 
-/** Whether an operation may remove a text from all records, so that the vectors of the text are erased or remain without a record. */
+/** Whether an operation writes. After a write, a text may no longer be in any record; its vectors are then left over, or erased already. */
 export const isWrite = ({ op }: Operation): boolean =>
   op === "apply" || op === "put" || op === "update" || op === "forget" || op === "call"
 

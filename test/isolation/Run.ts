@@ -1,6 +1,7 @@
 /**
  * Runs a world (see `World`) on two stores in lockstep: with the operations of foreign viewers (`crowded`), and without them (`alone`).
- * Compares every answer to the group, the compared viewers. Shrinks a world that fails to the steps that it needs to fail.
+ * Compares the answers that both stores give to the viewers of the group. Shortens a failing world: removes the steps that the failure
+ * does not need.
  */
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
@@ -102,7 +103,7 @@ export const run = (
     return { ...counts, failure }
   })
 
-/** Returns to the event loop, so that the test runner can send its messages; a store in memory never does. */
+/** Returns to the event loop, so that the test runner can send its messages; operations of a store in memory never return to it. */
 const breath = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 const take = (
@@ -165,7 +166,7 @@ const take = (
     }
   })
 
-/** Whether a foreign operation would change records that the group sees, so that it is not foreign. */
+/** Whether an operation of a foreign viewer would change records that the group sees. Such an operation is not run. */
 const isTheGroups = (
   { group }: World.World,
   { crowded, foreign }: Pair,
@@ -262,7 +263,7 @@ const byRecord = (changes: ReadonlyArray<StoreChange>, name: (id: string) => str
 const heard = Effect.repeatN(Effect.yieldNow(), 30)
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
-/** Erases the vectors of texts that no record has any more, which the purge of any record does. */
+/** Erases the vectors of texts that no record has any more: puts and purges a record, since every purge erases such vectors. */
 const sweep = ({ store }: Side, { tenant }: World.World) =>
   Effect.gen(function*() {
     const system = Viewer.system(tenant)

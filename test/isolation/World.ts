@@ -46,8 +46,8 @@ export interface Options {
  * The operation is then not run on the store without foreign records.
  *
  * With agents, the random digits of generated ids differ, and so do the seals of cursors that contain such ids, since one flush generates
- * ids for the messages of all viewers. Such ids are only paired, and their order is compared. Without agents, ids are equal, as long as no
- * id of a foreign record of the same tenant is generated in the same millisecond.
+ * ids for the messages of all viewers. So each id of one store is paired with an id of the other, and only the order of ids is compared.
+ * Without agents, ids are equal, as long as no id of a foreign record of the same tenant is generated in the same millisecond.
  *
  * Within a tenant, equal texts have one vector, whoever wrote them, and all vectors of a model have one length. So in worlds with vectors,
  * a foreign text of the same tenant never equals a text of the group. A vector whose text no record has any more is erased at the next
@@ -59,7 +59,7 @@ export type KnownDifference = typeof knownDifferences[number]
 
 export const models = ["m", "n"] as const
 
-/** Makes the viewer of every record of a tenant. */
+/** Makes the viewer who sees every record of a tenant. */
 export const everyone = (tenant: string): Viewer.Viewer => Viewer.everyone(tenant)
 
 export const isSeenBy = (group: ReadonlyArray<Viewer.Any>, tenant: string, scope: MemoryScope): boolean =>

@@ -14,7 +14,7 @@ import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
   law(
-    "retain makes subject, predicate and object the summary; a query returns matching beliefs, most confident first, then newest",
+    "retain makes the summary from subject, predicate and object; a query returns matching beliefs, most confident first, then newest",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.retain(ada, belief("Bern"))

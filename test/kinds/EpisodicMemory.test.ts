@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "an invalid limit, importance, score or type is refused; a limit of 0 only switches off a search of beforeTurn",
+      "an invalid limit, importance, score or type is refused; a limit of 0 is valid only for a search of beforeTurn",
       (memory) =>
         Effect.gen(function*() {
           for (const limit of [0, -1, 1.5, NaN, 1_001]) {
@@ -153,7 +153,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "beforeTurn with types returns episodes of those types only, also as related ones",
+      "beforeTurn with types returns only episodes of those types, among the recent and among the related ones",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))

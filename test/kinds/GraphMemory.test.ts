@@ -75,7 +75,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "relate keeps one relationship per from, to and type, updates its weight, and writes nothing if it is equal",
+      "relate keeps one relationship per from, to and type, updates its weight, and writes nothing if the weight is unchanged",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)

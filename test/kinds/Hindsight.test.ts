@@ -98,7 +98,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a second applyHindsight with the same id changes nothing, and an id of another record overwrites nothing",
+    "a second applyHindsight with the same id changes nothing, and applyHindsight with the id of another record is refused",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruneSuperseded keeps beliefs that are valid until later, or valid again, and beliefs that may not be written",
+    "pruneSuperseded keeps beliefs whose validity has not ended yet or was restored meanwhile, and beliefs that may not be written",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

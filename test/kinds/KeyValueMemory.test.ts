@@ -399,7 +399,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("layerKeyValueStore provides the platform's KeyValueStore for one viewer, and copyKeyValueStore copies from one", () =>
+  it.effect("layerKeyValueStore provides the platform's KeyValueStore for one viewer, and copyKeyValueStore copies the values of given keys from a KeyValueStore", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore

@@ -44,7 +44,7 @@ const scope = { userId: "ada" }
 const all = { limit: 1_000 }
 const because = { reason: "so" }
 
-/** Returns a part of the result with this id. */
+/** Finds the result whose record has this id; returns the part of it that `say` selects. */
 const of = <A extends { readonly record: { readonly id: MemoryId } }>(
   found: Io<ReadonlyArray<A>>,
   id: MemoryId,

@@ -370,7 +370,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("two sessions with one id keep 200 errors together, and do not remove those of a narrower scope with the same session id", () =>
+  it.scoped("two sessions with one id together keep 200 errors, and do not remove errors of a session with that id in a narrower scope", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

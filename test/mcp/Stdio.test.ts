@@ -99,7 +99,7 @@ describe("an MCP server over standard input", () => {
       ]])
     }))
 
-  it.live("answers a request whose id is that of a running request, and one for an unknown method", () =>
+  it.live("answers a request that has the id of a running request, and a request for an unknown method", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(initialize, call(1, "recall"), call(1, "recall"), {
         jsonrpc: "2.0",

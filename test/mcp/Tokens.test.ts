@@ -24,7 +24,7 @@ describe("McpTokens", () => {
       assert.strictEqual(tokens.size, 2)
     }))
 
-  it.effect("have 256 random bits each, and are not contained in their lines", () =>
+  it.effect("have 256 random bits each, and are not contained in the lines that a token file has for them", () =>
     Effect.gen(function*() {
       const made = yield* Effect.forEach(Array.from({ length: 100 }), () => McpTokens.generate("one", ada))
       assert.lengthOf(new Set(made.map(({ token }) => token)), 100)

@@ -92,7 +92,7 @@ const model =
   ({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? memory(...decide(existingIn(user))) : facts(fact)
 const existingIn = (user: string) => JSON.parse(user.split("\n")[1]!)
 
-/** Makes a model whose first decision waits until `go`. */
+/** Makes a model whose first decision waits until `go` is run. */
 const latched = (script: Script) =>
   Effect.gen(function*() {
     const asked = yield* Deferred.make<void>()
@@ -1248,7 +1248,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("vectors are neither computed nor reported missing without a store or Embedder for vectors", () => {
+  it.effect("vectors are neither computed nor reported missing if the store keeps no vectors, or if there is no Embedder", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both

@@ -132,7 +132,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD becomes a Put with its kind and importance, once per text", () => {
+  it("an ADD becomes a Put with its kind and importance, and two ADDs of the same text become one Put", () => {
     assert.deepStrictEqual(
       after([{ event: "ADD", text: "a" }, { event: "ADD", text: "a " }, {
         event: "ADD",
@@ -169,7 +169,7 @@ describe("applyEvents", () => {
     assert.deepInclude(mutation, { patch: { summary: "Lives in Porto", body: "Lives in Porto" } })
   })
 
-  it("an UPDATE of a record with data closes the record and adds the new sentence", () => {
+  it("an UPDATE of a record with data ends the validity of the record and adds the new sentence", () => {
     const triple = record("Ada lives in Lisbon", { data: { subject: "Ada", predicate: "lives in", object: "Lisbon" } })
     const [close, add] = after([{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }], [triple])
     assert.strictEqual(add?._tag === "Put" && add.draft.body, "Ada lives in Porto")
@@ -189,7 +189,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(mutations.map(({ _tag }) => _tag), ["Update", "Put"])
   })
 
-  it("a DELETE with an ADD closes the old record and links it to the new one", () => {
+  it("a DELETE with an ADD ends the validity of the old record and links it to the new one", () => {
     const [close, add, ...rest] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }])
     assert.deepStrictEqual(rest, [])
     const id = add?._tag === "Put" ? add.draft.id : undefined
@@ -203,7 +203,7 @@ describe("applyEvents", () => {
     assert.deepInclude(add, { ifRevision: 0 })
   })
 
-  it("the ADD that has most words in common is the successor of a deleted record", () => {
+  it("the successor of a deleted record is the ADD that has most words in common with it", () => {
     const mutations = after([
       { event: "DELETE", id: "1" },
       { event: "ADD", text: "Ada moved to Porto" },
@@ -228,7 +228,7 @@ describe("applyEvents", () => {
     assert.notStrictEqual(idAt(3), idAt(4))
   })
 
-  it("a DELETE alone closes the record, and forgets it with `supersede: \"hard\"`", () => {
+  it("a DELETE ends the validity of the record, or forgets the record if the option is `supersede: \"hard\"`", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "0" }]), [
       { _tag: "Update", id: lisbon.id, patch: { invalidAt: 1_000 }, ifRevision: 3 }
     ])
@@ -238,7 +238,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("a record whose UPDATE would make it equal to another record is closed and linked to that one", () => {
+  it("a record whose UPDATE would make it equal to another record is no longer valid, and linked to the other record", () => {
     const closed = (id: string) => [
       { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
     ]
@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an existing record that equals the new fact becomes the successor, even if it was not in the prompt, and none is added", () => {
+  it("an existing record that equals the new fact becomes the successor, even if it was not in the prompt, and no record is added", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{

@@ -161,7 +161,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* state, before)
       }))
 
-    it.scopedLive("no two records get one dedupe key, even if the server's settings weaken the isolation of transactions", () =>
+    it.scopedLive("no two records get the same dedupe key, even if the server's settings weaken the isolation of transactions", () =>
       Effect.gen(function*() {
         const at = yield* place
         const url = new URL(Redacted.value(at.url))

@@ -1,7 +1,7 @@
 /**
  * The PostgreSQL that the tests run on: the one that `EFFECT_MEMORY_TEST_PG_URL` names, else one of this machine, else PGlite, which is
- * PostgreSQL in WebAssembly and needs no installation. `EFFECT_MEMORY_TEST_PG_URL=pglite` forces PGlite. It is chosen when a test file
- * is collected, so that no test is skipped.
+ * PostgreSQL in WebAssembly and needs no installation. `EFFECT_MEMORY_TEST_PG_URL=pglite` forces PGlite. The choice is made when a test
+ * file is collected, so that no test is skipped.
  */
 import * as Reactivity from "@effect/experimental/Reactivity"
 import * as PgClient from "@effect/sql-pg/PgClient"
@@ -185,8 +185,8 @@ export const place: Effect.Effect<Place, never, Scope.Scope> = Effect.suspend(()
 )
 
 /**
- * A layer whose every build makes an empty store in its own schema. It polls hourly, since no other process writes there, and laws that
- * advance the clock by days would otherwise poll all along.
+ * A layer whose every build makes an empty store in its own schema. The store polls hourly, since no other process writes there, and laws
+ * that advance the clock by days would otherwise poll all along.
  */
 export const postgres: Layer.Layer<MemoryStore, MemoryError> = Layer.unwrapScoped(
   Effect.map(place, (place) => Postgres.layer({ ...place, poll: "1 hour" }))

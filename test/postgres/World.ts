@@ -17,7 +17,8 @@ import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
 import { ask, type Place, server } from "./Server.ts"
 
 /**
- * Whether the tests run on a real server, on which a store can have several connections, and a schema several stores; not so with PGlite.
+ * Whether the tests run on a real server and not on PGlite. On a real server a store can have several connections, and several stores can
+ * share a schema.
  */
 export const isReal = server.url !== undefined
 

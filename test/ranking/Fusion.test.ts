@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { type RankedList, reciprocalRank } from "../../src/ranking/Fusion.ts"
 
-/** Makes a ranked list of the ids, each character one, with falling scores. */
+/** Makes a ranked list with falling scores. Each character of `ids` is the id of one hit. */
 const leg = (ids: string, weight?: number): RankedList<string> => ({
   name: ids,
   hits: Array.from(ids, (id, n) => ({ id, score: 1 / (n + 1) })),

@@ -65,7 +65,7 @@ const variants: ReadonlyArray<Partial<MemoryQuery>> = [
   { minScore: 0.3 }
 ]
 
-/** Returns all fields of a result that ranking determines. */
+/** Returns the fields of a search result whose values depend on the ranking. */
 const told = ({ confidence, hits, leftOut }: SearchResult) => ({
   confidence,
   leftOut,

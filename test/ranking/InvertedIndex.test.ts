@@ -7,7 +7,7 @@ import { random } from "./random.ts"
 const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
 const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
-/** Returns the scores of the documents with any of the terms, by document id, and the number of documents per term. */
+/** Returns the id and score of each document that contains any of the terms, and the number of documents that contain each term. */
 const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, query: ReadonlyArray<string>) => {
   index.match(index.view(access), query)
   const docs = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
@@ -64,7 +64,7 @@ describe("InvertedIndex", () => {
 describe("Arena", () => {
   it("two blocks never overlap in memory, whatever their size and however many segments they fill", () => {
     const { below, next } = random(1)
-    for (const first of [1, 2 ** 20]) { // the second is longer than a segment
+    for (const first of [1, 2 ** 20]) { // a block of 2 ** 20 is longer than a segment
       const arena = new Arena()
       const held: Array<{ readonly place: number; readonly size: number; readonly mark: number }> = []
       const fill = (size: number) => {

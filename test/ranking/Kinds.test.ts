@@ -1,4 +1,4 @@
-/** Searches of thousands of notes by kind and tag, compared with the same search without the filter. */
+/** Searches of thousands of records by kind or tag, compared with the same search without the filter. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
@@ -12,7 +12,7 @@ const tags = ["tea", "milk", "bread"]
 const vocabulary = Array.from({ length: 60 }, (_, n) => `word${n}`)
 const size = 6_000
 
-/** Makes an index of notes in one scope: few combinations of kind and tags, and many notes of each. */
+/** Makes an index of records in one scope. They have few combinations of kind and tags, and many records have each combination. */
 const worldOf = ({ below, next, of }: ReturnType<typeof random>) => {
   const index = MemoryIndex.make()
   const word = () => vocabulary[Math.floor(next() ** 3 * vocabulary.length)]!
@@ -29,8 +29,8 @@ const worldOf = ({ below, next, of }: ReturnType<typeof random>) => {
   return index
 }
 
-describe("search of many notes by kind or tag", () => {
-  it("hits, scores and count equal those of the search without the filter, filtered afterwards", () => {
+describe("search of many records by kind or tag", () => {
+  it("a search with the filter has the same hits, scores and count as a search without it whose hits are filtered afterwards", () => {
     const source = random(16)
     const index = worldOf(source)
     const viewer = Viewer.make({ userId: "ada" })

@@ -54,7 +54,7 @@ const searchFor = (asked: FastCheck.Arbitrary<MemoryQuery>) =>
     })
   )
 const search = searchFor(World.query)
-// for more records than the candidate limit the ranker's formulas do not determine the candidates
+// ranks by words alone: if there are more records than the candidate limit, the ranker does not determine which are candidates
 const byWords = World.query.map((query) => ({ ...query, weights: { ...query.weights, ranker: 0 } }))
 const list = tuple(World.viewer, World.filter, World.time).map(([viewer, filter, now]) =>
   act("list", [viewer, filter, now], (index, records) => {

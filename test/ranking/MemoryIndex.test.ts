@@ -95,7 +95,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(index.isPrepared("m"))
   })
 
-  it("one step of the method preparing looks up at most one vector, also if many vectors were added since the last call", () => {
+  it("each step of `preparing` looks up at most one vector, also if many vectors were added since the last call", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
@@ -120,7 +120,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(lookedUp(), 0)
   })
 
-  it("add replaces a record of the same id in whatever scope, and remove returns true once", () => {
+  it("add replaces a record of the same id even if its scope was another, and remove of an id returns true only the first time", () => {
     const index = indexOf(record("a", { body: "tea" }))
     index.add(record("a", { body: "coffee", scope: "global" }))
     assert.strictEqual(index.size, 1)
@@ -241,7 +241,7 @@ describe("MemoryIndex", () => {
     assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
   })
 
-  it("encoded bytes are those of the index when encoding began, whatever changes later and however often the index was restored", () => {
+  it("encoded bytes have the records of the index when encoding began, whatever changes later and however often it was restored", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -333,7 +333,7 @@ describe("MemoryIndex", () => {
     assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
   })
 
-  it("leftOut counts what limit and budget cut off, and the hits end at the first that exceeds the budget", () => {
+  it("leftOut counts what limit and budget cut off; the first hit that exceeds the budget and all hits after it are left out", () => {
     const index = indexOf(
       ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )

@@ -122,7 +122,7 @@ describe("isNear", () => {
     signatures.forEach((a, i) => signatures.slice(i + 1).forEach((b) => assert.isFalse(isNear(a, b))))
   })
 
-  it("isNear is reflexive and symmetric for any text, whose signature is three 32-bit integers", () => {
+  it("isNear is reflexive and symmetric for any texts, and the signature of a text is three 32-bit integers", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -140,7 +140,7 @@ describe("isNear", () => {
     )
   })
 
-  it("none of 20,000 short texts is near to itself with one word changed", () => {
+  it("none of 20,000 short texts is near to its copy in which one word was changed", () => {
     for (let seed = 0; seed < 20_000; seed++) {
       const words = prose(3 + seed % 60, seed)
       assert.isFalse(near(words.join(" "), words.with(seed % words.length, "another").join(" ")))

@@ -8,7 +8,7 @@ import { scattered, uniform } from "./vectors.ts"
 const lengthOf = (vector: Float32Array) => Math.hypot(...vector)
 
 describe("DotKernel", () => {
-  it("the WebAssembly bytes are those that the text beside them describes", () => {
+  it("the bytes in each line of the WebAssembly listing encode the instruction in the same line", () => {
     const codes: Record<string, ReadonlyArray<number>> = {
       "loop": [0x03, 0x40],
       "end": [0x0b],

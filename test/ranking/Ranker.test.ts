@@ -21,7 +21,7 @@ describe("Ranker", () => {
     for (const [feature, weight] of Object.entries(Ranker.weights)) assert.isAbove(weight, 0, feature)
   })
 
-  it("the share of every feature is 0 or more, and the shares add up to the rank", () => {
+  it("the share of every feature is above 0, and the shares add up to the rank", () => {
     const text = FastCheck.constantFrom("When did Ada go?", "tea in May 2023", "tea")
     const emphasis = record({ ranker: FastCheck.constantFrom(0, 1, 3), conversation: FastCheck.constantFrom(0, 1, 2) })
     FastCheck.assert(
@@ -35,13 +35,13 @@ describe("Ranker", () => {
     )
   })
 
-  it("a record outside a session ranks by its words relative to the best, unless the question names a speaker or a time", () => {
+  it("the rank of a record without session is its word score divided by the best one, unless the question names a speaker or time", () => {
     const { rank } = asked("tea")
     for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noSignals, words }, 0.7), words / 0.7)
     assert.strictEqual(rank({ ...noSignals, words: 1 }, 0), 0)
   })
 
-  it("only words count if the ranker's weight is 0, and no other turn counts if the weight conversation is 0", () => {
+  it("only words count if the weight `ranker` is 0, and other turns do not count if the weight `conversation` is 0", () => {
     const turn = {
       ...noSignals,
       isTurn: true,
@@ -58,7 +58,7 @@ describe("Ranker", () => {
     assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
   })
 
-  it("a question names a speaker by the whole name, first name or possessive, in any case, a long one even with a wrong letter", () => {
+  it("a question names a speaker by whole name, first name or possessive, in any case; a long name may have a wrong letter", () => {
     const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
     assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
     assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])

@@ -40,7 +40,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("the order of 30,000 records is by recency, and sorting in steps leaves little work to the method all", () => {
+  it("the order of 30,000 records is by recency, and after a sort in steps, `all` has little work left", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)

@@ -157,7 +157,7 @@ describe("Searcher", () => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
           })
-          return { ...matches, candidates } as typeof matches // a spread fact lacks columns, which these tests do not read
+          return { ...matches, candidates } as typeof matches // the copied facts lack the getters of facts, which these tests do not read
         })
       const found = (change: (record: MemoryRecord) => { record: MemoryRecord; forgotten: boolean } | undefined) =>
         Effect.map(
@@ -199,7 +199,7 @@ describe("Searcher", () => {
             const { hash, id, kind, recency } = one.fact
             return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
           })
-          return { ...matches, candidates } as typeof matches // a spread fact lacks columns, which these tests do not read
+          return { ...matches, candidates } as typeof matches // the copied facts lack the getters of facts, which these tests do not read
         })
       const retrieval = over(index, {
         match: bare,

@@ -60,7 +60,7 @@ const queries = times(400, 2_000)
 
 describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`${queries} random queries are answered as by an in-memory index: ${size} records, ${repeating} of them repeated`, () =>
+    it.effect(`${queries} random queries get the answers of an in-memory index: ${size} records, a share of ${repeating} repeated`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any

@@ -44,13 +44,13 @@ describe("TimeExpression", () => {
     assert.deepStrictEqual(spans(text), [expected])
   })
 
-  it("a date of ambiguous order has both readings, and an impossible date has none", () => {
+  it("a date whose order of day and month is ambiguous has both readings, and an impossible date has none", () => {
     assert.deepStrictEqual(spans("8/5/2023"), ["2023-05-08 2023-05-08", "2023-08-05 2023-08-05"])
     assert.deepStrictEqual(spans("31.12.2023"), ["2023-12-31 2023-12-31"])
     assert.isUndefined(spans("31 Feb 2023"))
   })
 
-  it("a month or day without a year is that of any year", () => {
+  it("a month or day that is named without a year means that month or day of every year", () => {
     assert.deepStrictEqual(yearly("in August"), [{ month: 7 }])
     assert.deepStrictEqual(yearly("on the 4th of July"), [{ month: 6, day: 4 }])
     const may = TimeExpression.timesIn("in May", now)!
@@ -65,7 +65,7 @@ describe("TimeExpression", () => {
     }
   )
 
-  it("closeness is 1 within the time, less the further away, and 0 from a month away", () => {
+  it("closeness is 1 within the named time, decreases with the distance from it, and is 0 beyond a month", () => {
     const times = TimeExpression.timesIn("on 8 May 2023", now)!
     const at = (days: number) => TimeExpression.closeness(times, Date.UTC(2023, 4, 8) + days * day)
     assert.strictEqual(at(0.5), 1)

@@ -54,7 +54,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise("CRÈME brûlée"), tokenise("creme BRULEE"))
   })
 
-  it("a term is neither empty nor one ASCII character, has no space or ASCII capital, and is found again if it is tokenised", () => {
+  it("a term is neither empty nor one ASCII character, has no space or ASCII capital, and is itself tokenised to the same term", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -91,7 +91,7 @@ describe("tokenise", () => {
 })
 
 describe("make", () => {
-  it("English words are stemmed if the option stem is set; words with other letters or with digits never are", () => {
+  it("English words are stemmed if the option `stem` is set; words with non-English letters or digits are never stemmed", () => {
     const stemmed = make({ stem: true })
     assert.deepStrictEqual(stemmed("running runs relational constructor Größen 42nd"), [
       "run",
@@ -105,7 +105,7 @@ describe("make", () => {
     assert.deepStrictEqual(tokenise("running runs"), ["running", "runs"])
   })
 
-  it("the option stopwords drops few words by default, none, or also question words", () => {
+  it("the option `stopwords` drops few words by default, no word if it is `none`, and also question words if it is `wide`", () => {
     const text = "What is the capital of France"
     assert.deepStrictEqual(tokenise(text), ["what", "capital", "france"])
     assert.deepStrictEqual(make({ stopwords: "wide" })(text), ["capital", "france"])
@@ -183,7 +183,7 @@ describe("a tokenizer with compounds", () => {
     assert.notStrictEqual(fingerprint(with_!), fingerprint(without!))
   })
 
-  it("long runs of joining signs or parts cost little, and any text is accepted", () => {
+  it("compounds of many parts and long runs of signs cost little, and any text is accepted", () => {
     for (
       const text of [
         ...naughty,

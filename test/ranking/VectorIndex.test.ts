@@ -200,7 +200,7 @@ describe("VectorIndex", () => {
     assert.isBelow(asked, 1_000)
   })
 
-  it("the result is empty for an empty index, among no ids, or with limit 0", () => {
+  it("the result is empty for an empty index, for an empty list of ids, and for limit 0", () => {
     const index = make<string>(2)
     const query = Float32Array.of(1, 0)
     assert.deepStrictEqual(index.search(query, 5), [])

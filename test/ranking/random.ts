@@ -100,7 +100,7 @@ const filterOf = (random: Random): MemoryFilter => {
   }
 }
 
-/** Makes a query with any of its clauses. */
+/** Makes a query with a random choice of clauses. */
 export const queryOf = (random: Random): MemoryQuery => {
   const { below, maybe, next, of } = random
   return {

@@ -15,7 +15,7 @@ export const gaussian = (seed: number) => {
   return (): number => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next())
 }
 
-/** Makes vectors that lie around a number of centres; 0: around none. */
+/** Makes vectors that lie around `clusters` random centres; if `clusters` is 0, they lie around the origin. */
 export const scattered = (count: number, dimensions: number, clusters: number, seed: number): Array<Float32Array> => {
   const next = gaussian(seed)
   const centres = Array.from({ length: clusters }, () => Float32Array.from({ length: dimensions }, next))

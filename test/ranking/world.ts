@@ -157,8 +157,8 @@ export const listed = (
 type Scored = Bm25.Scored<MemoryRecord.MemoryRecord>
 
 /**
- * The expected ranking by words: the ranker's formulas, computed by comparing each record with every other. Supports a few records, none
- * of which is addressed by name.
+ * The expected ranking by words: the ranker's formulas, computed by comparing each record with every other. Too slow for many records, and
+ * does not support queries that name a speaker.
  */
 export const ranked = (
   visible: ReadonlyArray<MemoryRecord.MemoryRecord>,

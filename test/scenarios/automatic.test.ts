@@ -20,7 +20,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { literal, world } from "../harness/Managed.ts"
 import { stores } from "../stores.ts"
 
-/** The stores, each with a step: the agent is interrupted at every n-th moment of a turn, with the step 1 at every moment. */
+/** The stores, each with a step n: the test interrupts the agent at every n-th moment of a turn, so at every moment if n is 1. */
 const worldsOf = [
   ["memory", stores.memory, 1],
   ["markdown", stores.markdown, 8],

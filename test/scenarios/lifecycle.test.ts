@@ -159,8 +159,8 @@ it.scoped("a vault can be initialised, populated, used, persisted and cleaned up
     const [closed] = yield* memory.beliefs.query(pilot, { subject: "the north channel" })
     assert.strictEqual(closed?.data.object, "closed")
 
-    // 5. Clean up: what is over is closed or archived, what is too much is retired, what has expired or is
-    // long forgotten is erased
+    // 5. Clean up: a fact is invalidated and an entry archived, records beyond a cap are forgotten, and records that
+    // expired or were forgotten long ago are erased
     yield* TestClock.adjust("1 day")
     yield* memory.facts.invalidateFact(pilot, id("range"))
     yield* memory.knowledge.archive(pilot, id("route"))

@@ -111,7 +111,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
       }))
   }
 
-  it.scoped("the nearest of many vectors are found, with the same cosines, as in an in-memory store, before and after edits", () =>
+  it.scoped("the nearest of many vectors, and their cosines, are the same as in an in-memory store, before and after edits", () =>
     Effect.gen(function*() {
       const next = uniform(7)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)

@@ -15,7 +15,7 @@ const all = Viewer.make({ userId: "ada", reach: "within" })
 const one = Viewer.make(scopeOf(7))
 
 describe.each(Object.entries(databases))("the database store %s", (_, layer) => {
-  it.scoped("a user of a thousand sessions gets the answers of an in-memory store: in all sessions, in one, by words and by page", () =>
+  it.scoped("searches and lists of one or all of a user's thousand sessions get the same answers as from an in-memory store", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* Effect.forEach(
         [MemoryStore.layerInMemory, layer],

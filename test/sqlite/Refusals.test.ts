@@ -184,7 +184,7 @@ describe("a SQLite file without write access or space", () => {
       yield* sound(filename)
     }))
 
-  // on machines where no disk can be mounted, only the test above covers this, by a maximum number of pages of the file
+  // skipped on machines where no disk can be mounted; there, only the test above, which limits the pages of the file, covers this
   if (mayMount) {
     it.scopedLive(
       "a write fails with io at whatever point the disk is full, writes nothing of the batch, and later writes succeed",

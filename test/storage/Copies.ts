@@ -81,7 +81,7 @@ export const equal = (one: MemoryStore.Service, other: MemoryStore.Service, tena
 export const vectorOf = (hash: string, dimensions: number) =>
   Float32Array.from({ length: dimensions }, (_, n) => Math.sin(Number.parseInt(hash.slice(n, n + 6), 16)) + 2)
 
-/** Attaches vectors of two models to the pending texts: of the first to all, of the second to every other one. */
+/** Attaches vectors to the pending texts: vectors of one model to all texts, and vectors of a second model to every other text. */
 export const embed = (store: MemoryStore.Service, tenant: string) =>
   Effect.gen(function*() {
     for (const [model, dimensions, every] of [["m", 3, 1], ["Größe/7", 5, 2]] as const) {

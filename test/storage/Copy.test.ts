@@ -66,7 +66,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* vault.verify, [])
       assert.deepStrictEqual(yield* vault.issues, [])
       const again = yield* Copy.copy(from, store)
-      // opening compacts the vault, so expired records are gone; uses are counted while it is open
+      // needed, since opening the vault erased expired records, and use counts are lost when the vault closes
       assert.isTrue(again.verified)
       yield* equal(from, store)
     }))
@@ -107,7 +107,7 @@ describe("Copy.copy", () => {
       const report = yield* Copy.copy(from, from)
       assert.deepStrictEqual([report.written, report.verified], [0, true])
       yield* put(from, draft("not expired"))
-      yield* from.compact // a branch does not show expired records of the store below
+      yield* from.compact // needed, since the Overlay does not show expired records of its base store
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 

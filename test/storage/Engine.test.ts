@@ -1,6 +1,6 @@
 /**
- * The calls that the library makes of an engine and how many rows each reads, and what the in-memory engine promises beyond the
- * contract.
+ * Tests which methods of an engine the library calls, and how many rows each call reads. Also tests what the in-memory engine guarantees
+ * beyond the contract of engines.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
@@ -49,7 +49,7 @@ const counted = (size: number) =>
 const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
 
 describe("calls of an Engine", () => {
-  it.effect("making a store calls the engine's method due once, however many rows there are", () =>
+  it.effect("making a store calls the engine's method `due` once, however many rows there are", () =>
     Effect.gen(function*() {
       const { engine, during } = yield* counted(2_000)
       const calls = yield* during(MemoryStore.make("again", engine))
@@ -78,7 +78,7 @@ describe("calls of an Engine", () => {
       ])
     }))
 
-  it.effect("list reads one row more than its page, search at most twice its limit of candidates, whyNot of an unknown id one row", () =>
+  it.effect("list reads one row more than its page, search reads at most twice its limit, and whyNot of an unknown id reads one row", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])
@@ -161,7 +161,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(calls.map(({ asked, given }) => [asked, given]), [[2, 1], [2, 0]])
     }))
 
-  it.effect("the stream changes emits nothing when compact erases an expired record", () =>
+  it.effect("the stream `changes` emits nothing when `compact` erases an expired record", () =>
     Effect.gen(function*() {
       const { store } = yield* counted(0)
       yield* put(store, draft("tea", { expiresAt: 1_000 }))
@@ -249,7 +249,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
     }))
 
-  it.effect("the engine returns the same answers for a tenant that was not used for long as in a store with this tenant only", () =>
+  it.effect("the engine answers for a tenant that was idle for long as it would if this were its only tenant", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)

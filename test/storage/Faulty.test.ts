@@ -96,7 +96,7 @@ law(
 )
 
 law(
-  "the fault crash makes the call die with a defect, not fail with an error",
+  "the fault `crash` makes the call die with a defect, not fail with an error",
   [{ ops: ["get"], fault: "crash" }],
   (faulty) =>
     Effect.gen(function*() {

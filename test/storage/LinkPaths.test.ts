@@ -52,7 +52,7 @@ const vault = [
 
 /** Path of the linking note, its link, and the path of the expected target; `undefined`: none. */
 const cases: ReadonlyArray<readonly [by: string, link: string, to: string | undefined]> = [
-  // by name: a note in the own folder is preferred
+  // by name: a note in the folder of the linking note is preferred
   ["From.md", "[[Note]]", "Note.md"],
   ["A/From.md", "[[Note]]", "A/Note.md"],
   ["A/B/From.md", "[[Note]]", "A/B/Note.md"],
@@ -65,7 +65,7 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["Y/Old/From.md", "[[Plan]]", "Y/Old/Plan.md"],
   ["Family/From.md", "[[Ada]]", "Family/Ada.md"],
   ["People/From.md", "[[Ada]]", "People/Ada.md"],
-  // by name: otherwise the one with the fewest folders, then the fewest characters, then the first by name
+  // by name: otherwise the note whose path has the fewest folders, then the fewest characters, then comes first by name
   ["X/From.md", "[[Note]]", "Note.md"],
   ["A/B/D/From.md", "[[Note]]", "Note.md"],
   ["From.md", "[[Plan]]", "X/Plan.md"],
@@ -83,7 +83,7 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["A/Note.md", "[[Note]]", "Note.md"],
   ["Note.md", "[[Note]]", "A/Note.md"],
   ["X/Plan.md", "[[Plan]]", "Y/Plan.md"],
-  // by path: the whole path, otherwise a path that ends with it
+  // by path: the note whose whole path is in the link, otherwise a note whose path ends with it
   ["From.md", "[[A/Note]]", "A/Note.md"],
   ["Z/From.md", "[[A/Note]]", "A/Note.md"],
   ["From.md", "[[A/B/Note.md]]", "A/B/Note.md"],

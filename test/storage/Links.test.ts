@@ -126,7 +126,7 @@ describe("the index of links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a [[wikilink]] resolves to a file's record by its path or earlier id too, and with equal titles to the shortest path", () => {
+  it("a [[wikilink]] also resolves by a file's path or earlier id, and among files with one title to that with the shortest path", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))

@@ -134,7 +134,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch is decided on the rows at its commit if another fiber erases and puts these rows while the batch yields", () =>
+  it.effect("the batch is applied to the rows as they are at its commit if another fiber changes these rows while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()

@@ -204,7 +204,7 @@ it.effect("a writer whose every commit conflicts fails with unavailable after a 
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
   }))
 
-it.effect("a batch reads and commits within one call of the backend's exclusive, which holds a lock", () =>
+it.effect("a batch reads and commits within one call of the backend's function `exclusive`, which holds a lock", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const log: Array<string> = []
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch with a put under an invisible record's id fails with the first other error in the batch, else with invalid_id", () =>
+it.effect("a batch that puts under an invisible record's id fails with its first other error, or with invalid_id if it has no other", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

@@ -156,7 +156,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isTrue(lacking.isBuilt())
     }))
 
-  it("an index that was never built has no encoding, and one restored from bytes is encoded as these until a row is set", () => {
+  it("an index that was never built has no encoding, and one restored from bytes is encoded as the same bytes until a row is set", () => {
     const tenantIndex = made()
     assert.isUndefined(tenantIndex.encoded())
     tenantIndex.set(id("a"), row(record("a", "tea")))

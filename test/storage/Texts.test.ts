@@ -102,7 +102,7 @@ describe("the pending texts of a tenant (texts that have no vector yet)", () => 
     assert.isAbove(pending, 5_000)
   })
 
-  it("the vector of a text that has one is looked up once, however often pending texts are requested", () => {
+  it("the vector of a text is looked up only until it is found, however often pending texts are requested", () => {
     const embeddings = new CountedEmbeddings()
     const texts = new Texts(embeddings)
     for (let n = 0; n < 200; n++) texts.add(record(n, n))

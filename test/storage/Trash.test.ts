@@ -1,4 +1,4 @@
-/** Forgotten records of stores that are made of other stores; those of any store are tested by `src/testing/laws/Trash.ts`. */
+/** Tests forgotten records in overlays and federations, which consist of other stores. `src/testing/laws/Trash.ts` tests every store. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ const branchOf = (below: MemoryStore.Service, layer = Overlay.layer) =>
   Layer.build(Layer.provide(layer, Layer.succeed(MemoryStore.MemoryStore, below)))
 
 describe("an Overlay", () => {
-  it.scoped("an Overlay lists its own forgotten records, and of those forgotten in the base store the ones that it has not written", () =>
+  it.scoped("an Overlay lists its own forgotten records, and those of its base store whose ids the overlay has not written", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       for (const body of ["a", "b", "c", "d"]) yield* put(below, draft(body, { id: id(body) }))

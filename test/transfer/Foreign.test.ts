@@ -181,7 +181,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it.scoped("importing a file of a Letta agent with unreadable and non-textual parts reads the rest, and reports those", () =>
+  it.scoped("importing a file of a Letta agent with unreadable and non-textual parts reads the rest, and reports these parts", () =>
     Effect.gen(function*() {
       const text = JSON.stringify({
         agents: [null, {

@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "a row in a file that a person edited, with the version of a newer release, is ignored and does not stop the outbox",
+    "a row that has the version of a newer release, but is in a file that a person edited, is ignored and does not stop the outbox",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")

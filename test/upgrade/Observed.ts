@@ -20,7 +20,7 @@ import { type Named, viewerOf } from "./Generation.ts"
 
 export const tenants = ["default", "acme", "Zoë GmbH"] as const
 
-/** The models whose vectors a generation has, each with a query vector. */
+/** The models of the vectors in a generation (the files that one release wrote), each with a query vector. */
 export const models: ReadonlyArray<NonNullable<MemoryQuery["embedding"]>> = [
   { model: "small-4", vector: [1, 0, 0, 0] },
   { model: "Other/Model v2", vector: [0, 1, 0, 0, 0, 0] }
@@ -152,5 +152,5 @@ export const observe = (store: Service, vault: VaultService): Effect.Effect<unkn
     }))
   })
 
-/** Ids of a generation that no viewer may see again: forgotten, purged and expired records. */
+/** Ids of the records of a generation that no viewer may see again, because they were forgotten or purged, or have expired. */
 export const forgotten: ReadonlyArray<MemoryId> = ["forgotten", "purged", "expired"].map(stableId)

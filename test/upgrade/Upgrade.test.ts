@@ -106,7 +106,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "each message in an outbox of an earlier release is extracted once, those of dead letters after their release",
+    "each message in an outbox of an earlier release is extracted once, but a message in dead letters only after a call of Outbox.release",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -162,7 +162,7 @@ describe("data of an earlier release", () => {
         assert.isNotEmpty(runs)
         for (const { cursor, hash, instructionFiles, memory, runId, turn } of runs) {
           const spec = {
-            memory: new MemorySpec.MemorySpec(memory as MemorySpec.Input), // the spec without defaults
+            memory: new MemorySpec.MemorySpec(memory as MemorySpec.Input), // the fixture has the spec without its defaults
             instructionFiles: new MemorySpec.InstructionFilesConfig(instructionFiles)
           }
           assert.strictEqual(MemorySpec.hashSpec(spec), hash)

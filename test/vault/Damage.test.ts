@@ -142,7 +142,7 @@ describe("a damaged file of a record that the history knows", () => {
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports unreadable frontmatter as partial, silent damage as drifted or partial, and a folder named like a note as ignored", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage that left the file's time unchanged as `drifted` or `partial`, and a folder named like a note as `ignored`", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

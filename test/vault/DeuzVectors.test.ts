@@ -63,7 +63,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("vectors of records without a model name belong to the model in the option `deuzModel`, unless the text was edited", () =>
+  it.scoped("a vector whose record names no model belongs to the model that the option `deuzModel` names, unless the record's text was edited", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz

@@ -1,4 +1,4 @@
-/** Tests of synchronous file access: the same results as those of @effect/platform's FileSystem, and turns for the event loop. */
+/** Tests of synchronous file access: it has the same results as @effect/platform's FileSystem, and regularly lets the event loop run. */
 import { NodeContext } from "@effect/platform-node"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -121,7 +121,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
         }))
       yield* Effect.replicateEffect(Effect.replicateEffect(call, 100), 32, { concurrency: 32 })
       isOver = true
-      assert.isAtMost(most, 128) // 64 in each of the two phases of a turn in which fibers run
+      assert.isAtMost(most, 128) // each turn of the event loop has two phases in which fibers run, with at most 64 calls each
     }).pipe(Effect.provide(NodeContext.layer)))
 })
 

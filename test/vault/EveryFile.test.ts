@@ -1,6 +1,6 @@
 /**
- * Tests that damage each file of a vault in turn, hidden ones too: no record is lost whose text is still in some file, and no revision
- * whose line in the history is undamaged.
+ * Damages each file of a vault in turn, hidden files included, and checks that no record is lost whose text is still in some file, and no
+ * revision whose line in the history file is undamaged.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ const text = (name: string, version: number, length = 300) => `${name} ${version
 const vectorsOf = ({ store }: Opened) => Option.getOrThrow(store.vectors)
 const history = ".effect-memory/history"
 
-/** Every text that was written to each record that at the end exists or is forgotten, but not purged. */
+/** Every text that was written to each record, by the record's name. Leaves out the record that is purged. */
 const written: Readonly<Record<string, ReadonlyArray<string>>> = {
   a: [1, 2, 3].map((version) => text("a", version)),
   b: [1, 2].map((version) => text("b", version)),
@@ -74,7 +74,7 @@ const made = (isClosed: boolean) =>
       fs.rmSync(root, { recursive: true })
       fs.renameSync(died, root)
     }
-    // old times, so that an open vault recognises changes by them
+    // sets old times, so that an open vault recognises a later change of a file by its time
     const then = Date.now() / 1_000 - 3_600
     for (const name of filesOf(root)) fs.utimesSync(path.join(root, name), then, then)
     return { root, earlier, isClosed }
@@ -132,7 +132,7 @@ const damages = ({ earlier, root }: Vault, file: string): ReadonlyArray<Damage> 
   ]
 }
 
-/** Returns the undamaged lines of the history, now or earlier. */
+/** Returns the undamaged lines of a damaged history: those that also occur in the vault's history or in that of its earlier copy. */
 const intact = ({ earlier, root }: Vault, damaged: Buffer | undefined): string => {
   if (damaged === undefined) return ""
   const whole = new Set([root, earlier].flatMap((at) => linesOf(fs.readFileSync(path.join(at, history)))))
@@ -153,9 +153,12 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
       file !== pathOf("default", name === "row" ? Internal : { userId: "ada" }, id(name))
     const about = (what: string) => `${file} ${damage.name} ${isRunning ? "while open" : "while closed"}: ${what}`
 
-    // a forget that only the damaged line recorded is lost if the writer died: the file is still there
+    // a forget is lost if the writer died, so that the record's file is still there, and only the damaged line recorded the forget
     const isForgotten = vault.isClosed || isRunning || lines.includes("\"state\":\"forgotten\"")
-    /** Whether deleting the file forgets the record. It does not if a writer that died may not have written the file yet. */
+    /**
+     * Whether the damage deleted the record's file, and the vault takes that for a forget. A vault that is opened after its writer died
+     * does not take it for a forget, since the writer may have died before it wrote the file.
+     */
     const isRemoved = (name: string) => !isSound(name) && broken === undefined && (vault.isClosed || isRunning)
 
     /** Texts written after the damage, by record. */

@@ -128,7 +128,9 @@ describe("a writer that stalls before a disk call until another writer has taken
               )
             )
             const other = yield* opened(root, { lockTimeout: 30 })
-            yield* put(other.store, draft("early")) // it cleans up now: later only the loss of the lock stops the stalled writer
+            // the first write of `other` deletes the temporary files of other writers; its later writes do not, so that then only the loss
+            // of the lock can stop the stalled writer
+            yield* put(other.store, draft("early"))
             calls = 0
             const asleep = yield* Effect.fork(Effect.either(operation.run(sleeper.store)))
             yield* Effect.race(Deferred.await(stops), Fiber.await(asleep))

@@ -181,7 +181,7 @@ describe("a process that fences a lock holder (moves away the folder of the hold
           yield* vaultFs.fence("abc")
           assert.deepStrictEqual(fs.readdirSync(path.join(root, ".effect-memory/turns")), [])
         }
-        // a lock of that process is taken over, too
+        // a lock that the process `abc` left is taken over, too
         make(path.join(root, ".effect-memory/turns/abc.ended"))
         fs.mkdirSync(path.join(root, ".effect-memory/turns/abc"), { recursive: true })
         fs.writeFileSync(path.join(root, lockFile), "abc 0")
@@ -201,7 +201,7 @@ describe("a live process whose staging folder (the folder of its temporary files
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
       yield* put(one.store, draft("one"))
-      yield* put(other.store, draft("other")) // it deletes the staging folder of the first one
+      yield* put(other.store, draft("other")) // the first write of `other` deletes the staging folder of `one`
       yield* put(one.store, draft("one again"))
       fs.rmSync(turns(root), { recursive: true })
       yield* put(one.store, draft("one at last"))
@@ -257,7 +257,7 @@ describe("two processes with the same random seed", () => {
         "claim.0",
         "claim.1"
       ])
-      // the state in which a killed process leaves it
+      // the state in which a process leaves the lock file if it is killed while it holds the lock
       fs.linkSync(path.join(root, ".effect-memory/turns", own!, "claim.0"), path.join(root, lockFile))
       const left = inodeOf(root)
       yield* other.withLock(Effect.sync(() => assert.notStrictEqual(inodeOf(root), left)))

@@ -51,7 +51,7 @@ const faulty = (plan: Plan) =>
   )
 
 const [a, b, c] = [id("a"), id("b"), id("c")]
-/** A note that its author wrote by hand. */
+/** Id of the note `Note.md`, which its author wrote by hand. */
 const note = MemoryId.foreign("file", "Note.md")
 const noteOf = (tags: string, body: string) => `---\r\ntags: [${tags}] # mine\r\n---\r\n${body}\r\n`
 const long = (text: string) => text + " ".padEnd(500, "x")
@@ -155,7 +155,7 @@ describe("a vault on a failing disk", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault is a typed error without damage, or the vault opens`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault changes no record: the vault opens, or the opening fails with a typed error`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -174,7 +174,7 @@ describe("a vault on a failing disk", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault is a typed error, and the next attempt succeeds`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault is tolerated or fails the creation with a typed error, and the next attempt succeeds`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
@@ -204,7 +204,7 @@ describe("vectors of a vault on a failing disk", () => {
     "vectors.pending": (vault) => vectorsOf(vault).pending("default", "m"),
     "a hybrid search": ({ store }) =>
       Effect.flatMap(store.search(ada, query), ({ failures, hits }) => {
-        assert.lengthOf(hits, 1) // at least by the word
+        assert.lengthOf(hits, 1) // the record is found at least by its word, even if its vector cannot be read
         return failures[0]?.error ?? Effect.void
       }),
     "a purge": ({ store }) => store.forget(ada, [c], { purge: true })

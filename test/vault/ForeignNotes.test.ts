@@ -331,7 +331,7 @@ describe("an update of a hand-written note", () => {
     }))
 })
 
-/** A change `act` of a folder of notes. `becomes` has, for each file afterwards, the earlier path of the note whose record it is. */
+/** A change `act` of a folder of notes. `becomes` maps the path of each note afterwards to the path that its record had before. */
 interface Case {
   readonly title: string
   readonly notes: Readonly<Record<string, string>>
@@ -522,7 +522,7 @@ describe("a note that is moved or renamed", () => {
       yield* session(root, (vault) =>
         Effect.gen(function*() {
           yield* check(vault, "Cha", 4)
-          // its old name may be given to another note, to which links by that name then resolve
+          // another note may get the old name; links by that name then resolve to it
           write(root, { "Drinks/Tea.md": "Another." })
           yield* vault.vault.refresh
           const { to } = yield* vault.store.links(system, idOf("By name.md"))
@@ -552,7 +552,7 @@ describe("a note that is moved or renamed", () => {
         cool(root)
         yield* session(root, ({ store }) => Effect.map(ids(store), (now) => assert.deepEqual(now, expected)))
       }
-      // moves it back
+      // moves the note that was renamed first back to its old path
       fs.rmSync(path.join(root, "Tea.md"))
       yield* session(root, () => Effect.void)
       move(root, "Tea 1.md", "Tea.md")

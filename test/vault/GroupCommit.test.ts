@@ -52,7 +52,8 @@ const hooked = (root: string) => {
 
 type Hooked = Effect.Effect.Success<ReturnType<typeof hooked>>
 /**
- * Blocks one writer in its fsync of the history until all others are queued behind it. `second` runs at the next fsync, which these share.
+ * Blocks one writer in its fsync of the history until all others are queued behind it. `second` runs at the next fsync, which the queued
+ * writers share.
  */
 const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, acknowledged?: (n: number) => void) =>
   Effect.gen(function*() {
@@ -200,7 +201,7 @@ describe("concurrent writers of one process", () => {
       }
       const now = yield* bodies(vault)
       assert.isAtLeast(now.length, 100)
-      // each is interrupted at the moment when the one before it ends
+      // every second writer is interrupted at the moment when the writer before it ends
       const chain: Array<Fiber.RuntimeFiber<unknown, unknown>> = []
       for (const n of numbers) {
         const next = Effect.suspend(() =>
@@ -242,7 +243,7 @@ describe("concurrent writers of one process", () => {
           const writing = yield* Effect.fork(all(vault, (n) => told.push(n)))
           yield* Effect.race(Deferred.await(reached), Fiber.await(writing))
           const acknowledged = told.slice()
-          fs.cpSync(root, copy, { recursive: true }) // the files as a process leaves them that dies here
+          fs.cpSync(root, copy, { recursive: true }) // the files as they are left if the process dies here
           yield* Deferred.succeed(go, undefined)
           yield* Fiber.join(writing)
           const found = yield* Effect.scoped(Effect.flatMap(opened(copy, { lockTimeout: 30 }), bodies))

@@ -105,7 +105,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
     }
   }
 
-  it.scopedLive("a failed group commit is not completed by another process that has read its lines, and forgets no record", () =>
+  it.scopedLive("a failed group commit is not completed by another process that has read its lines, and no record is forgotten", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
@@ -214,7 +214,7 @@ describe("a group commit that falls back to single writes because one file canno
           if (!isDone && appends >= 4 && isLook(method, at)) {
             isDone = true
             if (outcome === "fails") return Effect.fail(failureOf("EIO"))
-            fs.rmSync(path.join(root, ".effect-memory/lock")) // as another process leaves it that took the lock and released it
+            fs.rmSync(path.join(root, ".effect-memory/lock")) // as if another process had taken the lock and released it
           }
           return before(method, at)
         }

@@ -160,7 +160,7 @@ describe("the lock of a vault", () => {
         Effect.gen(function*() {
           for (let turns = 1; !done(); turns++) {
             yield* turn
-            if (turns % 1_000 === 0) yield* TestClock.adjust("5 millis") // in case the other began to sleep just after the clock advanced
+            if (turns % 1_000 === 0) yield* TestClock.adjust("5 millis") // in case `other` began to sleep just after the clock advanced
           }
         })
       const beats = () => Number(fs.readFileSync(file(root), "utf8").split(" ")[1])
@@ -382,7 +382,7 @@ describe("the lock of a vault", () => {
       const lock = yield* lockOf(root, "a", seen.platform)
       fs.writeFileSync(file(root), "0 0")
       const mine = yield* Effect.fork(Effect.either(lock.withLock(Effect.void)))
-      for (let hand = 1; hand < 100; hand++) { // each holder has it for 100 ms; the other's timeout is six seconds
+      for (let hand = 1; hand < 100; hand++) { // each holder has the lock for 100 ms; a waiter gives up if one keeps it for six seconds
         fs.writeFileSync(file(root), `${hand} 0`)
         const looked = seen.looks()
         while (seen.looks() < looked + 2) {

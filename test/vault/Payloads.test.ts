@@ -181,7 +181,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "data that was edited by hand is what later changes by the library start from",
+    "changes by the library start from the data as a person last edited it by hand",
     ({ beliefs, core, edit, knowledge, page, procedures, root, tasks, vault }) =>
       Effect.gen(function*() {
         yield* edit("- never guess\n", "- never guess\n    - ask first\n")

@@ -51,8 +51,8 @@ export const opened = (
   )
 
 /**
- * Node's file system reduced to the calls that a vault makes with direct file access, as a service, so that a layer built on it can
- * observe and change each of them.
+ * Node's file system as a service, reduced to the calls that a vault makes with direct file access. A layer built on this service can
+ * observe and change each of these calls.
  */
 export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   FileSystem.FileSystem,

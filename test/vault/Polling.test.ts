@@ -1,4 +1,4 @@
-/** The times at which a vault scans all of its files, by a test clock. */
+/** Tests, with a test clock, at which times a vault scans all of its files. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -69,7 +69,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.strictEqual(yield* during(takes), 1, "the first call afterwards looks")
     }))
 
-  it.scoped("a vault that had a subscriber but no calls is scanned again within ten times the duration of a scan after a call", () =>
+  it.scoped("the first call of a vault that had only a subscriber is followed by a scan within ten times the duration of a scan", () =>
     Effect.gen(function*() {
       const { called, during, listening } = yield* polled
       yield* listening

@@ -45,7 +45,7 @@ const twins = Effect.gen(function*() {
       readDirectory: (path) => folder.hold(path, fs.readDirectory(path))
     }))
   )
-  /** Writes as another process; its files are complete when it ends. */
+  /** Opens the vault as another process does, runs `write`, and closes the vault, so that all files are written when it ends. */
   const other = <A, E>(write: (store: Service) => Effect.Effect<A, E>) =>
     Effect.scoped(Effect.flatMap(opened(root), ({ store }) => write(store)))
   const [left, right] = yield* other((store) =>

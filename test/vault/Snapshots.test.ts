@@ -16,7 +16,7 @@ const until = (holds: () => boolean) =>
   Effect.repeat(Effect.promise(() => new Promise((done) => setImmediate(done))), { until: holds })
 
 const words = fs.readFileSync(path.join(import.meta.dirname, "../../README.md"), "utf8").split(/\s+/)
-/** Makes random prose from words of the README; notes of one author are about as similar. */
+/** Makes random prose from words of the README. Such texts resemble each other about as much as the notes of one author do. */
 const prose = (count: number) =>
   Effect.gen(function*() {
     const parts: Array<string> = []

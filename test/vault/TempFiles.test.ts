@@ -79,7 +79,7 @@ describe("a temporary file of a vault", () => {
           fs.rmSync(path.join(root, "a"), { recursive: true })
           yield* writer.write("a/b/file", "three", { force: false, isFenced: true })
           const ended = thief.fence(writer.writerId)
-          // before the write, and between writing the temporary file and the rename
+          // removes the folder before a write, and later between writing the temporary file and renaming it
           yield* ended
           yield* Effect.flip(writer.write("a/b/file", "late", { force: false, isFenced: true }))
           yield* writer.createStaging
@@ -105,7 +105,7 @@ describe("a temporary file of a vault", () => {
       const early = failed(sleeper.write("a", "sleeper", { guard: lost }))
       yield* other.write("a", "other", { guard: Effect.orDie(early) })
       assert.strictEqual(fs.readFileSync(path.join(root, "a"), "utf8"), "other")
-      // or because its temporary file has been deleted meanwhile
+      // the write also fails if its temporary file has been deleted meanwhile
       let asked = 0
       const sweep = Effect.suspend(() => {
         if (asked++ > 0) return lost

@@ -69,7 +69,7 @@ describe("a forgotten record of a vault", () => {
         }))
     }))
 
-  it.scoped("the record is erased with its history when the vault is opened after the duration of the option trash", () =>
+  it.scoped("the record is erased with its history if the vault is opened after the time that the option `trash` sets", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

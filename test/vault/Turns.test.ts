@@ -41,7 +41,7 @@ const written = Effect.gen(function*() {
   return { disk: fs, history: History.make(fs) }
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Runs an effect, and returns the most by which `count()` grows between two iterations of the event loop meanwhile. */
+/** Runs an effect, and returns the largest growth of `count()` between two iterations of the event loop while the effect runs. */
 const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =>
   Effect.gen(function*() {
     let [last, most, isOver] = [count(), 0, false]

@@ -197,7 +197,7 @@ describe("vectors of a vault", () => {
       yield* store.forget(ada, [id], { purge: true })
       assert.deepStrictEqual(holds(), [])
       assert.strictEqual(yield* right(other.store, ["secret"]), 0)
-      // a process that has read the file rewrites it
+      // makes the other process, which read the file before the purge, rewrite the file
       fs.appendFileSync(file(root), "torn")
       yield* put(other.store, draft("delta"))
       yield* attach(other.store)

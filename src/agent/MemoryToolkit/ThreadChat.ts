@@ -64,7 +64,7 @@ export const chat = (
     const calls = yield* Effect.makeSemaphore(1)
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
-    /** Reads the thread's newest messages into the history, and returns their number. Fails for a caller with other threads. */
+    /** Reads the thread's newest messages into the history; returns its length. Fails if the caller has other threads than the viewer. */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
       if (Option.isSome(caller) && !isSameThread(caller.value, viewer)) {
@@ -152,7 +152,10 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
   })
 }
 
-/** Updates `open`, the texts of a streamed answer that have begun and not ended, by id, with the next part of the stream. */
+/**
+ * Updates `open` with the next part of a streamed answer. `open` maps the id of each text that has begun and not yet ended to what was
+ * received of it.
+ */
 const follows = (open: Map<string, string>, part: unknown): void => {
   const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // every part of an answer has a type
   if (id === undefined) return
@@ -161,14 +164,14 @@ const follows = (open: Map<string, string>, part: unknown): void => {
   if (type === "text-end") open.delete(id)
 }
 
-/** Adds to the answer the texts of its stream that did not end, which @effect/ai's chat leaves out. */
+/** Adds the texts that had not ended when the consumer ended the stream. @effect/ai's chat leaves such texts out of its history. */
 const withOpen = (
   said: ReadonlyArray<Prompt.Message>,
   open: ReadonlyMap<string, string>
 ): ReadonlyArray<Prompt.Message> => {
   const whole = said.flatMap((message) =>
     message.role === "assistant" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []) : []
-  ) // an element may be longer than what the consumer read of it
+  ) // `whole` may contain a complete text of which the consumer read only the beginning
   const parts = Array.from(open.values()).filter((text) => text !== "" && !whole.some((all) => all.startsWith(text)))
     .map((text) => Prompt.makePart("text", { text }))
   if (parts.length === 0) return said
@@ -230,7 +233,7 @@ const unreadable = (op: string) => (cause: unknown) =>
     cause
   })
 
-/** Converts a message of a prompt to a `Message` with its text only; `tool: true` marks results of tools, and calls without other text. */
+/** Converts a message of a prompt to a `Message` with its text only. `tool: true` marks a result of a tool, or tool calls without text. */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })
   const parts: ReadonlyArray<Prompt.Part> = message.content

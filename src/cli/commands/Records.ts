@@ -78,7 +78,7 @@ export const remember = make({
         ...Filters.field("importance", options.importance)
       }])
       yield* print(shared, Remembered, put!, ({ outcome, record }, { paint }) =>
-        // one result per draft
+        // `put` is defined, since the store returns one result per draft
         `${outcome}  ${paint("cyan", record.id)}`)
     }).pipe(Effect.provide(StoreAddress.layer(shared.store, { create: true })))
 })
@@ -265,7 +265,8 @@ export const restore = make({
 })
 
 /**
- * Returns the revision that `restore` uses by default: of a forgotten record the one that was forgotten, else the one before the current.
+ * Returns the revision that `restore` uses by default. If the record is forgotten, it is the revision that was forgotten; otherwise it is
+ * the revision before the current one.
  */
 const previous = ({ viewer }: Shared, id: MemoryId) =>
   Effect.gen(function*() {

@@ -35,7 +35,7 @@ export interface Relationship {
   readonly weight?: number | undefined
 }
 
-/** The memory of entities and their relationships. Methods that return entities return their names. */
+/** The memory of entities and their relationships. Methods that find entities return the names of these entities. */
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
   /** Relates two entities; for each pair and type, one relationship is stored. Rejects with `not_found` unless both entities exist. */
@@ -200,7 +200,7 @@ export interface SessionError {
   readonly filePattern?: string | undefined
 }
 
-/** The memory of sessions; one session runs at a time. Methods that record reject with `unsupported` if no session is running. */
+/** The memory of sessions; one session runs at a time. The `record…` methods and `endSession` reject with `unsupported` if none runs. */
 export interface ISessionMemory {
   /**
    * Starts a session. Returns the learnings of earlier sessions, those of highest confidence. Rejects with `unsupported` while a session is

@@ -158,7 +158,7 @@ export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" |
   /** The caller's own id, any text. */
   readonly procedureId: string
   readonly description: string
-  /** Phrases; `findProcedures` returns the procedure if its context contains one of them. */
+  /** Phrases; `findProcedures(context)` returns the procedure if `context` contains one of them. */
   readonly triggerConditions: ReadonlyArray<string>
 }
 

@@ -4,7 +4,7 @@
  * and no longer extracted. Failures are handled as follows:
  *
  * ```text
- * ten failures in a row of a conversation     only every third request is tried, until one succeeds
+ * ten failures in a row                       only every third request of the conversation is tried, until one succeeds
  * a permanent failure                         sets the batch aside; several batches are first extracted one by one to find it
  * a batch that failed ten times while         is set aside too; until then the batch that failed least is tried first
  * others succeeded
@@ -39,7 +39,7 @@ export interface ExtractionRunner {
   readonly options: ExtractionConfig
   readonly listener: Listener
   readonly scheduler: OutboxScheduler.OutboxScheduler
-  /** Longest time of one call of the pipeline, with all its model calls, or of a store that extracts by itself. */
+  /** Longest time of one call of the pipeline (with all its model calls), or of one call of a store that extracts by itself. */
   readonly timeout: Duration.DurationInput
   /** Number of extraction runs that failed, in all conversations, since the last one that succeeded. Permanent failures do not count. */
   failuresInARow: number
@@ -201,9 +201,9 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failed extraction of these batches. A permanent failure, or the tenth one, has a consequence: several batches are extracted one
- * by one from now on; a single batch is set aside, after ten failures only if another extraction succeeded since the first of them. Fails
- * with `error`, except if the batch is set aside, or if a permanent failure has the consequence that batches are extracted one by one.
+ * Counts a failed extraction of these batches. After a permanent failure or the tenth failure, several batches are extracted one by one
+ * from now on, and a single batch is set aside (after ten failures only if another extraction has succeeded since the batch first failed).
+ * Fails with `error`, unless the single batch was set aside or the failure of several batches was permanent.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -293,7 +293,7 @@ const extract = (
   })
 
 /**
- * Returns the text that identifies the conversation where the pipeline derives ids of records. The text begins with the option
+ * Returns a text that identifies the conversation; the pipeline derives ids of records from this text. It begins with the option
  * `conversation`, if that is set, so that outboxes with different values of the option never derive the same id.
  */
 const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>

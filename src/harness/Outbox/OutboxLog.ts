@@ -1,6 +1,6 @@
 /**
- * Writes the outbox's rows in the store: appends messages, stores the model's answer as a plan, and erases the batches (messages of one
- * append) that are finished in the same write that stores their memories. Each conversation has a session row, which counts its messages.
+ * Writes the outbox's rows in the store: appends messages, and stores the model's answer as a plan. The write that stores the memories of
+ * a batch (the messages of one append) also erases the batch. Each conversation has a session row, which counts its messages.
  *
  * Law: every write of a conversation also updates its session row, on condition that the row still has the revision last seen (optimistic
  * locking). If two processes write at once, one fails with a conflict, reads again and decides anew. So no sequence number is assigned
@@ -166,7 +166,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Sets a batch aside as a dead letter, which extraction skips, and erases the conversation's plan, a stored answer of the model. */
+/** Sets a batch aside as a dead letter, which extraction skips. Also erases the conversation's plan, a stored answer of the model. */
 export const setAside = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -206,8 +206,8 @@ export const release = (
   })
 
 /**
- * Erases the waiting messages of the viewer and of narrower viewers in one tenant; with `scope`, only of viewers whose ids match it. A
- * process that is extracting from these messages then fails to write. Returns the ids of the erased session rows.
+ * Erases the waiting messages of the viewer and of narrower viewers (see `isWithin`) in one tenant; with `scope`, only of viewers whose ids
+ * match it. A process that is extracting from these messages then fails to write. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -251,8 +251,9 @@ export const selectsWaiting = (
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether the viewer may erase the waiting messages of the viewer `whose`: its own, and those of narrower viewers whose memories it would
- * see; with reach `everyone`, all. So a viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
+ * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer may erase its own messages, and those of narrower viewers
+ * (viewers with its ids and further ones) whose memories it would see; with reach `everyone`, all messages. So a viewer of reach `exact`
+ * that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
@@ -339,7 +340,7 @@ const attempt = (
     }
     if (written.left.reason !== "conflict" || left <= 1) return yield* written.left
     return OutboxState.same(state, yield* refresh(log, worker))
-      ? yield* written.left // the conversation is unchanged, so a memory conflicts
+      ? yield* written.left // the conversation is unchanged, so the conflict is about a memory
       : yield* attempt(log, worker, decide, provenance, left - 1)
   })
 const write = (

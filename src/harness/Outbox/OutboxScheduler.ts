@@ -4,7 +4,7 @@
  *
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
- *              slots; the others are slow slots.
+ *              slots, for runs that end within their time slice; the others are slow slots.
  * round robin  A free slot goes to the tenant that has waited longest since it last got one; within the tenant to the
  *              conversation that has waited longest. After one run, a conversation with more to extract queues again.
  * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
@@ -224,7 +224,7 @@ const heldBy = ({ running }: OutboxScheduler, tenant: string): number => {
   return count
 }
 
-/** Finds the tenant that occupies the most slow slots; returns the newest extraction run in these, and their number. */
+/** Finds the tenant that occupies the most slow slots; returns its newest run in a slow slot, and how many slow slots it occupies. */
 const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
   let found: readonly [ScheduledRun, number] | undefined
   for (const run of scheduler.running.slow) {

@@ -3,7 +3,7 @@
  * internal scope that no viewer sees. A batch is the messages of one append; a plan is the model's answer, not yet applied.
  *
  * ```text
- * messages  the messages of a batch, by the sequence number of the first one     erased by the write of the memories made of them
+ * messages  the messages of a batch, by the sequence number of the first one     erased by the write that stores their memories
  * plan      the model's answer, not yet written as memories                      erased by the same write, or after a conflict
  * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
@@ -50,7 +50,7 @@ export interface Row {
 export interface Batch {
   /** Sequence number of the first message. */
   readonly from: number
-  /** Sequence number after that of the last message. */
+  /** Sequence number of the message after the last one. */
   readonly to: number
   readonly rows: ReadonlyArray<Row>
   /** Reason why the batch is a dead letter (set aside after failures); `undefined` while it waits for extraction. */
@@ -128,7 +128,7 @@ export type Ids = (name: string) => MemoryId
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Returns the text and name from which a session row's id was derived, so that a copy in another store gets an id of that store. */
+/** Returns what a session row's id was derived from, so that a copy of the row in another store gets an id derived by that store. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined

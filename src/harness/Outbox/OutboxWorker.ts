@@ -44,7 +44,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failures of batches by first sequence number: their number, and the outbox's count of `successes` at the first of them. */
+  /** Failed batches by first sequence number: how often each failed, and the outbox's count of `successes` when it first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether each batch has an extraction run of its own, to find out which one made a common run fail. */
   extractsSingly: boolean
@@ -77,7 +77,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the scope; with a trigger that has `watch`, they run only while it waits or extraction runs. */
+/** Opens a worker. Its fibers end with the scope. If the trigger has `watch`, they run only while the trigger waits or extraction runs. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
@@ -264,7 +264,7 @@ export interface Capacity {
   readonly patience: Duration.DurationInput
   /** The tenants that have waiting batches or reservations, by id. */
   readonly tenants: Map<string, Tenant>
-  /** Called with each change of the number of batches that wait or are being appended; negative if the number decreases. */
+  /** Called when the number of batches that wait or are being appended changes: with the difference, negative if the number decreases. */
   readonly onCount?: ((more: number) => void) | undefined
 }
 
@@ -379,7 +379,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerConversation }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerConversation
 
-/** Chooses the worker whose batches to extract: `worker` if it has any or is full, else its tenant's worker with the least `difficulty`. */
+/** Chooses whose batches to extract: those of `worker` if any wait or it is full, else of its tenant's worker with least `difficulty`. */
 const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)

@@ -42,7 +42,7 @@ export interface OutboxWorkers extends Options {
   readonly idle: Set<OutboxWorker.OutboxWorker>
 }
 
-/** Makes the set of an outbox's workers, without any; workers that it opens end with the scope. */
+/** Makes the set of an outbox's workers, which is empty at first. Workers that are opened in it end with the scope. */
 export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scope.Scope> =>
   Effect.gen(function*() {
     const parent = yield* Effect.scope
@@ -58,8 +58,8 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Makes a function that adds changes of an outbox's number of waiting batches to a metric. When the scope closes, subtracts the batches
- * that still wait: this process will not extract from them.
+ * Makes the function to call with each change of an outbox's number of waiting batches; it adds the change to the metric `queueLength`.
+ * When the scope closes, subtracts the batches that still wait from the metric, since this process will not extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(

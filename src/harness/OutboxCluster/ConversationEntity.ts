@@ -3,10 +3,11 @@
  * handles them.
  *
  * ```text
- * appended   a batch was appended             acknowledged when the batch has been extracted, set aside or erased
- * signal     the session ended, or extraction  acknowledged when each batch that waited when the message came
- *            from waiting batches is requested has been extracted, set aside or erased
- * drain      extract all waiting batches now   answered when that is done, or with the reason of the failure
+ * appended   a batch was appended                acknowledged when the batch has been extracted, set aside or erased
+ * signal     the session ended, or a request     acknowledged when all batches that waited when the message came have been
+ *            to extract from waiting batches     extracted, set aside or erased
+ * drain      a request to extract from all       answered when that is done, or with the reason of the failure
+ *            waiting batches at once
  * ```
  *
  * All these messages are persisted: if an owner dies, the cluster delivers its unacknowledged messages to the next owner. Messages contain
@@ -159,7 +160,7 @@ interface EntityDependencies {
 
 /** Table of the cluster messages that are acknowledged only when their batch no longer waits for extraction. */
 export interface Unacknowledged {
-  /** The deferred that is completed when a batch no longer waits; by `OutboxWorker.key` and first sequence number of the batch. */
+  /** Deferreds by `OutboxWorker.key` and first sequence number of a batch; each is completed when its batch no longer waits. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
   /** Completes the deferreds of the batches that no longer wait; their cluster messages are then acknowledged. */
   readonly onSeen: (worker: OutboxWorker) => void
@@ -279,7 +280,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** The batches of which the trigger was notified: first sequence number, and the deferred that completes when the batch no longer waits. */
+/** Batches of which the trigger was notified, by first sequence number; the deferred completes when the batch no longer waits. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /**
@@ -367,8 +368,8 @@ const clearIfIdle = (
   )
 
 /**
- * Reads from a conversation's session row (the store row that describes it) its key, that is, viewer and session, and the row's revision;
- * `None` if the row no longer exists.
+ * Reads a conversation's session row, the store row that describes the conversation. Returns the conversation's key (viewer and session)
+ * and the row's revision; `None` if the row no longer exists.
  */
 const keyFromRow = (
   store: MemoryStore.Service,
@@ -387,6 +388,9 @@ const keyFromRow = (
 
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
-/** Runs an effect until it succeeds, with delays of at most a minute: once a message is acknowledged, the cluster never repeats it. */
+/**
+ * Repeats an effect until it succeeds, with delays of at most a minute. A handler must not give up, since the cluster never delivers an
+ * acknowledged message again.
+ */
 const retryForever = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

@@ -130,7 +130,7 @@ export const of = (
 
 const purpose = "threads"
 
-/** Returns the text and the possible names from which a row's id was derived, so that a copy in another store gets an id of that store. */
+/** Returns what a row's id may have been derived from, so that a copy of the row in another store gets an id derived by that store. */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
     ? undefined

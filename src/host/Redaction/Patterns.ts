@@ -104,20 +104,20 @@ const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** Matches where a name may begin: where a secret may (`begins`), or after an underscore, as in DB_PASSWORD. */
+/** Matches where a name may begin: wherever `begins` matches, and also after an underscore, as in DB_PASSWORD. */
 const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 /** Matches the end of a name whose value is a password, such as password or userPassword. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
-/** Returns a pattern of a command-line option up to its value, in a shell or in a list of arguments: `--db-password `, `"--password", `. */
+/** Returns a pattern of an option up to its value, in a shell command (`--db-password `) or a list of arguments (`"--password", `). */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
 /** Matches optional words between "password" and "is" that say whose password it is: the password *for the guests* is. */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
- * Match passwords in quotes, of at most 200 characters, which may contain spaces. A quote after a backslash is part of the password, unless
- * it is the last quote on the line.
+ * Match passwords in quotes. A password has at most 200 characters, and may contain spaces. A quote after a backslash is part of the
+ * password, unless it is the last quote on the line.
  */
 const passphrases = [
   ["(\\\\?[\"'`])", "(?:(?!\\1)(?:\\\\[^\\n]|[^\\\\\\n]))", "\\1"],

@@ -7,7 +7,8 @@
  * tags        the first 5 of the 12 `subjects` for which the text contains a word
  * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
  * context     the first sentence, or the first 200 characters, cut at a word
- * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), 6 decimals; if both notes lack one of the two, the other alone
+ * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), 6 decimals; if neither note has keywords, Jaccard(entities) alone,
+ *             and if neither has entities, Jaccard(keywords) alone
  * ```
  */
 import * as Schema from "effect/Schema"
@@ -299,7 +300,10 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
   ].join("\n\n")
 })
 
-/** Replaces each relation that a rule found by the first that the model's answer has for its candidate's number. Ignores other numbers. */
+/**
+ * Merges a model's answer into the relations that the rules found. The first item of the answer with the number of a candidate overrides
+ * the relation of that candidate. Items with other numbers are ignored.
+ */
 export const relationsIn = (
   answer: typeof Judged.Type,
   candidates: ReadonlyArray<Noted>,

@@ -225,8 +225,8 @@ const between = (from: number, until: number): RecallQuery["timeRange"] => ({
 })
 
 /**
- * Removes the types from a query that includes chat messages, since an adapter would not return episodes without a type, which count as
- * chat messages. The results of the adapter are filtered by type afterwards.
+ * Removes the condition on types from a query that asks for chat messages. Episodes without a type count as chat messages, but an adapter
+ * that is asked for a type would not return them. The results of the adapter are filtered by type afterwards.
  */
 const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
   asksForTalk(query.type) ? { ...query, type: undefined } : query
@@ -250,7 +250,7 @@ const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord):
   return tokenise(`${summary}\n${body}`).some((word) => words.has(word))
 }
 
-/** Decodes an object that an adapter returned or is given. Fails with `invalid_draft` if the schema rejects it. */
+/** Decodes an object that an adapter returned or that its caller wants to save. Fails with `invalid_draft` if the schema rejects it. */
 const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
   Effect.mapError(
     Schema.decodeUnknown(schema, { errors: "all" })(row),
@@ -278,7 +278,7 @@ const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<
   })
 })
 
-/** Makes a draft from an adapter's reflection, whose id is only a time in milliseconds: the record id is derived from its text, too. */
+/** Makes a draft from an adapter's reflection. Derives the record id from the text, too, since a reflection's own id is only a time. */
 const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
   id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
   ...commonOf(seed, viewer, now),

@@ -89,7 +89,7 @@ export interface Semantic {
 /** The type that an episode counts as if its `type` is absent. */
 export const talk = "chat_message"
 
-/** Number of episodes that a query reads, those stored last; the results are the newest of these. A store keeps no more per scope. */
+/** Number of episodes that a query reads: those stored last. Its results are the newest of these. A scope keeps no more than this. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -158,7 +158,7 @@ const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
 
-/** Whether the types of a query include chat messages, and so the episodes without a type. */
+/** Whether a query asks for the type of chat messages. It then also asks for episodes without a type, which count as chat messages. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
 /** Converts a query to a filter, without its words and its limit. Fails with `invalid_draft` if the query is invalid. */
@@ -187,7 +187,7 @@ export const filterOf = (
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Adds the default type to an episode, and a missing summary: made from the context, or from the type if context and body are blank. */
+/** Adds the default type and a summary if they are missing. The summary is the context, or the type if context and body are blank. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

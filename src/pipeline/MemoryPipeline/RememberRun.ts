@@ -4,9 +4,9 @@
  * Law: nothing is written before the last model call has answered. Then the whole batch is written or nothing, and only if every memory
  * in the prompt is unchanged. If one was changed, the run plans once more.
  *
- * Ids in the batch are derived: of a message from its sequence number in the session, of a fact from its text, of a successor from the
- * record that it replaces. Every viewer of the tenant can compute such an id, and could first create a record of its own with it. If one
- * did, the id is replaced by one that only the store can compute. In the names of this module, a turn is a message to process.
+ * Ids in the batch are derived: the id of a message from its sequence number in the session, that of a fact from its text, that of a
+ * successor from the record that it replaces. Every viewer of the tenant can compute such an id, so another viewer may already have created
+ * a record with it. The run then uses an id that only the store can compute. In the names of this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -90,7 +90,8 @@ export const make = (
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
-      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // also limited if `options.apply` writes as `System`
+      // the store calls `trustIn`, too, but a custom `options.apply` may write as `System`, whose trust the store does not limit
+      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust))
       const apply: Request["apply"] = (mutations) =>
         write && mutations.length > 0
           ? (options.apply ?? services.store.apply)(viewer, mutations, { origin, trust })
@@ -335,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells for each mutation whether it is needed. A Put with a future `validAt` is not if a record of its id and text is valid from then. */
+/** Tells which mutations are needed. A Put with a future `validAt` is not, if the record of its id has its text and is valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
@@ -366,8 +367,8 @@ const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: Re
   })
 
 /**
- * Replaces the id of a Put if a record that the viewer does not see already has it, by an id that only the store can compute. Cost: one
- * `get` of the ids of all Puts.
+ * Gives a Put another id if its id belongs to a record that the viewer does not see. Only the store can compute the new id. Cost: one `get`
+ * of the ids of all Puts.
  */
 const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,

@@ -4,7 +4,7 @@
  * ```text
  * candidates   the 40 best matches by words · the two messages before and after each of the first 10 of these · messages of
  *              speakers that the query names, in the best sessions (share of the query's terms in the session + closeness of
- *              its time) · the long matches with the largest share of the query's terms
+ *              its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
  * A message is a record of a session. All other matches follow after the candidates, in the order of BM25. The candidates do not depend
@@ -175,7 +175,7 @@ export class CandidateRanker {
     }
   }
 
-  /** Returns the rank (a score) of a doc id. A match that is no candidate ranks below every candidate; if it is neither, the rank is 0. */
+  /** Returns the rank (a score) of a doc id. A match that is no candidate ranks below every candidate. Any other doc id has rank 0. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
     return this.#factorOfOthers * index.scores.data[doc]!
@@ -277,7 +277,7 @@ interface Speaker {
   readonly scopes: Map<number, number>
 }
 
-/** Most speakers that are all compared with every word of a query. If there are more, the words are looked up by their `keysOf`. */
+/** Largest number of speakers to compare with every word of a query. If there are more, words are looked up by the keys of `keysOf`. */
 const maxCompared = 32
 
 class Speakers {
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test of doc ids: the speaker is one of `actors`; without speaker, the scope has an id of `own`. `undefined` without both. */
+  /** Returns a test whether a doc's speaker is in `actors` or, without speaker, its scope has an id of `own`; `undefined` without both. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,

@@ -180,8 +180,8 @@ const maxReserved = 1_024
 
 /**
  * Assigns doc ids to the documents of each scope, so that those of one scope are adjacent: a query visits scope by scope, and its reads
- * and writes then hit the processor's cache. If a scope has no reserved doc id left, as many are reserved as were ever added to it, but at
- * most 1,024.
+ * and writes then hit the processor's cache. If a scope has no reserved doc id left, more are reserved: as many as documents were ever
+ * added to the scope, but at most 1,024.
  */
 export class DocIdAllocator {
   /** Number of doc ids that are assigned or reserved, those of removed documents included. */

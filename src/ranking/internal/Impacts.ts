@@ -9,7 +9,7 @@ import { type GrowableArray, int32 } from "./DocIds.ts"
 /** The smallest number above 0: every match scores at least this. */
 export const lowestMatchScore = Number.MIN_VALUE
 
-/** Numbers the different pairs of a code (twice the frequency of the term, plus 1 for a whole tag) and a document length. */
+/** Gives a number to each pair of a code (twice the frequency of the term, plus 1 if the term is a whole tag) and a document length. */
 export class Impacts {
   // columns by pair number
   readonly #codes = int32()
@@ -78,7 +78,7 @@ export class Impacts {
 /** Tables of the summands of BM25 scores, by term of the query, then by pair number. Reused by every query. */
 const tables: Array<Float64Array> = []
 
-/** A filter for counting: a match counts if its group has an odd verdict (1: passes). `groups`: group by doc id; `verdicts`: by group. */
+/** A filter for counting: a match counts if the verdict on its group is 1, not 2. `groups`: group by doc id; `verdicts`: by group. */
 export interface GroupFilter {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array

@@ -16,7 +16,7 @@
 /** Version of the format. Increase it when the format changes, or when a text gets other terms (`Tokenizer`, `Bm25.read`). */
 export const format = 5
 
-/** The parts of an encoded index. `head` is JSON, and short; `names` are lists of ids, terms and scopes, the last as JSON. */
+/** The parts of an encoded index. `head` is JSON, and short; `names` are lists of ids, of terms, and of scopes as JSON. */
 export interface IndexParts {
   readonly head: unknown
   readonly names: ReadonlyArray<ReadonlyArray<string>>
@@ -41,7 +41,7 @@ export interface Numbering {
   readonly isWhole: boolean
 }
 
-/** Leaves out scopes without documents, and renumbers the others. `isEvery`: there are none to leave out. `column`: scope by document. */
+/** Leaves out scopes without documents, and renumbers the others. `column`: scope by document. `isEvery`: each scope has documents. */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }
   const scopes = new Int32Array(all.length).fill(-1)

@@ -23,11 +23,11 @@ export interface View {
   /** Number of visible documents. `length` is the sum of their lengths. */
   readonly count: number
   readonly length: number
-  /** Whether no document of these scopes is removed or expired, so that all of their postings are of visible documents. */
+  /** Whether no document of the visible scopes is removed or expired, so that every posting of these scopes is of a visible document. */
   readonly whole: boolean
 }
 
-/** An index with fewer documents does not keep `#known`, a map of term numbers, to save memory: there may be thousands of indexes. */
+/** Number of documents below which an index does not keep the map `#known`. This saves memory, since there may be thousands of indexes. */
 const small = 256
 
 /** Finds and scores the documents that contain given terms. */
@@ -36,7 +36,7 @@ export class InvertedIndex {
   /** Number of removed documents whose tombstones remain. */
   removed = 0
   readonly until = float64()
-  /** The doc ids that the last `match` or `matchAll` listed, in any order: the first `matched` entries. */
+  /** The first `matched` entries are the doc ids that the last `match` or `matchAll` listed, in any order. */
   readonly matches = int32()
   matched = 0
   /** Scores by doc id; 0 for a document that does not match. */
@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: more tokens, as term numbers. */
+  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: numbers of further tokens. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -115,7 +115,7 @@ export class InvertedIndex {
     return doc
   }
 
-  /** Adds a document from terms that were counted before, in alternation with their codes (see `Postings`). */
+  /** Adds a document whose terms were counted before. `terms` has each term, followed by its code (see `Postings`). */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
     const doc = this.#setDoc(this.#nextDoc(number), number, length, until)
@@ -224,10 +224,11 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents with any of the terms, and writes to `masks` which terms each has. Lists in `matches` those that score at least
-   * `minListed`, at first all; if the view is not `whole`, also removed or expired ones. After each scope, calls `observer.afterScope` with
-   * the position in `matches` of the scope's first match. The observer may remove matches (`drop`, `matched`); it returns the next
-   * `minListed`, not below the last. If few documents match, lists all and does not call `groupFilter`. Call `clear` before the next match.
+   * Scores the documents with any of the terms, and writes to `masks` which terms each contains. Lists in `matches` the documents with a
+   * score of at least `minListed`, which starts below every score. Unless the view is `whole`, lists removed and expired documents, too.
+   * After each scope, calls `observer.afterScope` with the position in `matches` of the scope's first match. The observer may remove
+   * matches (`drop`, `matched`), and returns the next `minListed`, which never falls. If few documents match, all are listed and
+   * `groupFilter` is not called. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks
@@ -336,7 +337,7 @@ export class InvertedIndex {
     return encoding(kept, [column, lengths!], this.#postings.encode({ docs, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores an encoded index. Also returns its doc ids, in the order that `encode` was given. `untils`, in that order: expiry times. */
+  /** Restores an encoded index. `untils[n]` is the expiry time, and the returned `order[n]` the doc id, of the n-th encoded document. */
   static *decode({ bytes, columns, names: [terms = [], scopes = []] }: IndexParts, untils: ReadonlyArray<number>) {
     const [scope, length, ends] = columns // `encode` wrote these three
     const index = new InvertedIndex()
@@ -353,7 +354,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns the map from a vocabulary's term numbers to this index's, plus 1 (0: not known yet). A small index does not keep it. */
+  /** Returns a map from a vocabulary's term number to this index's term number plus 1; 0: unknown. A small index does not keep it. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }

@@ -30,7 +30,7 @@ export interface Options<R extends Outline> {
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /** Number of matches up to which each is filtered, so that the count is exact; if more match, it may be too low. Default 2,048. */
+  /** Largest number of matches that are all filtered, so that their count is exact. Beyond it, the count may be too low. Default 2,048. */
   readonly examined?: number | undefined
 }
 
@@ -48,7 +48,7 @@ export class Matcher<R extends Outline> {
   #records: Array<R | undefined> = []
   #byRecency = new RecencyIndex()
   #candidates: CandidateRanker
-  /** Number of records that have a session or a speaker or are long, by scope number; and the sum over all scopes. */
+  /** Number of records that have a session or a speaker or are long, by scope number. `#anySpecial` is the sum over all scopes. */
   #special: Array<number> = []
   #anySpecial = 0
   #columns: Columns
@@ -85,7 +85,7 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records by time, in steps; useful after records were added in another order. Else the next `page` sorts without a pause. */
+  /** Sorts records by time, in steps. If records were added out of order and this was not run, the next `page` sorts without a pause. */
   sorting(): Steps<void> {
     return this.#byRecency.sorting()
   }
@@ -116,7 +116,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     oldDocs.forEach((old, doc) => made[old] = doc)
-    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` is in the order of arrival, which is mostly that of recency
+    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` has the order of arrival, mostly oldest first: little to sort
   }
 
   #noCandidates(): CandidateRanker {
@@ -166,7 +166,7 @@ export class Matcher<R extends Outline> {
     return seen.sort((a, b) => this.#byRecency.newestFirst(b, a))
   }
 
-  /** Does `Retrieval.match` synchronously. */
+  /** Returns synchronously what `Retrieval.match` returns. */
   match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
     const view = index.view(access)
@@ -249,7 +249,7 @@ export class Matcher<R extends Outline> {
       },
       ranker
     )
-    // a few matches are all scored, without bounds
+    // scores every match, without upper bounds, unless there are more than `examined`
     const scoreBound = docSet.count > examined ? bound : undefined
     const scored = score &&
       ((doc: number, relevance: number) =>

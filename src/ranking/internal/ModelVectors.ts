@@ -69,7 +69,7 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Returns at most `limit` of the records that `among` accepts or lists, those with the highest cosines above 0, nearest first. */
+  /** Returns the nearest of the records that `among` accepts or lists: at most `limit`, with cosines above 0, nearest first. */
   nearest(
     vector: Float32Array,
     limit: number,
@@ -91,8 +91,8 @@ export class ModelVectors {
   }
 
   /**
-   * Looks up the vectors of new records in steps; if vectors were added to `Embeddings` since the last time, those of all waiting records.
-   * The steps of two calls may alternate.
+   * Looks up the vectors of new records, in steps. Looks up those of all waiting records if vectors were added to `Embeddings` since the
+   * last time. The steps of two calls may alternate.
    */
   *preparing(): Steps<void> {
     for (let id = this.#first.pop(); id !== undefined; id = this.#first.pop()) {

@@ -318,7 +318,7 @@ export class Columns {
         evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // metadata is a column test only if it is the only test, so that matches are counted while they are scored; else it is `rest`
+    // the metadata test is a column test only if there is no other; then matches are counted while they are scored. Else it becomes `rest`
     const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)

@@ -1,6 +1,6 @@
 /**
  * An index of records whose texts are not in memory but in a database. It keeps the term counts and the outline of each record, and gives
- * the same answers as `MemoryIndex`. If an answer needs a text, for a passage of a long record or a `where`, the caller must read the text.
+ * the same answers as `MemoryIndex`. If an answer needs a text, for a passage of a long record or for `where`, the caller must read it.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -45,7 +45,7 @@ class Indexed implements Outline {
   readonly size: Outline["size"]
   readonly form: Form
   readonly hash: string
-  /** Version of the partition (in the table `memory_partitions`) of the record's row when the row was written. */
+  /** Version that the partition of the record's row had when the row was written; the table `memory_partitions` has these versions. */
   readonly version: number
 
   constructor(packed: EncodedOutline, version: number, scope: Outline["scope"]) {
@@ -148,7 +148,7 @@ export class OutlineIndex {
     for (const vectors of this.#vectors.values()) vectors.remove(id)
   }
 
-  /** Packs all postings if at least 1,000 records, and half of all, were added since they were last packed. So its cost is amortised. */
+  /** Packs all postings if at least 1,000 records, and at least half of all records, were added since the last packing. */
   pack(): void {
     if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
     this.#unpacked = 0
@@ -161,9 +161,9 @@ export class OutlineIndex {
   }
 
   /**
-   * Returns the ids of the records without a vector of the model, with the hashes of their texts. Leaves out records of the library itself.
+   * Returns the ids of the records without a vector of the model, with the hashes of their texts. Omits records of scope `Internal`.
    * After the first call for a model, its vectors are kept; `attach` ignores vectors of other models. The first call scans all records;
-   * later calls scan the records without a vector, those of the library included.
+   * later calls scan only the records without a vector, and those of the scope `Internal`.
    */
   withoutVector(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
@@ -259,7 +259,7 @@ export class OutlineIndex {
   }
 }
 
-/** Postings are packed once this many records were added unpacked, which take about 1 MB. */
+/** Number of added records from which `pack` packs the postings again. Unpacked, the postings of that many take about 1 MB. */
 const packedFrom = 1_000
 
 /** A record as `encode` encodes it. */

@@ -94,12 +94,12 @@ export class Passages {
     return known
   }
 
-  /** Returns the reduced score of the best passage of a record, comparable with the BM25 of whole records. */
+  /** Returns the BM25 of a record's best passage times `passageFactor`, to be compared with the BM25 of whole records. */
   score(record: MemoryRecord, weights: Weights, slope: number): number {
     return passageFactor * bestOf(this.#passagesOf(record), weights, slope).score
   }
 
-  /** Returns the best passage of a record, the first one of equals; `undefined` if no passage contains a term. */
+  /** Returns the best passage of a record, the first of several equally good ones; `undefined` if no passage contains a term. */
   best(record: MemoryRecord, weights: Weights, slope: number): Passage | undefined {
     return bestOf(this.#passagesOf(record), weights, slope).passage
   }

@@ -36,10 +36,10 @@ export class Postings {
   heads: Int32Array = new Int32Array(16 * stride)
   readonly #arena = new Arena()
   #lists = 0
-  /** Hash table with open addressing, to find a list by term and scope. Lacks the first list of each term. An entry is a list plus 1. */
+  /** Hash table with open addressing, to find a list by term and scope. Lacks the first list of each term. Entry: list plus 1; 0: free. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
-  /** The previous hash table, while its entries are moved to `#table`; those of its first `#moved` slots have been moved. */
+  /** The previous hash table, whose entries are being moved to `#table`. The entries of its first `#moved` slots are there already. */
   #full: Int32Array | undefined
   #moved = 0
   #packed: Encoded | undefined
@@ -134,7 +134,7 @@ export class Postings {
     return this.#arena.from(this.heads[list + AT]!)
   }
 
-  /** Returns the lists of a term in the given scopes; `undefined` for all scopes. `isSeen` returns whether a scope is one of these. */
+  /** Returns the lists of a term in `scopes`, or in all scopes if `scopes` is `undefined`. `isSeen` tells if a scope is in `scopes`. */
   listsIn(
     term: number,
     scopes: ReadonlyArray<number> | undefined,
@@ -206,7 +206,7 @@ export class Postings {
       if (isEvery || out.length > (ends[kept.length - 1] ?? 0)) ends[kept.push(terms[term]!) - 1] = out.length
       work += 16
       if (work < 16_384) continue
-      yield work >> 1 // allows for code that is not compiled yet, which takes ten times as long per posting
+      yield work >> 1 // a high estimate: code that is not compiled yet takes ten times as long per posting
       work = 0
     }
     return { terms: kept, lists: out.bytes(), ends: ends.subarray(0, kept.length) }
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing once at most an eighth of all bytes, those of rare terms, is packed. */
+  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes is still packed: rare terms. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -297,10 +297,10 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy with ascending new numbers of doc ids and scopes. Leaves out doc ids with number −1, and terms without postings. */
+  /** Returns a copy with doc ids renumbered by `docs` and scopes by `scopes`; both keep the order. Omits empty lists, and doc ids of −1. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
-    // allocates for all lists at once, since growing would cost more than copying; unpacks every term to know their number
+    // unpacks every term, to know how many lists there are; allocates for all at once, since growing would cost more than copying
     for (let term = 0; term < this.#terms.size; term++) this.first(term)
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))

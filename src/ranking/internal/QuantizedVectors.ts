@@ -1,6 +1,6 @@
 /**
- * Vectors quantised to 8 bits, a quarter of their size, from which lower and upper bounds of each cosine follow. With the
- * bounds, only a few exact cosines must be computed, and none of the best is missed.
+ * Vectors quantised to 8 bits per component, which takes a quarter of the memory. They give a lower and an upper bound of each cosine;
+ * thanks to these, only a few exact cosines must be computed to find the nearest vectors, and none of these is missed.
  *
  * ```text
  * x ≈ s·q                      a vector of length 1, its scale s and its 8-bit integers q; e = |x − s·q|
@@ -176,7 +176,7 @@ export const makeKernel = (): DotKernel | undefined => {
   try {
     return compiled === undefined ? undefined : new compiled.Instance(compiled.module).exports
   } catch {
-    return undefined // no address space is left, which every memory reserves
+    return undefined // no address space is left for the memory of the instance
   }
 }
 

@@ -35,7 +35,7 @@ export type Feature =
 export const weights = {
   /** BM25 of the record, divided by the best BM25. */
   words: 3.07,
-  /** BM25 of the neighbouring messages, divided by the best BM25: half of those next to the message, a quarter of those two away. */
+  /** Half the BM25 of the messages next to this one, plus a quarter of that of the messages two away, divided by the best BM25. */
   neighbours: 0.97,
   /** Share of the query's terms that the session of the message contains, weighted by the rarity of each term among the sessions. */
   session: 2.04,
@@ -51,7 +51,7 @@ export const weights = {
   date: 4.21,
   /** 1 if the query asks for a time and the record names one. */
   time: 1.84,
-  /** Logarithm of the number of terms of the message, which is capped at 60. */
+  /** Logarithm of the number of terms of the message; a number above 60 counts as 60. */
   length: 1.93,
   /** 1 if the message is not a question. */
   statement: 0.49
@@ -108,7 +108,7 @@ export interface QuestionRanker extends Ranker {
   readonly words: ReadonlyArray<string>
   /**
    * Returns which of the given speakers the query names. The source passes the folded names of speakers of visible records, without
-   * repetitions: those whose first word is one of `words` or, if it has four letters or more, differs from one in a single letter.
+   * repetitions: those whose first word is one of `words` or, if it has four letters or more, differs from one of them in a single letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
   /**
@@ -167,7 +167,7 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
 export interface Evidence {
   /** Rank of the best match, as the ranker returns it; `undefined` if the best match is not a message. */
   readonly rank: number | undefined
-  /** Whether the query names the speaker of the best match; true if the query names no speaker. */
+  /** Whether the query names the speaker of the best match. Also true if the query names no speaker at all. */
   readonly isMeant: boolean
   /** The best BM25 divided by the highest BM25 that a record could have for this query, 0..1. */
   readonly strength: number
@@ -213,9 +213,9 @@ export const valuesOf = (
 }
 
 /**
- * Returns the feature weights of a query, multiplied as its `Emphasis` says and then scaled: the weights of `words`, of the features of
- * the conversation (`inConversation`) and of those of the text's form (`ofForm`) have the sum 1. A record without a session has only its
- * words to compare, and these get weight 1, so both sorts of records are comparable.
+ * Returns the feature weights of a query, multiplied as its `Emphasis` says and then scaled so that the weights of `words`, of the
+ * features of the conversation (`inConversation`) and of those of the text's form (`ofForm`) have the sum 1. A record without a session is
+ * ranked by its words with weight 1, so that records with and without a session are comparable.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>
@@ -256,7 +256,7 @@ const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|w
 
 /**
  * Makes the ranker of a query, with the speakers that the query names. A speaker is named by the whole name, by its first word, or, if that
- * has four letters or more, by a word that differs from it in one letter. The first person names the viewer.
+ * has four letters or more, by a word that differs from it in one letter. A word such as `I` or `my` names the viewer.
  */
 export const questionRanker = (
   text: string,

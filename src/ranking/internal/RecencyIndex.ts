@@ -35,8 +35,8 @@ export class RecencyIndex {
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
   /**
-   * Returns every doc id, oldest first, removed ones included. Cost: merging the doc ids that were added out of order with those newer than
-   * the oldest of them.
+   * Returns every doc id, oldest first, removed ones included. First merges the doc ids that were added out of order into the others. Cost:
+   * those doc ids, and all that are newer than the oldest of them.
    */
   all(): ReadonlyArray<number> {
     if (this.#late.length > 0) this.#endRun()
@@ -49,7 +49,7 @@ export class RecencyIndex {
   /** Merges the runs in steps, between which doc ids may be added, so that `all` has little left to do. */
   *sorting(): Steps<void> {
     while (this.#runs.length > 0 || this.#merging !== undefined) {
-      const { done, value } = (this.#merging ??= this.#merge()).next() // `all` may have run it to its end
+      const { done, value } = (this.#merging ??= this.#merge()).next() // `all` may have finished this merge
       if (done !== true) yield value
     }
   }
@@ -63,7 +63,7 @@ export class RecencyIndex {
     this.#late = []
   }
 
-  /** Merges the runs in pairs, and the last one with the sorted doc ids, to which nothing is added meanwhile. */
+  /** Merges the runs in pairs, and the last run with `#docs`, to which `add` appends nothing meanwhile. */
   *#merge(): Steps<void> {
     for (let run = this.#runs.shift(); run !== undefined; run = this.#runs.shift()) {
       const other = this.#runs.shift()

@@ -63,8 +63,9 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates how far the relevance of a match may be below that of the best matches, 0..1, if its other factors can make up for it. Takes
-   * the sums of the other factors of 64 out of `docs` doc ids: the highest sum minus the first quartile, divided by the relevance's weight.
+   * Estimates how much less relevance than the best matches, 0..1, a match may have and still reach their score by its other factors.
+   * Samples 64 of `docs` doc ids, sums the other factors of each, and divides the highest sum minus the first quartile by the weight of
+   * the relevance.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares

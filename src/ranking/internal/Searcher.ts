@@ -90,7 +90,7 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The query's vector. `undefined` if the source has no vectors, in mode `lexical`, and for weight 0 unless the mode is `vector`. */
+  /** The query's vector. `undefined` if the source has no vectors, the mode is `lexical`, or its weight is 0 and the mode not `vector`. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or if no text and no vector is searched for. */
   readonly isFolded: boolean
@@ -190,7 +190,7 @@ export function* search(
   }
 }
 
-/** Returns why a record is not among the hits; `undefined` if it is. Cost: the search, and one more record and vector. */
+/** Returns why a record is not among the hits; `undefined` if it is. Cost: that of the search, and reading one more record and vector. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -380,7 +380,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
   return { picked, folded, stale }
 }
 
-/** Reads the records that are not in memory. Leaves out those that have since been forgotten, hidden, or changed so as not to pass. */
+/** Reads the records that are not in memory. Leaves out those that by now are forgotten, invisible, or do not pass the filter. */
 function* bodiesOf(
   { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>

@@ -84,7 +84,7 @@ export class MatchCollector {
     this.#slack = slack
   }
 
-  /** Reads the matches of the index from position `from` on. Returns the least score that a later match needs: the index omits others. */
+  /** Reads the matches of the index from position `from` on. Returns the score below which the index may omit later matches. */
   readonly collect = (from: number): number => {
     const index = this.#index
     const { matches: { data: matches }, scores: { data: scores } } = index
@@ -159,7 +159,7 @@ export interface Choice {
   readonly best: number | undefined
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /** Computes the final score. Default: the relevance. Matches are then ordered by rank, as two ranks may have the same relevance. */
+  /** Computes the final score. By default it is the relevance, and matches are ordered by rank: two ranks can have one relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
@@ -221,7 +221,7 @@ const chooseByScore = (
   { best, scoreBound, newestFirst, docSet, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
-    /** The best doc ids by rank. Their final scores show how high the rank of any other one must be. May be empty. */
+    /** The best doc ids by rank. Their final scores show which rank any other doc id needs to be selected. May be empty. */
     readonly sample: ReadonlyArray<number>
   },
   depth: number,
@@ -328,13 +328,13 @@ interface Evaluated extends Pick<PassingDocs, "count" | "isWhole"> {
   readonly docs: Int32Array
 }
 
-/** Stages of `evaluateBest`: how many doc ids it selects by upper bound, and how many of these it evaluates; plus 4 · `limit` each. */
+/** Sizes of the stages of `evaluateBest`: doc ids selected by upper bound, and those of them that are evaluated. Both plus 4 · `limit`. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids by the score of `evaluate` (`undefined`: no match), highest upper bound first. Evaluates all if need be. */
+/** Finds the doc ids with the best scores. Calls `evaluate` (`undefined`: no match) by falling upper bound, for all doc ids if need be. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)

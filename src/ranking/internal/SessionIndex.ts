@@ -24,13 +24,13 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 const maxSessions = 5
 /** Lowest worth of a session that `SessionIndex.best` returns; the comment of that method defines the worth. */
 const minWorth = 0.05
-/** `maxDistance`: most by which sequences of neighbours differ. `maxSteps`: messages to visit on each side, as sequences may repeat. */
+/** `maxDistance`: greatest difference of the sequences of neighbours. `maxSteps`: messages visited per side, as sequences may repeat. */
 const maxDistance = 2
 const maxSteps = 4
 
 interface Session {
   readonly scope: number
-  /** Doc ids of the messages. If `isSorted`, in order of sequence, those without a sequence last; else some may be removed. */
+  /** Doc ids of the messages. If `isSorted`, they are in order of sequence, those without one last. Else removed ones may be among them. */
   turns: Array<number>
   isSorted: boolean
   /** Cached `validAt` of the first and of the last message. */
@@ -57,7 +57,7 @@ export class SessionIndex {
   // columns by doc id
   readonly #sequence = float64()
   readonly #turnIndex = int32()
-  /** Cache of the form of each text (such as: is it a question?): two bits for each of `signs`, whether it is known, and its value. */
+  /** Cache of the form of each text (such as: is it a question?). It has two bits for each of `signs`: one is set if the other is valid. */
   readonly #form = int32()
   readonly #recordOf: (doc: number) => Outline
   // state of the current query, set by `begin`

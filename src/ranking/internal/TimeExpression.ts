@@ -2,7 +2,7 @@
  * Parses the times that an English text names, as ranges, so that a query that names a time can be compared with the `validAt` of records.
  *
  * ```text
- * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (both orders, if both are days)
+ * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (5 August and 8 May)
  *           8 May · May 8        without a year: of any year
  * month     May 2023 · in May    without a year: of any year, and only after in, of, during, last, since, until, by, early, mid, late
  * year      2023
@@ -143,13 +143,13 @@ export const timesIn = (text: string, now: number): Times | undefined => {
       const times = read(parts, now)
       spans.push(...times.spans ?? [])
       yearly.push(...times.yearly ?? [])
-      return ";" // prevents a later pattern from matching the text before and after it as one
+      return ";" // keeps the text before and after the match apart, so that no later pattern matches across both
     })
   }
   return spans.length + yearly.length === 0 ? undefined : { spans, yearly }
 }
 
-/** Returns how close `at` is to the nearest of the named times, 0..1: 1 within one, 1/e three days away, 0 beyond 30 days. */
+/** Returns how close `at` is to the nearest named time, 0..1: 1 inside that time, 1/e three days away, 0 more than 30 days away. */
 export const closeness = ({ spans, yearly }: Times, at: number): number => {
   let distance = Infinity
   for (const [from, until] of spans) distance = Math.min(distance, Math.max(0, from - at, at - until))

@@ -76,7 +76,7 @@ export interface Source {
 
 const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
 
-/** Returns a store as a side of a copy. Fails with `unsupported` if the store has no rows of its own, as a federation of stores. */
+/** Returns a store as a side of a copy. Fails with `unsupported` if the store has no rows of its own, like a federation. */
 export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   Option.match(reader, {
     onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),

@@ -3,17 +3,17 @@
  * all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```text
- * id        belongs to the first store that has a record of it; mirrors come last. Records of the same id in later stores are
- *           copies, which are only mentioned in `alsoIn`
+ * id        belongs to the first store that has a record with this id; mirrors come last. Records with the same id in later stores
+ *           are copies; a hit names their stores in `alsoIn`
  * put       goes to the store that `route` names, else to the primary; deduplicates within that store
  * batch     over several stores: see `WriteRouter`
  * mirror    see `Replication`
  * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
  *           `failures`; the search fails only if all stores fail
  * get, list fail if a store fails that might have a requested record; `get` succeeds if other stores have all of the ids
- * redaction each store's own. Writable stores must have the redaction that the federation was built with, if any; a store
- *           that joins later must have the one that the writable stores share
- * trash     each store's own, for as long as its own layer sets
+ * redaction is done by each store. Writable stores must have the redaction that the federation was built with, if any; a store
+ *           that is attached later must have the one that the writable stores share
+ * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
  * All stores must be made by `MemoryStore.make` or be built on such stores: cursors rely on all of them having the same order.
@@ -55,12 +55,12 @@ export interface Options<Name extends string> {
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
-/** The registry of the member stores, and a search of some of them. */
+/** The registry of the member stores, with a function that searches some of them. */
 export interface Service extends StoreRegistry.Registry {
   /**
-   * Searches the named stores; without names, or with `[]`, all stores. Repeated names count once. An unknown name fails with `not_found`,
-   * listing the known names, before any store is searched. Each store returns at most `maxResults` hits (1..1,000; default: the store's own
-   * setting), and the merged result at most `query.limit` if given.
+   * Searches the stores named in `stores`, or all stores if it is absent or empty. Repeated names count once. Fails with `not_found`,
+   * listing the known names, before any store is searched, if a name is unknown. Each store returns at most `maxResults` hits (1..1,000;
+   * default: the store's own setting). The merged result has at most `query.limit` hits, if this is given.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -150,7 +150,7 @@ const make = (
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** Makes the write operations of the federation; with `only`, those of one member store, which write new records to it. */
+/** Makes the write operations of the federation. With `only`, makes those of the member store with this name, to which new records go. */
 const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
   makeStore.writes((op, viewer, mutations, provenance) =>
     Effect.gen(function*() {
@@ -208,7 +208,7 @@ const named = (
   store: checkingViewer({ ...store, ...writes(writing, name), capabilities: { ...store.capabilities, writable } })
 })
 
-/** Searches the stores with these names, or all stores without names. */
+/** Searches the stores named in `stores`, or all stores if the list is empty. */
 const searchIn = (
   members: Effect.Effect<StoreRegistry.Members>,
   viewer: Viewer.Any,
@@ -234,7 +234,7 @@ interface Parts {
   /** The stores that the federation was built with. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
-  /** The combined redaction of the federation's writable stores: see `Redaction.combine`. */
+  /** The combined redaction of the stores to which the federation writes, or of all stores if there are none: see `Redaction.combine`. */
   readonly redaction: Option.Option<Redaction.Service>
   readonly copying: Replication.Replication
 }
@@ -304,8 +304,8 @@ const federationOf = (
 }
 
 /**
- * Returns the capabilities of the federation, computed from the stores it was built with. `durable` and `shared` if every writable store
- * is, `history` if every store has it, `vector` if any store has it, `messages` if the primary accepts them.
+ * Returns the capabilities of the federation, computed from the stores it was built with. `durable` and `shared` are set if they are set
+ * for every writable store, `history` if for every store, `vector` if for any store, and `messages` if for the primary.
  */
 const capabilities = (
   members: StoreRegistry.Members,

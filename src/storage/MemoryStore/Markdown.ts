@@ -103,8 +103,8 @@ export interface Repair {
 }
 
 /**
- * Makes a store of a folder. Tenants, scopes and ids become folders and file names (see `Markdown/Layout`), and each record the text of a
- * file (see `Markdown/Document`).
+ * Makes a store of a folder. Tenants, scopes and ids become folders and file names (see `Markdown/Layout`), and each record becomes the
+ * text of a file (see `Markdown/Document`).
  */
 export const layer = (
   options: Options

@@ -53,8 +53,8 @@ export interface ReplicaOptions {
   readonly url: Redacted.Redacted
   /**
    * Largest age of an answer: writes of other processes may become visible this much later; those of this process are visible at once.
-   * While the standby lags behind further, or does not answer, reads go to the primary. Writes, changes, use counts, tenants, compaction,
-   * and the list of models always use the primary.
+   * While the standby lags behind by more than that, or does not answer, reads go to the primary. Writes, changes, use counts, tenants,
+   * compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
 }

@@ -234,9 +234,9 @@ interface TextsToCheck {
 }
 
 /**
- * The texts of a tenant's rows, by the hash under which their vectors are stored. Answers which texts a record has, which have no vector,
- * and which vectors are orphaned because no record has their text any more. Leaves out the rows that the library keeps for itself, which
- * have no vectors.
+ * The texts of a tenant's rows, by the hash under which their vectors are stored. Tells whether any record has a text, which texts have no
+ * vector, and which vectors are orphaned because no record has their text any more. Leaves out the rows that the library keeps for itself,
+ * which have no vectors.
  */
 export class Texts {
   readonly #embeddings: Embeddings

@@ -199,9 +199,9 @@ export interface Changed {
 
 /**
  * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
- * `invalidAt` has passed. The service `Retention` finds the records to remove with `overCap`, the outbox its tenants with `tenantsWith`. A
- * layer that changes what a store returns must also wrap its reader. `transact` writes rows as given, without viewer checks, validation or
- * policies, as `Copy` needs. If the store is read-only, `transact` fails with `read_only`.
+ * `invalidAt` has passed. The service `Retention` calls `overCap` to find the records to remove, and the outbox calls `tenantsWith` to find
+ * its tenants. A layer that changes what a store returns must also wrap its reader. `transact` writes rows as given, without viewer checks,
+ * validation or policies, as `Copy` needs. If the store is read-only, `transact` fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">

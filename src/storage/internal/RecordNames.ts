@@ -9,8 +9,8 @@ import type { Json } from "../../domain/Payload.ts"
 import * as Wikilink from "../../domain/Wikilink.ts"
 
 /**
- * A reference to another record in a record's text: the id that the reference may be, if it has the form of an id, and the names that it
- * may be, most likely first.
+ * A reference to another record in a record's text. `id` is set if the reference has the form of an id. `names` are the names that the
+ * reference may stand for, most likely first.
  */
 export interface Mention {
   readonly id: MemoryId | undefined

@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a Restore in a batch finds revisions written by earlier mutations of the batch, and fails with not_found for those they purged",
+    "a Restore in a batch finds revisions that earlier mutations of the batch wrote, and fails with not_found for one that they purged",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const

@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "ifRevision for a forgotten record fails with actual revision 0, and `ifRevision: 0` succeeds only if the record does not exist",
+    "a put with `ifRevision: 0` fails if the record exists, and with `ifRevision: 1` fails with actual revision 0 if it was forgotten",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))

@@ -63,7 +63,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search ranks the words of a speaker named in the query first, also by first name, without accents or with a wrong letter",
+    "search ranks the records of a speaker first if the query names the speaker, even by first name, without accents or misspelt",
     (store) =>
       Effect.gen(function*() {
         const message = (sequence: number, actor: string, body: string) =>

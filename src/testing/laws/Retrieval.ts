@@ -229,12 +229,12 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "hybrid search without vectors answers by words and reports the failure of the vector search; mode vector fails with unsupported",
+    "hybrid search without a vector, or in a store without vectors, answers by words and reports why; mode vector fails in such a store",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
         const embedding = { model: "m", vector: [1, 0] }
-        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // either no vector is given, or the store holds none
+        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // `invalid_draft`: a query below has no embedding
         if (!store.capabilities.vector) {
           yield* refuses("unsupported", store.search(ada, { text: "tea", mode: "vector", embedding }))
         }

@@ -112,7 +112,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list and stream return all pages of forgotten records, and a cursor of them is refused with any other filter or viewer",
+    "list and stream return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
     (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n))))

@@ -36,7 +36,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer of reach exact sees scopes whose ids it all has, one of reach within scopes that have all its ids; both only in their tenant",
+    "a viewer sees the scopes of its tenant that have only its own ids (reach exact), or that have all of its ids (reach within)",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)

@@ -175,7 +175,7 @@ describe("a federation", () => {
             ],
             [store.forget(bob, [nobody], { purge: true }), store.forget(bob, [tea.id], { purge: true })]
           ] as ReadonlyArray<readonly [Effect.Effect<unknown, MemoryError>, Effect.Effect<unknown, MemoryError>]>
-        ) { // error types differ
+        ) { // the cast unites calls with different error types
           assert.deepStrictEqual(yield* unseen, yield* seen)
         }
         yield* refuses("not_found", store.update(bob, tea.id, { body: "x" }))
@@ -352,7 +352,7 @@ describe("a configuration of a federation", () => {
         })
       )
       for (const one of ["1..64", "b: maxResults", "primary: c is read-only"]) assert.include(all, one)
-      assert.include(yield* issues(Federated.layer({ a: memory }, { primary: "x" as "a" })), "there is no store x") // untyped
+      assert.include(yield* issues(Federated.layer({ a: memory }, { primary: "x" as "a" })), "there is no store x") // cast: x is no name
       const closed = { layer: Federated.layer({ a: { layer: MemoryStore.layerInMemory } }) }
       const unfit = yield* issues(
         Federated.layer({ b: { ...closed, writable: true }, c: { ...closed, mirror: () => true } })

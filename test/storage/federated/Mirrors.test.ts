@@ -131,7 +131,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
     }))
 
   law(
-    "a change of a record is emitted even if its id was that of a copy before",
+    "a change of a mirror's own record is emitted even if a purged copy had the same id before",
     Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -210,7 +210,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror returns its copies when the store of their records fails",
+    "a mirror returns its copies when the store with the original records fails",
     Federated.layer({
       main: faulty({ ops: ["get"], at: 1 }, { ops: ["search"], at: 1 }),
       copies: { layer: MemoryStore.layerInMemory, mirror: () => true }

@@ -113,7 +113,7 @@ export function* hybridSearch(
       !isDeep &&
       (last === undefined
         ? found.length === all.size
-        : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // `near` has at least `last`
+        : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // `near.hits` is not empty: it has `last`
     explanationOf: (found, record) => {
       const { cosine, fact, lexical, relevance } = found
       const { lexical: whole = 0, ...factors } = search.factors(record, relevance, weight)
@@ -187,8 +187,8 @@ const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
 
 /**
- * Explains the lexical score of a record: its BM25 and the summands of that, and, as `rank:<feature>`, what each feature adds to the
- * ranker's score of the record, divided by the best such score of the query.
+ * Explains the lexical score of a record. Returns its BM25, the summands of the BM25, and for each feature of the ranker, under the name
+ * `rank:<feature>`, what it adds to the ranker's score of the record, divided by the best such score among the matches of the query.
  */
 export const wordsOf = (
   { options: { analyzer } }: Search,

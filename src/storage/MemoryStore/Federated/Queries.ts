@@ -41,7 +41,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Searches all members in parallel. `limitOf` is the largest number of hits of a member. Fails for an invalid query, or if all fail. */
+/** Searches all members in parallel. A member returns at most `limitOf` hits. Fails if the query is invalid, or if all members fail. */
 export const search = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -108,7 +108,7 @@ export const whyNot = (
  * Returns a page of the records of all members, by recency. A cursor of the federation is a position from which every store continues.
  * Cost: one page of each store, and further pages if many of the records were copies. Fails if any member fails, since its records would be
  * missing. The trash contains only records of writable stores, because no others can be restored here; the viewer `System` sees the trash
- * of all.
+ * of all stores.
  */
 export const list = (
   members: StoreRegistry.Members,
@@ -181,8 +181,8 @@ export const links = (
   })
 
 /**
- * Returns a function that finds the member that an id belongs to, for the `ids` that the members returned. An id that the first member
- * returned belongs to the first member.
+ * Returns a function from an id to the member that the id belongs to. `ids` has, for each member, the ids that this member returned. An id
+ * that the first member returned belongs to the first member; for other ids, all members are asked.
  */
 const ownerIn = (
   members: StoreRegistry.Members,
@@ -233,8 +233,9 @@ interface Merged {
 }
 
 /**
- * Merges the results of the stores. `ownerOf` returns the name of the store that a record belongs to. A store's `leftOut` counts also
- * include copies; they are multiplied by the fraction of its hits that are not copies. If a mirror has no hits, its counts are ignored.
+ * Merges the results of the stores. `ownerOf` returns the name of the store that a record belongs to. A store's `leftOut` counts also count
+ * copies, so each count is multiplied by the fraction of the store's hits that are no copies. The counts of a mirror without hits are
+ * ignored.
  */
 const merge = (
   answers: ReadonlyArray<Answer>,
@@ -316,7 +317,7 @@ const failuresOf = (answers: ReadonlyArray<Answer>): SearchResult["failures"] =>
   ]
 }
 
-/** Returns the vectors of all members. Each member keeps the vectors of the texts that its records have. */
+/** Makes the `Vectors` of the federation from those of its members. Each member keeps the vectors of the texts of its own records. */
 export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vectors.Vectors => {
   const all = Effect.map(members, (members) => members.flatMap(({ store }) => Option.toArray(store.vectors)))
   const each = <A, E>(ask: (vectors: Vectors.Vectors) => Effect.Effect<A, E>) =>
@@ -328,8 +329,8 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
-    // each vector goes to the members that have the text without a vector, or have the vector already; if there are none, to the first
-    // member
+    // each vector goes to the members that lack it for one of their texts, and to those that have it already; if there are no such
+    // members, it goes to the first member
     attach: (tenant, model, vectors) =>
       Effect.gen(function*() {
         const given = Array.from(vectors)

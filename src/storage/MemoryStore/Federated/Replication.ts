@@ -41,9 +41,9 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors after a batch. Does not read again the rows in `before`, whose ids the caller has locked. Reads again the rows
-   * whose ids were generated in the batch, since these were not locked. If another batch has copied such rows since `before` was read, also
-   * reads all rows of the mirrors again.
+   * Updates all mirrors after a batch. Uses the rows in `before`, since the caller has locked their ids. Reads again only the rows whose
+   * ids were generated in the batch, since these were not locked. If another batch has copied rows with unlocked ids since `before` was
+   * read, also reads all rows of the mirrors again.
    */
   readonly follow: (
     members: StoreRegistry.Members,
@@ -52,15 +52,18 @@ export interface Replication {
     before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Counter that is incremented when the copying of rows with unlocked ids starts and ends. If its value is unchanged, no such copying took
-   * place.
+   * Counter that is incremented when the copying of rows with unlocked ids starts, and again when it ends. As long as the value stays the
+   * same, no such copying takes place.
    */
   readonly copyEpoch: () => number
   /** Whether the latest change of this id in this store was the writing of a copy. */
   readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
 
-/** Number of ids of copies that are remembered, so that `changes` can leave out copies: the number of changes that a stream may buffer. */
+/**
+ * Largest number of copies whose ids are remembered, so that `changes` can leave out copies. It equals the number of changes that a stream
+ * may buffer.
+ */
 const capacity = 65_536
 
 /** Makes a replication, initially without remembered copies. */
@@ -78,7 +81,7 @@ export const make = (): Replication => {
     }
   }
 
-  /** Updates one mirror to the given rows of other members. `known` are rows of the mirror that were read before. */
+  /** Updates the copies in one mirror to `rows`, which are rows of other members. `known` has the mirror's rows that were read already. */
   const updateMirror = (
     member: StoreRegistry.Member,
     tenant: string,
@@ -169,8 +172,8 @@ export const make = (): Replication => {
 }
 
 /**
- * Returns the rows after a batch, computed from its outcomes and the rows read before. Leaves out rows whose ids were generated,
- * duplicates, and rows that were absent.
+ * Returns the rows as they are after a batch, computed from its outcomes and the rows read before it. Leaves out rows whose ids were
+ * generated, and rows that the batch did not write because they were duplicates or absent.
  */
 const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()

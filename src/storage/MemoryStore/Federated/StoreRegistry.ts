@@ -46,7 +46,7 @@ export interface Named extends Pick<Entry, "description"> {
   readonly writable: boolean
   /**
    * This one store as part of the federation. Reads use only this store, and new records are written to it. A change by id is written to
-   * the store that has the id. Every write also updates the mirrors.
+   * the member store that has the id, even if it is another one. Every write also updates the mirrors.
    */
   readonly store: MemoryStore.Service
 }
@@ -68,7 +68,7 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
-  /** The redaction that all writable stores share; `undefined` if they have none, or different ones. */
+  /** The redaction that all stores written to share (all stores, if none is written to); `undefined` if they have none, or different ones. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }
@@ -302,8 +302,8 @@ export const ownerOrError = (
   owner === undefined && unanswered !== undefined ? unanswered.error : Effect.succeed(owner)
 
 /**
- * Calls the member that has each id, and returns the results in the order of `ids`. Ids that no member has go to the first member, which
- * reports them as missing.
+ * Calls `ask` once for each member, with those of the `ids` that the member has, and returns the results in the order of `ids`. Ids that no
+ * member has go to the first member, which reports them as missing.
  */
 export const each = <A>(
   members: Members,
@@ -375,8 +375,8 @@ export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writabl
   writable || mirror !== undefined
 
 /**
- * Returns the reasons why the federation cannot write to a member to which, by its configuration, it may write: the store is read-only, or
- * lacks the federation's redaction.
+ * Returns the reasons why the federation cannot write to a member although the member's configuration allows it: the store is read-only, or
+ * was built without the federation's redaction.
  */
 const conflictsOf = (
   { mirror, name, store, writable }: Member,

@@ -3,9 +3,9 @@
  *
  * ```text
  * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
- *                       goes to the store that these rules name for the first other mutation of its batch, else to the primary
+ *                       is written to the same store as the first other mutation of its batch, else to the primary
  * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
- *                       the same store as for the library's own rows gets the change, and reports the record as missing
+ *                       it goes where a row of the library would go, and that store reports the record as missing
  * change of a copy      fails in a read-only mirror, except forgetting, so that a copy whose record is gone can be removed
  * batch for one store   is atomic as in that store
  * for several stores    is first checked as a whole, and refused before anything is written; then written store by store. If one
@@ -170,8 +170,8 @@ const partsOf = (
   })
 
 /**
- * Returns those ids in a batch that belong to the library's own rows, which hold its state and no memories: rows of the primary, or rows
- * that the batch puts.
+ * Returns the ids in a batch that are ids of the library's own rows: of such rows in the primary, or of rows that the batch puts. These
+ * rows contain the state of the library and no memories.
  */
 const internal = (
   primary: StoreRegistry.Member,
@@ -199,8 +199,8 @@ const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreR
     : Effect.succeed(owner)
 
 /**
- * Refuses a change of a record in a read-only member. If the viewer may not see the record, only a put fails, because another record has
- * the id. A put may use the id of a forgotten copy in a mirror: if the mirror's `trash` is longer, the copy can outlive its record.
+ * Refuses a change of a record in a read-only member. If the viewer may not see the record, only a put fails, because its id is taken. A
+ * put may use the id of a forgotten copy in a mirror, since such a copy outlives its record if the mirror's `trash` is longer.
  */
 const refused = (
   op: string,

@@ -17,7 +17,7 @@ import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A batch of changed records with its plan: the files to write and remove, and what decides which batches can be written with it. */
+/** A batch of changed records, with the files to write and remove, and with the facts that decide which batches can be written with it. */
 export interface Prepared {
   readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
@@ -44,9 +44,9 @@ export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError
 export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
-   * Writes batches as a group, and returns the outcome of each. No two may have a record or a file in common. If the history cannot be
-   * appended, all fail. A batch whose files cannot be written fails alone. A batch fails with the error `lost` if a person edited one of
-   * its files since planning; the caller then runs again and plans a new batch.
+   * Writes batches as a group, and returns the outcome of each. No two may have a record or a file in common. If appending to the history
+   * fails, all batches fail. A batch whose files cannot be written fails alone. A batch fails with the error `lost` if a person edited one
+   * of its files after the batch was planned; the caller then runs again and plans a new batch.
    */
   readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
 }
@@ -134,12 +134,12 @@ export const make = (dependencies: Dependencies): Commit => {
       }
       const done = yield* Effect.either(applyBatch(plans, appended.right))
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
-      // one batch cannot write its files, and all were rolled back; so each is now written separately
+      // the files of a batch could not be written, and all batches were rolled back, so each batch is now written separately
       const writeSeparately = (one: Prepared) =>
         Effect.forEach(one.plans, (plan) => WritePlan.replanned(fs, plan)).pipe(
           Effect.flatMap((plans) => writeUnchanged([{ ...one, plans }])),
           Effect.map(([outcome = done]) => outcome),
-          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // earlier batches are written already
+          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // an outcome, not a failure: earlier batches are already written
         )
       return yield* Effect.forEach(batches, (one) => isClean() ? writeSeparately(one) : Effect.succeed(done))
     })
@@ -198,7 +198,7 @@ export const make = (dependencies: Dependencies): Commit => {
  * their outcomes and publish changes in the order of the queue.
  */
 export interface Writers {
-  /** Runs an effect with the vault's lock held and all writes of other processes read, after all earlier commits are written. */
+  /** Runs an effect while holding the vault's lock, after writing earlier commits and reading the writes of other processes. */
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   /** Runs a writer of these records and dedupe keys when it is first in the queue. The writer may call `commit` once. */
   readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
@@ -253,7 +253,7 @@ const charactersPerPause = 65_536
 export const makeWriters = (
   lock: Lock,
   { catchUp, write }: {
-    /** Reads what other processes wrote into the vault's state; called with the lock held. */
+    /** Updates the vault's state with the writes of other processes; called with the lock held. */
     readonly catchUp: Io<void>
     /** Writes batches of which no two have a record or a file in common. */
     readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
@@ -333,7 +333,7 @@ export const makeWriters = (
         const done = yield* Effect.exit(lock.withLock(held, () => queue.length > 0))
         Deferred.unsafeDone(leaving, Effect.void)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
-        for (const writer of isHeld ? [first] : [first, ...others]) { // all queued writers fail at once without the lock
+        for (const writer of isHeld ? [first] : [first, ...others]) { // all queued writers fail if the lock was not taken
           const at = writer === undefined ? -1 : queue.indexOf(writer)
           if (writer === undefined || at < 0) continue
           queue.splice(at, 1)
@@ -372,7 +372,7 @@ export const makeWriters = (
           let batch = yield* prepare
           if (waiting.length > 0 && (batch.isSeparate || waiting.some((one) => isShared(one.batch, batch)))) {
             yield* writePending
-            batch = yield* prepare // planned again, since the files that were just written may be part of it
+            batch = yield* prepare // planned again, since it may contain files that were just written
           }
           const outcome = signal<MemoryError.MemoryError>()
           writer.unlocked = unlocked

@@ -48,7 +48,7 @@ const isTag = Schema.is(Tag)
 /** Whether Deuz could have written a file at this path, that is, directly in the root folder. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
-/** Whether the file at `path` with these properties is a Deuz file: in the root folder, with an owner, and named after its id. */
+/** Whether the file at `path` with these properties is a Deuz file: in the root folder, with a scope field, and named after its id. */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path

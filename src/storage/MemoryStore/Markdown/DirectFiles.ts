@@ -14,8 +14,8 @@ import type * as Scope from "effect/Scope"
 import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
- * Metadata of a file, from which a change is recognised: times in epoch ms, size in bytes, inode. The platform does not report the inode's
- * change time (`ctime`), but the creation time (`born`), which a tool that replaces a file cannot set back.
+ * Metadata of a file, from which a change is recognised: times in epoch ms, size in bytes, inode. The platform reports no change time of
+ * the inode (`ctime`). It reports the creation time (`born`), which a tool that replaces a file cannot set back.
  */
 export interface Stat {
   readonly mtime: number
@@ -319,7 +319,7 @@ const numberOf = ({ fd }: Opened): number => {
 
 /**
  * Returns the status of a path without following links; `undefined` if the path does not exist or cannot be read. The platform's `stat`
- * follows links, and its `readLink` fails for other files; calling both would take a sixth of a first scan.
+ * follows links, and its `readLink` fails for files that are no links; calling both would take a sixth of the time of a first scan.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))

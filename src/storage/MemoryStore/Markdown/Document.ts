@@ -30,8 +30,8 @@ export type { Context } from "./VaultFile.ts"
 export interface Parsed {
   readonly tenant: string
   /**
-   * The record. If the text is unsigned, the record has revision 1, origin `file`, and trust 2. Its trust is 3 (less trusted) if the text
-   * is that of a note whose record had trust 3 before.
+   * The record. If the text is unsigned, the record has revision 1, origin `file`, and trust 2; or trust 3 (less trusted) if the file is a
+   * note by another author whose record had trust 3 before.
    */
   readonly record: MemoryRecord
   readonly signed: boolean
@@ -39,7 +39,8 @@ export interface Parsed {
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
   /**
-   * Reasons why parts of a note could not be read, one sentence each, which are reported along with the record. Absent if there are none.
+   * Reasons why parts of a note by another author could not be read, one sentence each. They are reported along with the record. Absent if
+   * there are none.
    */
   readonly issues?: ReadonlyArray<string>
   /** Whether the record has only the beginning of the text. Writing the file would then lose the rest of the text. Default false. */
@@ -49,7 +50,7 @@ export interface Parsed {
 }
 
 const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
-/** Decodes the fields that a text states to a record, without the constructor of `MemoryRecord`, which would validate them again. */
+/** Makes a record from the fields in a text, without the constructor of `MemoryRecord`, which would validate the fields again. */
 const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
@@ -113,7 +114,7 @@ export const print = (
   )
 }
 
-/** Splits the metadata of a note in two: properties that are in its author's text, with their current values, and the other metadata. */
+/** Divides a note's metadata into the properties that its author's text has, with their current values, and all other metadata. */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
   // an `id` in the library's format next to a `hash` would mark the note as a copy of a file of the library
@@ -162,8 +163,8 @@ export const parse = (
 }
 
 /**
- * Reads a text that the library wrote, or that a person wrote in its format. `bound` is the id of the record that this file contained
- * before. Default: the id in the path.
+ * Reads a text that the library wrote, or that a person wrote in the library's format. `bound` is the id of the record that this file
+ * contained before. Default: the id in the path.
  */
 const strict = (
   context: Context,

@@ -49,7 +49,7 @@ export interface Platform {
  */
 export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {
-    // a child scope: finalizers that are added to the outer scope later run first, and may still claim the path
+    // a child scope: it closes after the finalizers that are added to the outer scope later have run, since these may still claim the path
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: HeldFile | undefined

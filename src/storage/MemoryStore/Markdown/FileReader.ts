@@ -30,14 +30,14 @@ export interface Known {
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
 }
 
-/** Reads the files of a vault for its state. */
+/** Reads files of a vault, and makes the entries of the vault's state from them. */
 export interface FileReader {
   /**
-   * Reads a file; `undefined` if there is none. `listed` is whether a scan from the root found the file, so that no folder above it is a
-   * link.
+   * Reads a file; `undefined` if there is none. `listed` says whether a scan from the root found the file; if so, no folder above the file
+   * is a link.
    */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
-  /** Makes the entry of a file from its text. `known` is the record that a note had before. `Left` tells why the text is not a record. */
+  /** Makes the entry of a file from its text. `known` is a note's earlier record, if any. `Left` tells why the text is not a record. */
   readonly entryOf: (
     seen: Seen,
     text: Text,
@@ -49,7 +49,7 @@ export interface FileReader {
     location: RevisionLocation,
     seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
   ) => Io<Entry | undefined>
-  /** Whether the history has a later revision of a note than its file. Then the file alone does not determine the record. */
+  /** Whether the history has a later revision of a note than the note's file has. Then the file alone does not determine the record. */
   readonly isBehind: (known: Entry | Bad) => boolean
   /** Starts a scan: drops the caches that were computed from the history, which may have grown. */
   readonly begin: () => void
@@ -84,10 +84,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }))
 
   /**
-   * Returns the record with its revision number, which depends on the text. If the history has the hash of the text, the text is that
-   * revision. A text that the library signed but that is not in the history has the revision that it states, if that is newer. Any other
-   * text was written or restored by a person, and becomes the next revision. `same` is the record of a note whose text is unchanged, but
-   * whose file was moved or was missing for a while.
+   * Returns the record with its revision number, which depends on the text. If the record's newest revision in the history has the hash of
+   * the text, the text is that revision. A text that the library signed but that is not in the history has the revision that it states, if
+   * that is newer. Any other text was written or restored by a person, and becomes the next revision. `same` is the record of a note whose
+   * text is unchanged, but whose file was moved or was missing for a while.
    */
   const counted = (
     { record, signed, tenant }: Document.Parsed,
@@ -201,8 +201,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
 const noValidation = { disableValidation: true }
 
 /*
- * The identity of notes: which record the file of a note is. The id of a new note is derived from its path, and stays when the note moves.
- * So the history, which maps paths to ids, is consulted first.
+ * The identity of notes by other authors: to which record the file of a note belongs. The id of a new note is derived from its path, and
+ * stays the same when the note moves. So the history, which maps paths to ids, is consulted first.
  *
  * ```text
  * known         the record of this path, by the last scan or by the history, whichever is newer
@@ -211,7 +211,7 @@ const noValidation = { disableValidation: true }
  * ```
  */
 
-/** The record that a note continues: the file's text is the current or the next revision of this record. */
+/** The record to which the file of a note belongs: the file's text is the current or the next revision of this record. */
 export interface KnownNote extends ForeignNote.Previous {
   /** Whether the text is unchanged. The record is then unchanged too, except for the fields that are derived from the path. */
   readonly isSame: boolean
@@ -240,7 +240,7 @@ export const makeIdentity = (
   }
 ): NoteIdentity => {
   /**
-   * Locations in the history of forgotten records, by the path of their last file. Computed when first needed, in a pass
+   * Locations of the last revision with a file of each forgotten record, by the path of this file. Computed when first needed, in a pass
    * over all records of the history.
    */
   let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined

@@ -191,7 +191,7 @@ const removal = (text: string, note: Note, { key, name, value }: Property, way: 
   const line = way !== "quoted" ? least : following === undefined ? matterEnd : offset + following
   const to = line === 0 || line > matterEnd ? matterEnd : line
   if (to < matterEnd || start === offset) return [{ start, end: to, text: "" }]
-  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // the line break before it
+  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // removes the line break before it too
 }
 
 /** Replaces the value of a property, item by item if `way` and the values permit. */

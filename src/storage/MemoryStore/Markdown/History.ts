@@ -19,14 +19,14 @@ import { isLost, lost } from "./Lock.ts"
 import * as RevisionIndex from "./RevisionIndex.ts"
 import { isFull, type VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** The parts of a history. */
+/** The types of a history's batches and revisions. */
 export type { Batch, Part, RevisionLocation, View, WrittenRevision } from "./HistoryLine.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** The history of a vault, as far as this process has read it. */
 export interface History {
-  /** Whether the vault has a history; a new vault has none, nor has one whose hidden folder was lost. */
+  /** Whether the vault has a history. A new vault, or one whose hidden folder was lost, has none. */
   readonly isThere: () => boolean
   /** Returns the locations of a record's revisions, newest first, at most `revisionsKept`. */
   readonly locations: (tenant: string, id: MemoryId) => ReadonlyArray<HistoryLine.RevisionLocation>
@@ -40,9 +40,9 @@ export interface History {
   readonly records: () => number
   /** Reads a revision; `None` if its line was erased or damaged, or the file was rewritten since. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
-  /** Whether the line at a location is undamaged and still that of the revision. Cost: one read of the line. */
+  /** Whether the line at a location is undamaged, and is still the line of this revision. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and again when the new file was read. A change invalidates locations. */
+  /** Counter, incremented when a rewrite of the file is noticed, and when the new file was read. Each change invalidates all locations. */
   readonly generation: () => number
   /** Whether the history file was rewritten and not read completely since. If so, locations are invalid until the next call of `news`. */
   readonly isReplaced: Io<boolean>
@@ -60,8 +60,8 @@ export interface History {
   /** Returns the number of bytes read so far. */
   readonly size: () => number
   /**
-   * Takes over a saved index, if the file still begins with what it covers, so that the first `news`, called later, reads only the rest.
-   * Returns whether it read data from the file that an index of an earlier release lacks.
+   * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only the
+   * rest. Returns whether data were read from the file because the index of an earlier release lacks them.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
@@ -79,16 +79,16 @@ export interface History {
   readonly hasFailedAppend: () => boolean
   /** Appends a checkpoint: a line which states that the `.md` files of all batches so far are on disk. */
   readonly checkpoint: Io<void>
-  /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the whole of its batch. */
+  /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the only one of its batch. */
   readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>) => Io<void>
-  /** Replaces the history by these revisions, each with its current file; those of a record oldest first. Needs the lock. */
+  /** Replaces the whole history by these revisions. The revisions of one record must be in order, oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
-  /** Rewrites the file without erased revisions and revisions no longer kept, if these are most of it. Needs the lock. */
+  /** Rewrites the file without the revisions that are erased or no longer kept, if most of the file consists of these. Needs the lock. */
   readonly compact: Io<void>
 }
 
 const file = `${hidden}/history`
-/** The file is rewritten if its erased or outdated lines have at least this many bytes, and as many as all other lines. */
+/** The file is rewritten if its erased and outdated lines have at least this many bytes, and at least as many as all other lines. */
 const tolerated = 1_048_576
 
 /** Makes the history of a vault, of which nothing is read until `news` is called. */
@@ -143,7 +143,7 @@ export const make = (fs: VaultFileSystem): History => {
     pending = []
   }
 
-  /** Parses lines that start at offset `end`. Applies complete batches, and of a batch whose `.md` files are on disk all readable parts. */
+  /** Parses the lines from offset `end` on. Applies complete batches, and all readable parts of batches whose `.md` files are on disk. */
   const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
       const { at, checkpoint, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
@@ -213,7 +213,7 @@ export const make = (fs: VaultFileSystem): History => {
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
     }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // readers then read again
 
-  /** Appends lines, made for the offset of the first one, and checks that they are in the file there. Returns this offset. */
+  /** Appends the lines that `make` returns for the offset at which they start, checks that they are there, and returns this offset. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
     Effect.gen(function*() {
       const from = end + torn

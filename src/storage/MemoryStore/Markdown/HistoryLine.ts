@@ -45,7 +45,7 @@ export interface Part extends View {
   readonly frame?: Frame | undefined
 }
 
-/** The location of a revision in the history: that of its line, and the metadata of the line, without the record. */
+/** The location of a revision in the history: the position of its line in the file, and the metadata of this line, without the record. */
 export interface RevisionLocation extends View {
   readonly tenant: string
   readonly id: MemoryId
@@ -365,7 +365,7 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Reads the metadata and content of revisions from `bytes`, the whole history, for a compaction. Those of a record are oldest first. */
+/** Reads the metadata and content of revisions from `bytes`, the whole history, for a compaction. Returns them oldest first per record. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()

@@ -1,8 +1,8 @@
 /**
- * A map from strings that grows in small steps. A full `Map` copies all its entries at once, which takes 10 ms for 65,536 of them, and
- * several maps with the same keys are full at the same time. A `LargeMap` of more than 4,096 entries divides them among 64 maps by a hash
- * of the key. Iteration then is not in the order of insertion. An iterator must be used up before the map is changed: one that was made
- * before the division goes on with the entries of that time.
+ * A map with string keys that grows in small steps. A `Map` that gets full copies all its entries at once, which takes 10 ms for 65,536 of
+ * them, and several maps with the same keys get full at the same time. A `LargeMap` of more than 4,096 entries divides them among 64 maps
+ * by a hash of the key. Iteration then is not in the order of insertion. An iterator must be used up before the map is changed: an iterator
+ * that was made before the entries were divided does not see later changes.
  */
 export class LargeMap<K extends string, V> {
   #parts: ReadonlyArray<Map<K, V>> = [new Map()]
@@ -58,10 +58,10 @@ export class LargeMap<K extends string, V> {
 
 /** Largest number of entries of an undivided map. */
 const largest = 4_096
-/** Number of maps of a divided map: a power of two. */
+/** Number of maps among which the entries are divided: a power of two. */
 const count = 64
 
-/** Returns the index in `#parts` of the map for a key of a divided map: a hash (FNV-1a) of the key's last sixteen characters. */
+/** Returns which of the `count` maps contains a key, as an index: a hash (FNV-1a) of the key's last sixteen characters. */
 const partOf = (key: string): number => {
   let hash = 0x811c9dc5
   for (let i = Math.max(0, key.length - 16); i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)

@@ -36,8 +36,8 @@ export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.valu
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
 
 /**
- * Returns the path segment of an id: the id in lower case with upper-case letters escaped, so that case-insensitive disks distinguish it,
- * or its hash.
+ * Returns the path segment of an id: a hash of the id, or the id in lower case with its upper-case letters escaped, so that
+ * case-insensitive disks can distinguish ids.
  */
 export const segmentOf = (id: string): string => {
   const name = id.normalize("NFC")

@@ -80,8 +80,8 @@ export const findMissing = (
   })
 
 /**
- * Returns the new files that continue a missing file, each with the record of the missing file. `found` contains the files of the scan, by
- * path. Cost: reads each new file.
+ * Returns the new files to which missing files were moved, each with the record of the missing file. `found` contains the files of the
+ * scan, by path. Cost: reads each new file.
  */
 export const find = (
   { context, fs, history, reader }: {
@@ -184,8 +184,8 @@ const maxShared = 64
 const maxCompared = 65_536
 
 /**
- * Returns, for each new path that continues a missing file, the path of that file. Cost: linear in the texts. For files without equal
- * content, also the number of pairs of texts that have similar lengths and share a rare word pair.
+ * Returns the moves: a map from the path of a new file to the path of the missing file that was moved there. Cost: linear in the texts. For
+ * files without equal content, also the number of pairs of texts that have similar lengths and share a rare word pair.
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,

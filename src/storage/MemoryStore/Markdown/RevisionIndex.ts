@@ -19,13 +19,13 @@ export interface RevisionIndex {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
-  /** Collects all locations, in steps of one record; none may change meanwhile. Locations of one record are adjacent, newest first. */
+  /** Collects all locations, one record per step. The index must not change meanwhile. A record's locations are adjacent, newest first. */
   readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
   /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known ones of its record. */
   readonly addEarlier: (location: RevisionLocation) => void
-  /** Removes the location of a revision. If the record's previous revision has a path, `at` returns the previous one for it again. */
+  /** Removes the location of a revision. If the record's revision before it has a path, `at` returns that revision for the path again. */
   readonly remove: (location: RevisionLocation) => void
   /** Number of bytes in history lines to which no location refers any more: erased, replaced, or beyond `revisionsKept`. */
   readonly dead: () => number

@@ -125,7 +125,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // the file may be only unreachable, since there is no tombstone: the record is erased when it expires, but not as forgotten
+          // there is no tombstone, so the file may only be unreachable: the record is erased when it expires, but does not count as
+          // forgotten
           const row = Option.getOrUndefined(yield* tombstoneOf(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }

@@ -4,14 +4,14 @@
  *
  * ```text
  * signature   under the vault's key, of everything after it; a line break
- * head        what entries depend on, and the lengths of the parts; a line break
+ * head        the settings that entries depend on, and the lengths of the parts; a line break
  * entries     parts of some thousand entries, compressed: JSON without the bodies, a line break, the bodies concatenated
- * history     parts of the locations of some thousand lines, compressed JSON
+ * history     parts with the locations of some thousand lines of the history each, as compressed JSON
  * indexes     parts of the indexes of several tenants, concatenated and compressed
  * ```
  *
- * It is one file, so that an index and its records are always of the same time. It is divided into parts, so that reading and
- * writing it does not block the event loop for long.
+ * The snapshot is one file, so that an index and its records are always of the same time. It is divided into parts, so that reading
+ * and writing it does not block the event loop for long.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -47,7 +47,7 @@ export interface Snapshot {
 export interface Loaded extends Omit<Snapshot, "indexes"> {
   /** The encoded search index of each tenant. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
-  /** Whether the history's index has the newest revision of every entry, with the same content as its file. */
+  /** Whether the history's index has the newest revision of every entry, with the same content as the entry's file. */
   readonly isPlaced: boolean
   /** Whether there is a snapshot signed with this key, even if of another version or with other kinds. */
   readonly isSigned: boolean
@@ -81,7 +81,7 @@ type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
  * The head of a snapshot of an earlier release: all entries are one JSON value, and the indexes are rebuilt. The entries are still read,
- * because a note that was not edited since has its revision only there.
+ * because a note by another author that was never edited has its revision only in the snapshot.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -143,7 +143,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
             return of.map(([tenant, length]) => [tenant, new Uint8Array(bytes.subarray(at, at += length))] as const)
           }
         ), { concurrency })
-    }, { concurrency: 3 }).pipe(Effect.option) // a release with another compression wrote it
+    }, { concurrency: 3 }).pipe(Effect.option) // fails if a release with another compression wrote the snapshot
     if (Option.isNone(restored)) return empty
     const kept: Array<Entry> = []
     const newest: Array<HistoryLine.RevisionLocation> = []
@@ -266,8 +266,8 @@ const signature = 65
 const encoder = new TextEncoder()
 
 /*
- * Keeps a vault's snapshot: loads it when the vault opens, and saves it when the vault closes, soon after it was opened without one, and
- * whenever it is stale, so that a killed process leaves one too.
+ * Keeps a vault's snapshot. Loads it when the vault opens. Saves it when the vault closes, soon after the vault was opened without one, and
+ * when the saved one is stale, so that a killed process leaves a snapshot too.
  */
 
 /** Saves and removes the snapshot of a vault. */

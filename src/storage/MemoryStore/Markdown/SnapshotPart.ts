@@ -13,7 +13,7 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/** Version of the snapshot's format. Incremented if `Entry` changes, or what the library reads from the same text. */
+/** Version of the snapshot's format. Incremented if `Entry` changes, or if the library reads another record from the same text. */
 export const version = 5
 /** Versions that can be read. In version 2 an entry is an object, in version 3 an array that contains the record as an object. */
 export const versions = [2, 3, version] as const
@@ -24,7 +24,7 @@ export interface Placed {
   readonly location?: RevisionLocation | undefined
 }
 
-/** The rows of a part, and the orders of the fields in their records. Each record keeps its order, in which its fields are printed. */
+/** The rows of a part, and the orders in which their records have their fields. A record that is read back has the same order of fields. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -109,7 +109,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
     const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey, rest, offset] = row
     const fields: Record<string, unknown> = {}
     let at = values
-    for (const key of orders[row[19]]!) fields[key] = row[at++] // every order is in its part
+    for (const key of orders[row[19]]!) fields[key] = row[at++] // the part has the orders of all its rows
     fields["body"] = body(row[18])
     const record = unchecked(fields as unknown as MemoryRecord) // the signature shows that we wrote it, so it has these fields
     const stat = { mtime, born, size, ino }
@@ -203,7 +203,7 @@ export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Step
   let size = part
   for (const one of all) {
     if (size >= part) {
-      yield size >> 8 // a size of half a kilobyte takes 0.2 µs
+      yield size >> 8 // grouping half a kilobyte takes 0.2 µs
       groups.push([])
       size = 0
     }

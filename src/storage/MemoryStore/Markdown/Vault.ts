@@ -119,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends what the history lacks of the revisions of records. If not `locked`, first takes the lock and scans their files again. */
+    /** Appends the revisions that are missing in the history. If not `locked`, first takes the lock and scans the records' files again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -180,7 +180,7 @@ export const open = (
           lastReadBatch = number
         }
       })
-    /** Whether the file at a path is as new as the history: it has the content that the history states, or its batch is all on disk. */
+    /** Whether a file is as new as the history: it has the content that the history states, or all files of its batch are on disk. */
     const matchesHistory = (path: string, pending: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const location = history.at(path)
@@ -208,7 +208,7 @@ export const open = (
           yield* erasePurged(batch)
         }), { discard: true })
     )
-    /** Rolls back the failed batches. Until then no checkpoint may be made, which marks batches as having their files on disk. */
+    /** Rolls back the failed batches. No checkpoint may be made before, since it states that the files of all batches are on disk. */
     const rollBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : rollBackAll)
     const rollBackAll: Io<void> = Effect.gen(function*() {
       yield* history.rollBackFailed
@@ -296,14 +296,14 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Overwrites in the history what a batch purged (`isPurge`: also a file). A failed attempt is repeated when the lock is next taken. */
+    /** Erases from the history and the snapshot the texts that a batch purged. A failed attempt is repeated when the lock is next taken. */
     const erasePurged = (batch: History.Batch, isPurge = false) =>
       batch.erased.length === 0 && !isPurge
         ? Effect.void
         : Effect.matchEffect(overwriteLines(batch, isPurge), {
           onSuccess: () => Effect.sync(() => pendingErasures.delete(batch.number)),
           onFailure: (error) => {
-            if (isLost(error)) return Effect.void // the process that took the lock overwrote it, and rewrote the history
+            if (isLost(error)) return Effect.void // the process that took the lock has erased the texts itself
             pendingErasures.set(batch.number, [batch, isPurge])
             return Effect.logWarning("a purged text is still in the history", error)
           }
@@ -343,7 +343,7 @@ export const open = (
       if (was !== undefined && !snapshotEntries.has(key)) snapshotEntries.set(key, was)
     })
     yield* EventLoop.forEach(Array.from(unreadFiles.keys()), atATime, (path) => {
-      if (!ahead.has(path)) unreadFiles.delete(path) // the scan has just found it
+      if (!ahead.has(path)) unreadFiles.delete(path) // the scan has just read this file
     })
     const tenants = state.isTroubled() ? history.tenants() : []
     for (const location of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {

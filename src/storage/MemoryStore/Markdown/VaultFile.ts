@@ -69,7 +69,7 @@ export type Found = Entry | Bad | undefined
 /** Stands for the status of a file that was not scanned yet. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
-/** Largest number of bytes that are read of a note. A file in the library's format with more bytes is not read. */
+/** Largest number of bytes that are read of a note by another author. A file in the library's format with more bytes is not read. */
 export const maxBytes = 4_194_304
 
 /** The text of a file, or as much as could be read. */
@@ -84,7 +84,7 @@ export interface Text {
 /** Whether the file at a path is read as a note by another author. */
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
-/** Reads a file's text. A note is read even if it is not valid UTF-8; if it is too long, its beginning. `None` if there is no file. */
+/** Reads a file's text. A note may be invalid UTF-8; of a note that is too long, the beginning is read. `None` if there is no file. */
 export const textOf = (
   fs: VaultFileSystem,
   context: Context,
@@ -241,7 +241,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** The result of a scan that is not complete yet: files may be older than the history says. */
 export interface PendingScan {
   /**
-   * Whether this is the first scan, made while the vault is opened. Nobody reads or writes yet, so the scan can be brought up to the
+   * Whether this is the first scan, made while the vault is opened. Nobody reads or writes yet, so the scan can be completed from the
    * history in steps with pauses.
    */
   readonly isFirstScan: boolean
@@ -249,11 +249,11 @@ export interface PendingScan {
   readonly found: Map<string, Found>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /** Called with the path of each file that now agrees with the history. What scans that began earlier found at this path is outdated. */
+  /** Called with the path of each file that now agrees with the history. Earlier scans that still run then ignore what they found there. */
   readonly confirm: (path: string) => void
 }
 
-/** Completes scans, and remembers for which files the history has a newer revision than the file. */
+/** Completes scans, and remembers the files for which the history has a newer revision. */
 export interface Ahead {
   /**
    * Starts a scan. Call the returned function after the files were read. It sets in `found` each file for which the history has a newer

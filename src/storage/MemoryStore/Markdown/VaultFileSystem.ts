@@ -45,7 +45,7 @@ export interface VaultFileSystem {
   readonly read: (path: string) => Io<Option.Option<string>>
   /** Fails with `path_escape` if a folder above the path is a symbolic link, since the vault must not write there. */
   readonly within: (path: string) => Io<void>
-  /** Like `read`, with the SHA-256 of the bytes, in hex, which saves encoding the text again. */
+  /** Like `read`, but also returns the SHA-256 of the bytes, in hex, so that callers need not encode the text again. */
   readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
   /** Reads a text, and replaces invalid UTF-8 by U+FFFD; the caller has to detect such damage. `None` if there is no file. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
@@ -68,7 +68,7 @@ export interface VaultFileSystem {
     options?: { readonly force?: boolean; readonly guard?: Io<void>; readonly isFenced?: boolean }
   ) => Io<void>
   readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
-  /** Overwrites bytes in place. Returns `false`, writing nothing, if the file's inode is not `ino`, so that it is another file. */
+  /** Overwrites bytes in place. Returns `false` and writes nothing if the file is another one, that is, its inode is not `ino`. */
   readonly overwrite: (path: string, offset: number, content: Uint8Array, ino: number | undefined) => Io<boolean>
   /** Syncs files and the folders that contain them, each once. Ignores paths that do not exist any more. */
   readonly force: (paths: Iterable<string>) => Io<void>
@@ -290,7 +290,7 @@ export const make = (
           Effect.zipRight(guard),
           // the temporary file may be gone if this process was suspended; the guard's error then says that the lock is lost
           Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
-          Effect.tapError(() => Effect.option(discard)), // ignores this error, since the first failure is the relevant one
+          Effect.tapError(() => Effect.option(discard)), // ignores a failure of `discard`, since the first failure is the relevant one
           (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole
         )
       },

@@ -55,7 +55,7 @@ export type VaultManifest = typeof VaultManifest.Type
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
-/** Encodes a manifest that `summed` (below) gave a checksum, so that the keys of the JSON always have the same order. */
+/** Encodes a manifest that was made by `summed` (below), which puts the keys always in the same order. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
 /** The result of reading one of the two files that have the manifest. */
@@ -74,8 +74,8 @@ interface Decision {
 
 /**
  * Opens the vault of a folder, or makes the folder a vault with a generated key. If several processes do so at once, the first one
- * generates the key. Rewrites a damaged file from the other one. Fails with `unsupported`, changing nothing, if the version is newer. Fails
- * with `corrupt` if there are signed records but no readable key, or if another key signed the records.
+ * generates the key. Rewrites a damaged manifest file from the other one. Fails with `unsupported`, changing nothing, if the version is
+ * newer. Fails with `corrupt` if there are signed records but no readable key, or if another key signed the records.
  */
 export const open = (
   fs: VaultFileSystem,
@@ -192,7 +192,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // the checksum fits the version number of this release, so only the version number in the file was damaged
+      // the checksum is valid with this release's version number, so a different version number in the file is only damaged
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined

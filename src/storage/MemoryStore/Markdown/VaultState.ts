@@ -77,29 +77,30 @@ export interface VaultState {
 const concurrency = 32
 /** Number of files that are checked between two pauses. Checking an unchanged file takes a few microseconds. */
 const filesPerPause = 256
-/** Number of paths that are processed between two pauses, where no file is accessed. */
+/** Number of paths that are processed between two pauses, by loops that access no file. */
 const atATime = 4_096
 
 /** The settings of a vault's state. */
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Starts a scan, and returns a function that brings it up to the history: see `VaultFile.Ahead`. */
+  /** Starts a scan, and returns a function that completes the scan from the history: see `VaultFile.Ahead`. */
   readonly ahead: Ahead["begin"]
 }
 
 /** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new LargeMap<string, Entry | Bad>()
-  // all files with the same record id, by tenant and id; first the one that counts, according to `better`
+  // all files with the same record id, by tenant and id; the first file, according to `better`, is the one that counts as the record
   const claims = new Map<string, LargeMap<MemoryId, ReadonlyArray<Entry>>>()
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /**
-   * Time (a value of the counter `epoch`) at which each file was last read or written. What a scan read of a file earlier is outdated.
+   * Time (a value of the counter `epoch`) at which each file was last read or written. A scan that has read the file earlier than that is
+   * outdated for this file.
    */
   const touched = new LargeMap<string, number>()
-  /** Time (a value of the counter `epoch`) at which the last full scan started. What was read of any file earlier is outdated. */
+  /** Time (a value of the counter `epoch`) at which the last full scan started. All that other scans read earlier is outdated. */
   let seen = 0
   const changed = new LargeMap<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -141,7 +142,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the file that counts. */
+  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the first in the list. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Entry>>()

@@ -82,8 +82,9 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
   )
 
 /**
- * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed. If the writes do not forget or
- * purge the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than the record.
+ * Plans the writes of one record. `writes` must not be empty. Fails with `conflict` if the file or the record has changed. If the writes do
+ * not forget or purge the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than
+ * the record.
  */
 export const make = (
   { context, fs, publishScan, history, state }: Dependencies,
@@ -170,7 +171,7 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // the history has no line for a note that was never written or edited, and its line for another record may be damaged or lost in a
+    // the history has no line for a note that was never written or edited, and the line of any other record may be damaged or lost in a
     // compaction; in both cases the present content of the file is appended first
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
@@ -211,7 +212,7 @@ export const make = (
         ...(frame && frame.tail.length > 2 && { isPartial: true }) // more than a line break after the body
       }
       : undefined
-    const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // an unchanged author's file stays
+    const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // a file that has this text already is not written
     return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
@@ -233,7 +234,7 @@ export const print = (
     ? Effect.succeed(Frontmatter.framed(frame, record.body))
     : Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
 
-/** A note whose file name its author chose: its file or last known text, and the record that was read from it. */
+/** A note whose file name its author chose: its path, its current or last known text, and the record that was read from it. */
 interface Note {
   readonly path: string
   readonly text: string

@@ -1,5 +1,5 @@
 /**
- * The rows of a branch merged with those of its base store, in one index per tenant. The first call of a tenant builds the index; each
+ * The rows of a branch merged with those of its base store, in one index per tenant. The first call for a tenant builds its index; each
  * later one reads only the rows that changed since the previous call, in the base store or in the branch.
  */
 import * as Clock from "effect/Clock"

@@ -87,7 +87,7 @@ export interface IndexCache {
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
-  /** `Dialect.history` to which all cached indexes belong, once known. */
+  /** Value of `Dialect.history` at which all cached indexes were read; `undefined` while it is unknown. */
   let history: string | undefined
   const tenants = new Map<string, TenantCache>()
   /** Partitions that were searched, least recently used first, by tenant and partition. A Map keeps insertion order. */
@@ -359,8 +359,8 @@ const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string,
 }
 
 /**
- * Reads the vectors of a model for the records in the index that have none, if any may have been added. The caller holds the lock of the
- * model, so that no vector is read twice.
+ * Reads the vectors of a model for the records in the index that have none. Does nothing if no vector or record was added since the last
+ * call. The caller holds the lock of the model, so that no vector is read twice.
  */
 const followModel = (
   source: Reading,

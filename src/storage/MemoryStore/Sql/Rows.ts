@@ -79,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. Calls `seen` with each row, the version that the write gave its partition, and its JSON's length. */
+/** Reads rows by id, in any order. Calls `seen` with each row, the version of its partition when it was written, and its JSON's length. */
 export const rowsOf = (
   query: Query,
   tenant: string,

@@ -220,8 +220,8 @@ export const whyNot = (
   })
 
 /**
- * Returns the query that the store can answer, and the errors because of which it differs from the query as requested: if vectors cannot be
- * searched, the query becomes a search by words.
+ * Returns the query that the store can answer. If vectors cannot be searched, a hybrid query becomes a search by words, and `failures` has
+ * the reason; a query of mode `vector` fails.
  */
 const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.gen(function*() {

@@ -131,7 +131,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** Id of the first put that uses the id of a hidden record. Decided as if the id were free, so that all other errors come first. */
+  /** Id of the first put that uses the id of a hidden record. The batch is decided as if the id were free: other errors come first. */
   let unusable: MemoryId | undefined
 
   const isVisible = (row: Stored | undefined): row is Stored =>
@@ -160,7 +160,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     return (replaced.get(id)?.findLast(isMeant) ?? kept.find(isMeant))?.record
   }
 
-  /** Returns the context of a write into this scope. The viewer limits the trust, but not that of instruction files. */
+  /** Returns the context of a write into this scope. Limits the trust to that of the viewer, unless the origin is `instructions`. */
   const contextIn = (scope: MemoryScope): Revision.WriteContext =>
     origin === "instructions"
       ? context
