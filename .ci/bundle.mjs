@@ -4,6 +4,7 @@
  * what a program does not use.
  */
 import { build } from "esbuild"
+import { createHash } from "node:crypto"
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
@@ -111,12 +112,11 @@ const inspector = Object.fromEntries(
   readdirSync(assets).map((name) => [name, readFileSync(join(assets, name), "utf8")])
 )
 
-rmSync(cli, { recursive: true, force: true })
-const { metafile } = await build({
+const app = await build({
   ...common,
   entryPoints: [join(root, "src/cli/main.ts")],
-  outfile: file,
-  format: "esm",
+  format: "cjs",
+  write: false,
   alias: {
     "#builtins": join(root, "src/storage/MemoryStore/Markdown/internal/BuiltinsNode.ts"),
     "#vault": join(root, "src/storage/MemoryStore/Markdown/internal/VaultPortable.ts"),
@@ -124,17 +124,27 @@ const { metafile } = await build({
   },
   plugins: [deferred],
   define: {
+    "import.meta.url": "url",
     "process.env.EFFECT_MEMORY_VERSION": JSON.stringify(version),
     "process.env.EFFECT_MEMORY_INSPECTOR": JSON.stringify(JSON.stringify(inspector))
-  },
-  // CommonJS packages call require
-  banner: {
-    js:
-      "#!/usr/bin/env node\nimport { createRequire as requiring } from \"node:module\";const require = requiring(import.meta.url);"
   }
 })
+const program = `(function(require, url) {${app.outputFiles[0].text}})` // the parameters of `launcher.ts`
+
+rmSync(cli, { recursive: true, force: true })
+await build({
+  ...common,
+  entryPoints: [join(root, "src/cli/launcher.ts")],
+  outfile: file,
+  format: "esm",
+  define: {
+    "process.env.EFFECT_MEMORY_PROGRAM": JSON.stringify(program),
+    "process.env.EFFECT_MEMORY_HASH": JSON.stringify(createHash("sha256").update(program).digest("hex").slice(0, 16))
+  },
+  banner: { js: "#!/usr/bin/env node" }
+})
 chmodSync(file, 0o755)
-for (const input of Object.keys(metafile.inputs)) inputs.add(input)
+for (const input of Object.keys(app.metafile.inputs)) inputs.add(input)
 
 const packages = new Set(
   Array.from(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? [])
@@ -149,7 +159,7 @@ const licences = Array.from(packages).sort().map((path) => {
 writeFileSync(join(cli, "LICENSES.txt"), licences.join(`\n${"-".repeat(80)}\n\n`))
 if (process.argv.includes("--sizes")) {
   const sizes = {}
-  for (const [path, { bytesInOutput }] of Object.entries(Object.values(metafile.outputs)[0].inputs)) {
+  for (const [path, { bytesInOutput }] of Object.entries(Object.values(app.metafile.outputs)[0].inputs)) {
     const name = /node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? path.split("/").slice(0, 2).join("/")
     sizes[name] = (sizes[name] ?? 0) + bytesInOutput
   }

@@ -1,4 +1,4 @@
-/** The entry point of the command `effect-memory`: runs the command line in this process, and exits with its exit code. */
+/** The command `effect-memory`, which `launcher.ts` starts: runs the command line in this process, and exits with its exit code. */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
@@ -12,18 +12,11 @@ import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { setFlagsFromString } from "node:v8"
 import { MemoryError } from "../domain/MemoryError.ts"
 import { NodeFiles } from "../storage/MemoryStore/Markdown/DirectFiles.ts"
 import * as App from "./App.ts"
 import { type ExitCode, exitCodes } from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
-
-/*
- * Most commands run for a third of a second. This flag makes V8 optimize code only after it has run ten times as long as by default, which
- * makes a search of 10,000 notes a sixth faster, and a long copy no slower.
- */
-setFlagsFromString("--interrupt-budget=1500000")
 
 /** Code of the error with which a write to stdout failed. `EPIPE`: the reader of stdout has closed the pipe, and wants no more output. */
 let lost: string | undefined

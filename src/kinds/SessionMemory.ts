@@ -227,8 +227,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter that together read the sessions of the given viewer, but no other scopes narrower than its own. If the
- * given viewer has no ids or a reach other than `exact`, or is `System`, returns it unchanged, with a filter that has no condition.
+ * Returns a viewer and a filter that together read the scope of the given viewer and the sessions in it, but no other narrower scope. If
+ * the given viewer is `System`, has no ids, or has a reach other than `exact`, returns it unchanged, with a filter that has no condition.
  */
 const sessionReader = (
   viewer: Viewer.Any

@@ -74,7 +74,8 @@ export interface Primitives {
   readonly trash?: Duration.DurationInput | undefined
   /**
    * Commits all writes or none. Called by one fiber per tenant at a time, right after reading the rows. A `shared` store that has no
-   * `exclusive` fails with `conflict` if a revision has changed or another row has a `unique` key; the engine then reads and decides again.
+   * `exclusive` fails with `conflict` if a revision has changed, or if another live row has the dedupe key of a write that is `unique`;
+   * the engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
   /** Runs an effect that reads and commits, with every other process locked out, so that `read` and `tenantIndex` stay up to date. */

@@ -106,9 +106,9 @@ interface Job {
 const mostText = 4_000_000
 
 /**
- * Reads a file that `write` wrote into a store. Skips the checks of viewers, validation and policies, so it is a tool for the store's
- * operator. Fails with `unsupported`, before anything is written, if the first line is not of a known format and version, or if the store
- * is read-only, does not expose its rows, or redacts its writes while `unredacted` is not set.
+ * Reads a file that `write` made, and adds its content to a store. Skips the checks of viewers, validation and policies, so it is a tool
+ * for the store's operator. Fails with `unsupported`, before anything is written, if the first line is not of a known format and
+ * version, or if the store is read-only, does not expose its rows, or redacts its writes while `unredacted` is not set.
  */
 export const read = Effect.fn("MemoryJsonl.read")(
   function*<E, R>(

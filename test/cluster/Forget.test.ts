@@ -47,7 +47,7 @@ const law = (
 
 describe("the tables of an OutboxCluster", () => {
   law(
-    "the tables contain neither a user's name, a session nor a word, whether messages wait, were extracted or failed",
+    "the tables contain no user id, no session id and no text of messages, whether the messages wait, were extracted or failed",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})

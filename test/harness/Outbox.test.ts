@@ -607,7 +607,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
     }).pipe(memory))
 
-  it.scoped("an Outbox writes neither memories nor a plan if another outbox has extracted the same messages first", () =>
+  it.scoped("neither memories nor a plan (a stored model answer) are written if another outbox has extracted the same messages first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)

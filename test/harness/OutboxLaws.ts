@@ -451,7 +451,7 @@ law(
 )
 
 law(
-  "neither memories nor a plan are written if another outbox has extracted the same messages first",
+  "neither memories nor a plan (a stored model answer) are written if another outbox has extracted the same messages first",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

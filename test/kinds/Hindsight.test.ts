@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "createCounterfactual lists the beliefs that match it, and validateCounterfactual adds the outcome",
+    "a new counterfactual names the beliefs that match its text, unless others are given, and validateCounterfactual adds the outcome to it",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")

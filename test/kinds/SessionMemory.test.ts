@@ -29,7 +29,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "start loads learnings of earlier sessions of confidence 0.5 or more, most confident first, then newest",
+      "start loads the learnings with confidence 0.5 or more from earlier sessions, most confident first, then newest",
       (sessions) =>
         Effect.gen(function*() {
           yield* Effect.scoped(Effect.gen(function*() {
@@ -186,7 +186,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "end with a summary stores the duration, and further recordings fail",
+      "ending a session with a summary stores the duration of the session, and later recordings fail",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")

@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "the action is the summary, the time is now by default, and a failure has higher importance",
+    "by default, a recorded task has its action as summary and the current time, and a failed task has importance 0.75 instead of 0.5",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

@@ -77,7 +77,7 @@ describe("score", () => {
 })
 
 describe("defaultMemoryScorer", () => {
-  it("the score is 0.995^hours + importance + relevance", () => {
+  it("the score is 0.995^(hours since the last change) + importance + relevance", () => {
     assert.closeTo(defaultMemoryScorer(input({ importance: 0.7 }, { now: 10 * hour })), 0.995 ** 10 + 0.7 + 0.4, 1e-12)
     assert.strictEqual(defaultMemoryScorer(input({ createdAt: hour })), 1.9)
   })

@@ -86,7 +86,7 @@ describe("a long batch in memory", () => {
       assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(long, unpaced)))
     }))
 
-  it.effect("no update, forget or duplicate put that another fiber makes while the batch yields is lost", () =>
+  it.effect("another fiber's update, forget or put of one of the batch's records is not lost, although the batch yields meanwhile", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()

@@ -18,7 +18,7 @@ const made = () =>
 const filler = " filler".repeat(9_000)
 
 describe("a TenantIndex that yields to the event loop while it is built", () => {
-  it.live("an index that yields while it is built contains every row that is set, changed or removed during the build, each once", () =>
+  it.live("the finished index contains each row once, in its latest state, and no removed row, even if rows change during the build", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))

@@ -207,7 +207,7 @@ describe("an edit by hand", () => {
     }))
 })
 
-describe("a copy of a record's file at another path", () => {
+describe("a record's file that is copied or moved to another path", () => {
   const elsewhere = {
     "another user": pathOf("default", { userId: "bob" }, one),
     everyone: pathOf("default", "global", one),
@@ -243,7 +243,7 @@ describe("a copy of a record's file at another path", () => {
   }
 
   law(
-    "a file whose folder is renamed is no record until the folder has its old name again",
+    "a record's file is not a record while the folder of its scope has another name, and is one again under the old name",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)

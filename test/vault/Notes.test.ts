@@ -228,7 +228,7 @@ describe("a folder of unusual notes", () => {
     }))
 
   law(
-    "each note accepts an update and keeps its text, except notes of which only a part could be read",
+    "an update of another field keeps a note's text, and is refused if only a part of the note could be read",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault

@@ -77,7 +77,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the scope. If the trigger has `watch`, they run only while the trigger waits or extraction runs. */
+/** Opens a worker. Its fibers end with the scope. With a trigger that has `watch`, they run only until its next due time or a retry. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options

@@ -97,7 +97,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links reflects every put, rename, edit, forget and purge of the linking and of the linked record",
+    "the result of links is up to date after every put, rename, edit, forget and purge of the linking or the linked record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, cup, "Cup", "of [[tea]]")

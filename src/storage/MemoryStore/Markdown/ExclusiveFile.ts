@@ -28,7 +28,7 @@ export interface ExclusiveFile<E = PlatformError> {
   readonly close: Effect.Effect<void>
 }
 
-/** The file that is kept open for many claims, with its name in the staging folder. */
+/** The open file in this process's staging folder. Each claim of a path is a hard link to it. `name` is the file's own path. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
   /** Whether the file system supports hard links, and reports the same inode for two names of one file. */

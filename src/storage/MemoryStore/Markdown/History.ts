@@ -112,7 +112,7 @@ export const make = (fs: VaultFileSystem): History => {
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
-  /** Adds all revisions of a batch to the index, and the batch to the pending ones, unless its `.md` files are on disk (`isSynced`). */
+  /** Adds a batch's revisions to the index, and, if its `.md` files are not on disk yet (not `isSynced`), the batch to `pending`. */
   const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isSynced: boolean): HistoryLine.Batch => {
     const made = { number, locations: parts, erased: revisions.add(parts) }
     batch = Math.max(batch, number)

@@ -140,7 +140,7 @@ const atATime = 2_048
 
 /* Finds edits by hand: revisions that are in the vault's files, but not in the history. */
 
-/** A record that may have been edited by hand, and its entry before the edit, if the state has read that. */
+/** A record that may have been edited by hand, and its entry before the edit; `undefined` if that entry is not known. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
 /** Returns the records that a scan found changed, each with its entry before the first change. */

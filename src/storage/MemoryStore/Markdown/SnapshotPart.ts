@@ -138,7 +138,10 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
 
 const none: ReadonlyArray<string> = []
 
-/** An entry of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and the rest of its revision's location. */
+/**
+ * An entry of a snapshot of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and the fields of its
+ * `RevisionLocation` that do not follow from the entry.
+ */
 export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
   path: string,

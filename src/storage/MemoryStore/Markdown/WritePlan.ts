@@ -171,8 +171,9 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // the history has no line for a note that was never written or edited, and the line of any other record may be damaged or lost in a
-    // compaction; in both cases the present content of the file is appended first
+    // the history has no line for a person's note that the store has not written and the person has not edited since the store first read
+    // it, and the line of any other record may be damaged or lost in a compaction; in both cases the present content of the file is
+    // appended first
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
