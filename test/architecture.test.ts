@@ -71,7 +71,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(counted.length, 155)
   })
 
-  it("imports point only to strata above", () => {
+  it("modules import only from their own stratum and from strata above it in the list", () => {
     for (const file of files.filter((file) => levelOf(file) >= 0)) {
       const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)
       assert.deepStrictEqual(below, [], file)
@@ -105,12 +105,12 @@ describe("the architecture of src", () => {
     forbid(/\bsetImmediate\b/, ["host/EventLoop.ts"])
   })
 
-  it("modules of Node are imported only in the files that are listed with them", () => {
+  it("each file imports exactly the modules of Node that this test lists for it, by default none", () => {
     const knows = new Map([
       ["domain/internal/HashNode.ts", ["node:crypto"]],
       [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]],
       ["cli/commands/Serve.ts", ["node:http"]],
-      ["cli/main.ts", ["node:v8"]],
+      ["cli/launcher.ts", ["node:crypto", "node:fs", "node:module", "node:path", "node:url", "node:v8", "node:vm"]],
       ["cli/Progress.ts", ["node:v8"]]
     ])
     for (const file of files) {
@@ -119,7 +119,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("only declared packages are imported: dependencies and peers, development ones in the command, vitest in testing", () => {
+  it("only declared packages are imported: dependencies and peers anywhere, devDependencies only in cli, vitest only in testing", () => {
     const { dependencies, devDependencies, peerDependencies } = JSON.parse(
       readFileSync(join(root, "package.json"), "utf8")
     )
@@ -149,7 +149,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
-  it("effects are run only in the command, and no failure is swallowed, no stub and no `any` is in the code", () => {
+  it("only the command runs effects; no code but the listed exceptions ignores failures, suppresses type errors or uses `any`", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
     // except in the module that logs a plugin's defect, and in the command, which prints a defect as one line
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
@@ -157,7 +157,7 @@ describe("the architecture of src", () => {
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's data has the type of its Schema
   })
 
-  it("modules of Effect are imported as namespaces, and the package's own files with .ts", () => {
+  it("modules of Effect are imported by their own path, not from effect, and the package's own files with .ts", () => {
     for (const file of files) {
       for (const specifier of specifiers(file)) {
         if (specifier.startsWith(".")) assert.isTrue(specifier.endsWith(".ts"), `${file}: ${specifier}`)
@@ -184,7 +184,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(face, entries)
   })
 
-  it("public modules contain no code, and no stratum imports them", () => {
+  it("public modules contain only re-exports, and no module of a stratum imports them", () => {
     for (const file of entries) {
       const code = codeOf(file).replace(/^export (?:type )?(?:\{[^}]*\}|\* as \w+) from "[^"]+"$/gm, "")
       assert.strictEqual(code.trim(), "", file)
@@ -195,7 +195,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(importers, [])
   })
 
-  it("each module of the index exports names of modules of one stratum", () => {
+  it("each module that the index lists re-exports names of exactly one file, which has the same name", () => {
     for (const { file } of listed) {
       const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
       assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)

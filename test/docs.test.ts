@@ -78,7 +78,7 @@ describe("the documentation pages", () => {
 })
 
 describe("docs/observability.md", () => {
-  it("every metric in src is listed, and no other", () => {
+  it("the page lists every metric in src, and no other", () => {
     const made = sources.flatMap((source) =>
       Array.from(source.matchAll(/\b(?:counter|gauge|timer)\("(memory_\w+)"/g), ([, name]) => name!)
     )
@@ -86,7 +86,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(rows.toSorted(), made.toSorted())
   })
 
-  it("every event is listed, and no other", () => {
+  it("the page lists every memory event that src defines, and no other", () => {
     const tags = Array.from(
       text("src/harness/MemoryEvents.ts").matchAll(/\bTaggedStruct\("(memory_\w+)"/g),
       ([, name]) => name!

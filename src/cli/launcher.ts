@@ -6,7 +6,8 @@
  * another version or of other flags, and the next run replaces it. Where the folder cannot be written, and in Bun and Deno, commands
  * compile the bundle each time. `NODE_DISABLE_COMPILE_CACHE=1` turns the cache off, as it does Node's own.
  */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { createHash } from "node:crypto"
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -26,35 +27,42 @@ const isCached = bun === undefined && deno === undefined && process.env["NODE_DI
   /^[a-z]+$/.test(command)
 const cache = join(dirname(file), `${command}-${process.env["EFFECT_MEMORY_HASH"]}-${node}-${process.arch}.cache`)
 
-const tryRead = (path: string): Buffer | undefined => {
+/** Reads the cache; `undefined` if it is absent or damaged. V8 itself does not check the data, and would crash. */
+const readCache = (): Buffer | undefined => {
   try {
-    return readFileSync(path)
+    const bytes = readFileSync(cache)
+    const data = bytes.subarray(digestLength)
+    return digest(data).equals(bytes.subarray(0, digestLength)) ? data : undefined
   } catch {
-    return undefined // absent, or not ours to read
+    return undefined
   }
 }
+const digest = (data: Buffer): Buffer => createHash("sha256").update(data).digest()
+const digestLength = 32
 
 const script = new Script(process.env["EFFECT_MEMORY_PROGRAM"]!, { // replaced by a string in the bundle
   filename: file,
-  cachedData: isCached ? tryRead(cache) : undefined
+  cachedData: isCached ? readCache() : undefined
 })
 
-/** Writes the cache, so that no process ever reads a part of it. */
-const save = () => {
+/** Writes the cache to another file, and renames it, so that no process reads a part of it. */
+const saveCache = () => {
   const draft = `${cache}.${process.pid}`
+  const data = script.createCachedData()
   try {
-    const descriptor = openSync(draft, "wx", 0o644)
-    try {
-      writeFileSync(descriptor, script.createCachedData())
-      fsyncSync(descriptor)
-    } finally {
-      closeSync(descriptor)
-    }
+    writeFileSync(draft, Buffer.concat([digest(data), data]), { flag: "wx", flush: true })
     renameSync(draft, cache)
   } catch {
-    rmSync(draft, { force: true }) // commands run without a cache
+    tryRemove(draft)
   }
 }
-if (isCached && script.cachedDataRejected !== false) process.on("exit", (code) => code === 0 && save())
+const tryRemove = (path: string) => {
+  try {
+    rmSync(path, { force: true })
+  } catch {
+    return // the folder cannot be written, and commands also run without a cache
+  }
+}
+if (isCached && script.cachedDataRejected !== false) process.on("exit", (code) => code === 0 && saveCache())
 
 script.runInThisContext()(createRequire(file), import.meta.url)

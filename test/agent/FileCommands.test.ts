@@ -162,7 +162,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "x\ny\nx")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("files have paths under /memories: every command refuses any other path, plain or percent-encoded", () =>
+  it.live("every command fails with path_escape for a path outside of /memories, plain or percent-encoded", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       yield* call({ command: "create", path: "/memories/a", file_text: "text" })
@@ -234,7 +234,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
 })
 
 describe("MemoryFileCommands", () => {
-  it.effect("counts every command but view as a write", () =>
+  it.effect("counts create, but not view, against the limit of writes per turn", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       assert.include(yield* call({ command: "view", path: "/memories" }), "0B\t/memories")
@@ -244,7 +244,7 @@ describe("MemoryFileCommands", () => {
       assert.include(yield* call({ command: "view", path: "/memories" }), "/memories/a")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("stores files that recall finds and that can be restored like other memories", () =>
+  it.effect("stores a file as a record that search finds, and that can be restored if the file was deleted", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const memory = yield* MemoryService.MemoryService
@@ -257,14 +257,14 @@ describe("MemoryFileCommands", () => {
       assert.include(yield* call({ command: "view", path: "/memories/boats.md" }), "ferry")
     }).pipe(MemoryService.as(ada), Effect.provide(MemoryService.layerTest({ spec }))))
 
-  it.effect("refuses to write a scope that other users read", () =>
+  it.effect("fails with invalid_scope for a create by a viewer without ids, since other users would read the file", () =>
     Effect.gen(function*() {
       const call = yield* caller(Viewer.make({}))
       assert.match(yield* call({ command: "create", path: "/memories/a", file_text: "x" }), /^invalid_scope: /)
     }).pipe(Effect.provide(MemoryService.layerTest({ spec }))))
 })
 
-describe("PromptText.traced", () => {
+describe("PromptText.traced and PromptText.replaceShown", () => {
   const pieces = FastCheck.array(
     FastCheck.oneof(
       FastCheck.constantFrom(
@@ -308,7 +308,7 @@ describe("PromptText.traced", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "traced returns the text of PromptText.visible and, for each of its UTF-16 units, the position in the stored text, ascending",
+    "traced returns the same text as PromptText.visible, and for each of its UTF-16 units the position in the stored text, in ascending order",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)
@@ -322,7 +322,7 @@ describe("PromptText.traced", () => {
   )
 
   it.prop(
-    "replaceShown with a replacement equal to the replaced part changes no byte",
+    "replaceShown leaves the stored text unchanged if the replacement equals the replaced part",
     [pieces, FastCheck.nat(), FastCheck.nat()],
     ([text, a, b]) => {
       const traced = PromptText.traced(text)
@@ -336,19 +336,23 @@ describe("PromptText.traced", () => {
   }).map((parts) => parts.join(""))
   const plain = FastCheck.array(FastCheck.constantFrom("x", "a", "\n"), { maxLength: 6 }).map((parts) => parts.join(""))
 
-  it.prop("replaceShown of a part of the shown text keeps every hidden character outside of that part", [
-    letters,
-    FastCheck.nat(),
-    FastCheck.nat(),
-    plain
-  ], ([text, a, b, next]) => {
-    const traced = PromptText.traced(text)
-    const [start, end] = [a % (traced.text.length + 1), b % (traced.text.length + 1)].toSorted((x, y) => x - y)
-    const edited = PromptText.replaceShown(text, traced, start!, end!, next)
-    assert.strictEqual(PromptText.visible(edited), traced.text.slice(0, start) + next + traced.text.slice(end))
-    const hidden = (all: string) => all.replace(/[abx\n]/g, "")
-    assert.strictEqual(hidden(edited), hidden(text))
-  })
+  it.prop(
+    "replaceShown replaces a part of the text as the model sees it, and keeps every character hidden from the model, even within the part",
+    [
+      letters,
+      FastCheck.nat(),
+      FastCheck.nat(),
+      plain
+    ],
+    ([text, a, b, next]) => {
+      const traced = PromptText.traced(text)
+      const [start, end] = [a % (traced.text.length + 1), b % (traced.text.length + 1)].toSorted((x, y) => x - y)
+      const edited = PromptText.replaceShown(text, traced, start!, end!, next)
+      assert.strictEqual(PromptText.visible(edited), traced.text.slice(0, start) + next + traced.text.slice(end))
+      const hidden = (all: string) => all.replace(/[abx\n]/g, "")
+      assert.strictEqual(hidden(edited), hidden(text))
+    }
+  )
 })
 
 describe("ToolDefinition", () => {

@@ -34,7 +34,7 @@ describe("MemoryToolkit.make", () => {
   const memory = MemoryService.layerTest({ spec: { allowForget: true, writesPerTurn: 2 } })
   const tea = { scope: "agent", kind: "user", summary: "Likes tea", body: "Green." }
 
-  it.effect("a model can call remember and recall, and receives the text of the tool", () => {
+  it.effect("a model can call remember and recall, and receives the texts of their results", () => {
     const { model } = scripted([call("remember", tea)], [call("recall", { query: "tea" })])
     return Effect.gen(function*() {
       const [written] = yield* say("I like tea")
@@ -45,7 +45,7 @@ describe("MemoryToolkit.make", () => {
     }).pipe(Effect.provide([model, memory]))
   })
 
-  it.effect("returns failures to the model as results, so that the turn continues", () => {
+  it.effect("returns the failure of a tool to the model as a result, instead of failing the model's call", () => {
     const { model } = scripted([
       call("remember", { ...tea, summary: 7, trust: 0 }),
       call("remember", "tea"),
@@ -114,14 +114,14 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("fails with reason model and a message without the provider's details", () =>
+  it.effect("fails with reason model if the provider fails, and its message omits the provider's details", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(ask)
       assert.deepStrictEqual([error.reason, error.message], ["model", "the language model failed (UnknownError)"])
       assert.instanceOf(error.cause, AiError.UnknownError)
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, scripted().model))))
 
-  it.effect("is named after the provider if the model reports one", () =>
+  it.effect("makes a Completion whose model is the provider's name if there is one, else language-model", () =>
     Effect.gen(function*() {
       const named = Layer.provide(MemoryToolkit.layerCompletion, Model.make("acme", scripted().model))
       assert.strictEqual((yield* Effect.provide(Completion.Completion, named)).model, "acme")
@@ -137,7 +137,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )
   const embed = (texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
 
-  it.effect("returns vectors in order, requests them in batches, and caches them", () => {
+  it.effect("returns vectors in the order of the texts, requests them in batches, and caches them", () => {
     const calls: Array<number> = []
     return Effect.gen(function*() {
       const texts = Array.from({ length: 40 }, (_, n) => "x".repeat(n))
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the history of a chat has no memory blocks; apart from the blocks, each prompt begins with the previous prompt", () =>
+  it.effect("each prompt of a chat, up to its memory block, begins with the previous prompt up to its block; the chat's history contains no block", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -282,7 +282,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects nothing after a tool's result", () => {
+  it.effect("injects nothing into a prompt that ends with a tool's result", () => {
     const fetch = Tool.make("fetch", { success: Schema.String })
     const toolkit = Toolkit.make(fetch)
     return injected(scripted([call("fetch", {})], [text("Here you are.")]))((asked) =>
@@ -361,7 +361,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects into a stream the memory of the viewer that runs it, not of the one that made it", () =>
+  it.effect("injects into a stream the memory of the viewer under which the stream runs, not of the viewer under which it was made", () =>
     injected(
       scripted([text("a")], [text("b")], [text("c")]),
       undefined,
@@ -380,7 +380,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("layerInjectedFor uses its own viewer for a call that provides none, and the call's viewer for any other call", () =>
+  it.effect("layerInjectedFor uses the viewer passed to it for a call without a viewer, and the call's own viewer for any other call", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const { tags } = yield* heard(generate("Which tea?"))
@@ -391,7 +391,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects into a chat the memory of the viewer that continues it", () =>
+  it.effect("injects into each call of a chat the memory of the call's viewer, not of the viewer that made the chat", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.empty.pipe(MemoryService.as(ada))
@@ -419,7 +419,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("appends the memory block to the last user message even if other messages follow, and nowhere without a user message", () => {
+  it.effect("appends the memory block to the last user message even if other messages follow, and to no message if there is no user message", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({

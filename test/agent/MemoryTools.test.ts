@@ -28,7 +28,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(yield* names({ enabled: false, allowForget: true }), [])
     }))
 
-  it.effect("the JSON Schemas of the tools are plain objects, describe every field and have no parameter for a viewer", () =>
+  it.effect("the JSON Schema of each tool is one object without references or extra properties; that of remember has no property for a viewer", () =>
     Effect.gen(function*() {
       const [remember, recall, forget] = yield* MemoryTools.make(pilot)
       for (const { jsonSchema } of [remember!, recall!, forget!]) {
@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("the scopes that a tool offers are those of the viewer, and global only if the viewer may write it", () =>
+  it.effect("recall offers the names of the scopes that the viewer sees, and remember only of those that a model may write for the viewer", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(
@@ -114,7 +114,7 @@ describe("the tool forget", () => {
     }))
 
   law(
-    "fails with read_only for a record of instructions, and with invalid_id for a malformed id",
+    "fails with read_only for a record of origin instructions, and with invalid_id for a malformed id",
     (call, store) =>
       Effect.gen(function*() {
         const [file] = yield* store.put(Viewer.system(), [{
@@ -131,7 +131,7 @@ describe("the tool forget", () => {
 })
 
 describe("MemoryTools", () => {
-  it.effect("report a failure of the disk to the model without the path", () =>
+  it.effect("report an io failure of the store to the model without the file path that the store's message contains", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       for (const [name, input] of [["remember", tea], ["recall", {}]] as const) {
@@ -153,7 +153,7 @@ describe("MemoryTools", () => {
       )
     )))
 
-  it.effect("publish one event per call, with the call's viewer", () =>
+  it.effect("publish one event per successful call, with the call's viewer", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const { events } = yield* MemoryService.MemoryService
@@ -170,7 +170,7 @@ describe("MemoryTools", () => {
       for (const { viewer } of heard) assert.strictEqual(viewer, pilot)
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("answer any input with a result or a readable failure, never with a defect", () =>
+  it.effect("answer any input with a text or with a failure that has a reason and a message, never with a defect", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const field = FastCheck.constantFrom(

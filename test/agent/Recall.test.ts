@@ -21,7 +21,7 @@ describe("the tool recall", () => {
     )
 
   law(
-    "returns hits in a fixed format, best first, with ids, scopes and scores",
+    "returns each hit in a fixed format with its text, scope, score, id, tags, trust and origin",
     (call, store) =>
       Effect.gen(function*() {
         const [id] = yield* put(store, [{ summary: "On tea", body: "Drinks tea.", tags: ["hot", "drink"] }, {
@@ -56,7 +56,7 @@ describe("the tool recall", () => {
     }))
 
   law(
-    "the tool recall without a query returns the ten most recent records, and says how many more there are",
+    "a call without a query returns the ten most recent records, and the number of records that it left out",
     (call, store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {
@@ -119,7 +119,7 @@ describe("the tool recall", () => {
     }))
 
   law(
-    "a recall that asks only for the agent's own scope finds the record in it, despite a hundred newer records of the agent's runs",
+    "a call for scope agent finds a record of exactly that scope, even if the agent's runs have a hundred newer records",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [{ body: "the rule on tea" }])
@@ -133,7 +133,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a viewer of reach `within` finds the records of the scopes that it names among many others, and is told how many more they have",
+    "a call of a viewer of reach `within` that names scopes finds their records among many others, and counts those that it left out",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -167,7 +167,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a call of a viewer of reach `within` that names scopes finds only records in them, and none that the viewer does not see",
+    "a call of a viewer of reach `within` returns only records that the viewer sees, and only those of the scopes that it names, if any",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

@@ -45,7 +45,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* MemoryTools.makeRecords(bob).pipe(within({ enabled: false })), [])
     }).pipe(within()))
 
-  it.effect("explains an invalid argument so that the model can correct it", () =>
+  it.effect("makes tools that fail for an invalid argument with a message that names it and the expected value", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const told = (name: string, input: unknown) =>
@@ -60,7 +60,7 @@ describe("MemoryTools.makeRecords", () => {
       )
     }).pipe(within()))
 
-  it.effect("appends, finds, updates, views and deletes a record", () =>
+  it.effect("makes tools that append, find, update, view and delete a record", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const { data, text } = yield* call("memory_append", { text: " Likes dark mode ", kind: "procedural" })
@@ -84,7 +84,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual((yield* call("memory_view")).data, [])
     }).pipe(within()))
 
-  it.effect("stores the vector of a text that is appended or updated before the call returns", () =>
+  it.effect("memory_append and memory_update store the vector of the text before the call returns", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const { vectors } = yield* MemoryStore.MemoryStore
@@ -128,7 +128,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepInclude(yield* record(bob, id), { body: "Bob's secret", revision: 1 })
     }).pipe(within()))
 
-  it.effect("changes of Global records without permission, and of instructions, are refused", () =>
+  it.effect("changes of Global records fail with not_owned under globalWrites: deny, and changes of records of origin instructions with read_only", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -163,7 +163,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_search", { query: "one" })).data as ReadonlyArray<unknown>, 1)
     }).pipe(within({})))
 
-  it.effect("invalid arguments are refused, also one that names a viewer", () =>
+  it.effect("arguments that are invalid or not declared, such as userId, are refused", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       for (
@@ -182,7 +182,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(call("memory_update", { id: "7", text: "x" })), "invalid_id")
     }).pipe(within()))
 
-  it.effect("fifty records are viewed by default, and more if the model asks for more", () =>
+  it.effect("memory_view returns fifty records by default, and more if its limit is higher", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a viewer of reach `within` (its own and narrower scopes) writes in its own scope, and reaches only records that it sees", () =>
+  it.effect("a viewer with a session appends in the session's scope; a viewer of its user can delete the record with reach `within`, not with exact", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

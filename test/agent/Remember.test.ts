@@ -44,15 +44,19 @@ describe("the tool remember", () => {
     { viewer: Viewer.make({ userId: "ada", sessionId: "s" }) }
   )
 
-  law("saves in the scope with all ids of a viewer of reach `within`", (call, store) =>
-    Effect.gen(function*() {
-      yield* call("remember", { ...tea, scope: "agent" })
-      const { items } = yield* store.list(Viewer.system(), {})
-      assert.deepStrictEqual(items.map(({ scope }) => scope), [{ userId: "ada", agentId: "pilot" }])
-      for (const scope of ["user", "global", "run"]) {
-        assert.strictEqual(yield* reason(call("remember", { ...tea, scope })), "invalid_scope")
-      }
-    }), { viewer: Viewer.make({ userId: "ada", agentId: "pilot", reach: "within" }) })
+  law(
+    "saves a record of a viewer of reach `within` only in the scope that has all ids of the viewer",
+    (call, store) =>
+      Effect.gen(function*() {
+        yield* call("remember", { ...tea, scope: "agent" })
+        const { items } = yield* store.list(Viewer.system(), {})
+        assert.deepStrictEqual(items.map(({ scope }) => scope), [{ userId: "ada", agentId: "pilot" }])
+        for (const scope of ["user", "global", "run"]) {
+          assert.strictEqual(yield* reason(call("remember", { ...tea, scope })), "invalid_scope")
+        }
+      }),
+    { viewer: Viewer.make({ userId: "ada", agentId: "pilot", reach: "within" }) }
+  )
 
   law(
     "a call that names a run as scope fails with invalid_scope if the viewer has no run, and the message names the possible scopes",
@@ -69,7 +73,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "refuses too long, empty, unknown and undeclared arguments, and writes nothing",
+    "fails with invalid_draft for missing, empty, too long, malformed or undeclared arguments, and writes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const bad = [
@@ -137,7 +141,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "a call with the id of an invisible, missing or read-only record changes nothing; invisible and missing records have the same answer",
+    "a call with the id of an invisible, missing or read-only record changes nothing, and answers the same for an invisible as for a missing one",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()

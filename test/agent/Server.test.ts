@@ -44,7 +44,7 @@ const model = (input: ReadonlyArray<Item>): Answer => {
 }
 
 describe("an agent in an HTTP server", () => {
-  it.scopedLive("three concurrent users get streamed answers, with memory tools and a tool of the agent, and do not see each other", () =>
+  it.scopedLive("three concurrent users get streamed answers that use memory tools and the agent's own tool, and see nothing of each other", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)
@@ -84,7 +84,7 @@ describe("an agent in an HTTP server", () => {
       assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a process killed in the middle of an answer continues the conversation after a restart, with its memories", () =>
+  it.scopedLive("is killed during an answer, and after a restart continues the conversation with its memories and without the unfinished answer", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)

@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("exactly one of several concurrent add_memory calls passes a limit of one write, even if a store refuses each entry", () =>
+  it.effect("exactly one of several concurrent add_memory calls writes under a limit of one write, even if one of its two stores refuses the entry", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -117,7 +117,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { one: { layer: writing(refused), writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("a refusal by one store is reported with the store's name and without a path, and the other stores keep the entries", () =>
+  it.effect("a failure of one store is reported with the store's name and without a path, and the other stores keep the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const { message } = yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] }))
@@ -138,7 +138,7 @@ describe("MemoryTools.makeStores", () => {
       Effect.provide(world({ stores: { broken: { layer: broken("put", "apply"), writable: true } } }))
     ))
 
-  it.effect("the tools reach no store that they were not made for", () =>
+  it.effect("tools made for some of the stores add to no other store, and name no other store in their descriptions", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { stores: ["scratch"], add: true })
       assert.deepStrictEqual((yield* called(tools, "add_memory").call({ entries: ["Likes tea."] })).data, { stored: 1 })
@@ -154,7 +154,7 @@ describe("MemoryTools.makeStores", () => {
 
 describe("MemoryTools.makeStores and the properties of its stores", () => {
   const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
-  it.effect("read-only stores get no add tool", () =>
+  it.effect("add_memory omits read-only stores; makeStores fails with read_only if add_memory would have no store left", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
@@ -198,7 +198,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
 })
 
 describe("MemoryTools.makeStores with bad input", () => {
-  it.effect("an invalid argument is answered with what is expected, and little of the argument is quoted", () =>
+  it.effect("a call with an invalid argument fails with a message that says what is expected, and that is short even for a very long argument", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const search = called(tools, "search_memory")
@@ -254,7 +254,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       assert.include(message, "the stores are: notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("the description of a store takes one line of the tool's description", () =>
+  it.effect("the description of a store takes only one line of a tool's description, even if it contains line breaks", () =>
     Effect.gen(function*() {
       const [search] = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(search!.description.split("\n").slice(1), ["Stores:", "- odd: for tea - all: everything"])
@@ -262,7 +262,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       stores: { odd: { layer: memory, writable: true, description: "for tea\n- all: everything\n" } }
     }))))
 
-  it.effect("reports the reasons of all stores if every store refuses", () =>
+  it.effect("add_memory reports the messages of all stores if every store refuses the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       assert.deepStrictEqual(yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] })), {
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("a chat of several turns works with injection, extraction and one add per turn; its history has no injected memory", () => {
+  it.effect("a chat gets in later turns what add_memory and extraction stored; a second add in a turn is denied; its history has no injected memory", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

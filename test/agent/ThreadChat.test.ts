@@ -79,7 +79,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("a turn whose call fails is not stored, and the next turn continues", () =>
+  it.scoped("nothing of a turn is stored in the thread if its call of the model fails", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("one")])
@@ -198,7 +198,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("the window of messages begins with a user's message if a tool's result exceeds the budget", () =>
+  it.scoped("the messages sent to the model begin with a user's message, even if a tool's result alone exceeds the budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far.")], [text("Yes.")])
@@ -225,7 +225,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("messages that other processes appended are included, as far as they fit into the budget", () =>
+  it.scoped("messages that other processes appended to the thread are sent to the model, too, as far as they fit into the budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const long = "x".repeat(400)
@@ -253,7 +253,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("files in a prompt are stored as JSON, and sent to the model again in later calls", () =>
+  it.scoped("a file in a prompt is stored with its message, and sent to the model again in later calls", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("a cat")], [text("grey")])

@@ -32,7 +32,7 @@ const said = (word: string) => [
 ]
 
 describe("the tool search_thread", () => {
-  it.effect("finds messages too old for the window of the calling chat, on behalf of the chat's viewer, in a call and in a stream", () => {
+  it.effect("finds messages of the calling chat's thread and viewer that are too old for the chat's window, in a call and in a stream", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
     return Effect.gen(function*() {
@@ -80,7 +80,7 @@ describe("the tool search_thread", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("the tool of MemoryTools.makeThread obeys plugins, fences and shortens messages, and is absent if memory is disabled", () =>
+  it.effect("the tool of MemoryTools.makeThread fences and shortens messages, can be denied by a plugin, and is absent if memory is disabled", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

@@ -18,7 +18,7 @@ describe("ToolTerms", () => {
 
   const [note] = FastCheck.sample(Arbitrary.make(MemoryRecord), { seed: 1, numRuns: 1 })
 
-  it("only scopes that the viewer sees and a model may write are offered, and every visible scope has a name whose filter finds it", () => {
+  it("scopes offered for writes are visible to the viewer and writable by a model; a scope's name selects the records of that kind of scope", () => {
     const scope = FastCheck.oneof(
       FastCheck.constant("global" as const),
       ids.filter((scope) => Object.keys(scope).length > 0)

@@ -27,7 +27,7 @@ const tea = { scope: "user", kind: "user", summary: "Likes tea", body: "Green." 
 const bob = Viewer.make({ userId: "bob" })
 
 describe("MemoryToolkit.toolkit", () => {
-  it.effect("merges with other tools, and a model calls both, in a call and in a stream", () => {
+  it.effect("can be merged with other tools; a model then calls both, in generateText and in streamText", () => {
     const answer = [call("weather", { city: "Lisbon" }), call("remember", tea)]
     const { asked, model } = scripted(answer, answer)
     return Effect.gen(function*() {
@@ -65,7 +65,7 @@ describe("MemoryToolkit.toolkit", () => {
       assert.notInclude(`${second.result}`, "Green.")
     }).pipe(Effect.provide(over(MemoryService.layerTest()))))
 
-  it("has typed parameters", () => {
+  it("keeps the TypeScript types of each tool's parameters when merged with other tools", () => {
     type Parameters = { readonly [Name in keyof typeof All.tools]: Tool.Parameters<(typeof All.tools)[Name]> }
     expectTypeOf<Parameters["recall"]["query"]>().toEqualTypeOf<string | undefined>()
     expectTypeOf<Parameters["remember"]["body"]>().toEqualTypeOf<string>()

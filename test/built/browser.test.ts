@@ -35,7 +35,7 @@ const plain = await bundle("esm", false)
 const minified = await bundle("esm", true)
 
 describe("the first program, bundled for a browser with an in-memory store", () => {
-  it("the bundle names no module of Node, and needs no configuration", () => {
+  it("the bundle contains no module of Node and no YAML parser, without any configuration of the bundler", () => {
     for (const { inputs, text } of [plain, minified]) {
       assert.notMatch(text, /["'`]node:/)
       assert.deepStrictEqual(inputs.filter((input) => input.includes("HashNode") || input.includes("dist/node/")), [])
@@ -46,7 +46,7 @@ describe("the first program, bundled for a browser with an in-memory store", () 
     }
   })
 
-  it("the program runs with what browsers have, and without Node", async () => {
+  it("the program runs with only such globals as browsers have, and without Node", async () => {
     const lines: Array<string> = []
     let done = () => {}
     const said = new Promise<void>((resolve) => done = resolve)

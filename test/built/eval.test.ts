@@ -39,7 +39,7 @@ const broken = (file: string, content: string): string => {
 }
 
 describe("npm run eval", () => {
-  it("the measures printed are those computed by hand: per conversation, per grade, without queries that have no answer", async () => {
+  it("the measures printed for a small collection are those computed by hand, in total and by category, without the excluded category", async () => {
     const { code, output } = await evaluate(collection, "--exclude-category", "5", "--json")
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("the queries of a category named as unanswerable are used to measure the confidence, and for no other measure", async () => {
+  it("the queries of the --unanswerable category are used to measure how well confidence tells them from others, and for no other measure", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -64,7 +64,7 @@ describe("npm run eval", () => {
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("the difference to saved results is printed, query by query, with an interval", async () => {
+  it("--compare prints the mean difference to saved results over the queries of both, with an interval, and fails for a missing file", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)

@@ -57,14 +57,14 @@ const problems = compile(path, {
 describe("examples", () => {
   it("all examples compile, and code without a viewer does not", () => assert.deepStrictEqual(problems, []))
 
-  it("a: a record is found with a score, and found again in the next process", async () => {
+  it("a-first.ts finds a record with its score, and finds it again in the next process", async () => {
     const cwd = elsewhere()
     const first = await run(join(path, "a-first.js"), cwd)
     assert.deepStrictEqual(first, { code: 0, output: "1.00 Drinks tea, never coffee.\n" })
     assert.deepStrictEqual(await run(join(path, "a-first.js"), cwd), first)
   })
 
-  it("b: a harness remembers, and the next process continues with the next turn", async () => {
+  it("b-harness.ts stores a memory, and its next process continues with the next turn", async () => {
     const cwd = elsewhere()
     const checkpoint = () => JSON.parse(readFileSync(join(cwd, ".memory/runs/run-run-7.json"), "utf8"))
     const first = await run(join(path, "b-harness.js"), cwd)
@@ -87,7 +87,7 @@ describe("examples", () => {
     }
   )
 
-  it("d: a conversation is planned, remembered and recalled offline", async () => {
+  it("d-pipeline.ts prints how many records a conversation would change, then stores them and prints a block that contains them", async () => {
     const { code, output } = await run(join(path, "d-pipeline.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [plan, open, ...block] = output.trim().split("\n")
@@ -95,7 +95,7 @@ describe("examples", () => {
     assert.include(block, "Ada moved to Lisbon")
   })
 
-  it("f: three users ask at once, no message is left waiting, and an idle trigger does not delay the exit", async () => {
+  it("f-automatic.ts serves three users at once, leaves out no memory, and exits without waiting for its idle trigger", async () => {
     const cwd = elsewhere()
     const asked = "2 tools, 0 left out\nWhat did I plan for Friday?\n\n\n"
     for (let again = 0; again < 2; again++) {
@@ -104,7 +104,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic: an example of at most sixty lines talks on three days, and its memory survives a crash on the first", async () => {
+  it("automatic.ts has at most sixty lines, talks on three days, and recalls on the later days what it heard before a crash on the first", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)
@@ -115,7 +115,7 @@ describe("examples", () => {
     assert.match(output.split("in Porto?")[1]!, /I moved to Porto in May\./)
   })
 
-  it("g: a persona's second turn remembers the first", async () => {
+  it("g-persona.ts gives its persona in the second turn a memory block that contains the first turn", async () => {
     const replies = ["Back already! How was the lake?", "You swam across? Ada!"]
     assert.deepStrictEqual(await run(join(path, "g-persona.js"), elsewhere()), {
       code: 0,
@@ -131,11 +131,11 @@ describe("examples", () => {
     )
   })
 
-  it("i: records of a custom kind are stored, queried and changed", async () => {
+  it("i-own-kind.ts stores, queries and changes records of its own kind", async () => {
     assert.deepStrictEqual(await run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
   })
 
-  it("j: no customer sees another's records, and a missing id is refused", async () => {
+  it("j-customers.ts shows no customer another's records, and fails to make a viewer whose id is missing", async () => {
     const { code, output } = await run(join(path, "j-customers.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [
@@ -147,18 +147,18 @@ describe("examples", () => {
     ])
   })
 
-  it("k: a forgotten record is restored after a restart with its history, and the vault is sound", async () => {
+  it("k-undo.ts restores a forgotten record with its history after a restart, and leaves a vault without problems", async () => {
     const { code, output } = await run(join(path, "k-undo.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["[ 'The key lies with the neighbour.' ]", "true", "0"])
   })
 
-  it("l: a vault with its history is copied to a SQLite file, and a second run copies nothing", async () => {
+  it("l-move.ts copies a vault with its history to a SQLite file; a second copy writes nothing", async () => {
     const { code, output } = await run(join(path, "l-move.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
-  it("m: the memory tools are used beside other tools, and with a thread", async () => {
+  it("m-merge.ts uses the memory tools beside another tool, and stores and reads the messages of a thread", async () => {
     const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

@@ -122,7 +122,7 @@ const isPublished = (module: string, name: string): boolean => {
     new RegExp(`^export (?:type )?\\{[^}]*\\b${name}\\b[^}]*\\}`, "m").test(declarations)
 }
 
-describe("README.md", () => {
+describe("README.md and docs/compat.md", () => {
   it.each([["drover", drover], ["Strands", strands], ["Deuz", deuz], ["molroo", molroo], ["nexus-agents", nexus]])(
     "docs/compat.md names a published equivalent for every name of %s, once",
     (heading, seed) => {

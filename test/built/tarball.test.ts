@@ -37,7 +37,7 @@ const headingsOf = (page: string) =>
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("the tarball has the built file and the types of each module, the listed files and folders, and no others", () => {
+  it("the tarball has a .js and a .d.ts file for each module; outside its published folders are only package.json and three documents", () => {
     const strays = files.filter((file) =>
       !/^(?:\.ci|assets\/(?:inspector|word-vectors)|bench|dist|docs|examples|src|test)\//.test(file)
     )
@@ -72,7 +72,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("every export is an existing file, and every import is a file or a declared package", () => {
+  it("every entry of exports in package.json is a file of the tarball; built modules import only such files, Node's modules and declared packages", () => {
     const entries = Object.values<string | Readonly<Record<string, string>>>({
       ...manifest.exports,
       ...manifest.imports
@@ -140,7 +140,7 @@ describe("the tarball", () => {
     assert.strictEqual(attw.status, 0, attw.stdout + attw.stderr)
   })
 
-  it("a program that uses the package is compiled without type errors, with declarations, and runs", async () => {
+  it("the examples are compiled against the unpacked tarball without type errors, and the first of them runs", async () => {
     // the errors expected in h-viewer appear only if all types resolve
     assert.deepStrictEqual(
       compile(path, {
@@ -156,7 +156,7 @@ describe("the tarball", () => {
     })
   })
 
-  it("the word vectors are included, and models and tools are exported under a subpath", async () => {
+  it("the tarball includes the word vectors, and its subpath effect-memory/ai exports adapters for the models and tools of @effect/ai", async () => {
     const program = `import { EmbeddingModel, LanguageModel } from "@effect/ai"
 import { NodeContext } from "@effect/platform-node"
 import { Console, Effect, Layer, Stream } from "effect"

@@ -15,7 +15,7 @@ import { SearchResult } from "../../src/domain/MemoryFilter.ts"
 import { answered, folder, root, run, stores, told } from "./Running.ts"
 
 describe.each(stores)("the command effect-memory on %s", (_, address) => {
-  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores, with JSON output that fits its schemas", () =>
+  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores a record; its JSON output fits the schemas", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       const ada = [...store, "--user", "ada"]
@@ -93,7 +93,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
       assert.strictEqual((yield* run(["show", record.id, ...ada])).code, 3)
     }))
 
-  it.scopedLive("an agent's index is printed, and records are counted, verified and copied, with JSON output that fits the schemas", () =>
+  it.scopedLive("prints a user's memory index, and counts, verifies and copies records; its JSON output fits the schemas", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       for (const body of ["Drinks tea.", "Lives in Bern.", "Plays the cello."]) {
@@ -138,7 +138,7 @@ describe("the command effect-memory", () => {
       assert.include(yield* told(["recall", "file"], { cwd, env }), "in the file")
     }))
 
-  it.scopedLive("accepts shared options before and after the command's name, and words that begin with a dash after --", () =>
+  it.scopedLive("accepts shared options before and after the command's name; after --, an argument may begin with a dash", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["--user", "ada", "--json", "remember", "--tag", "a", "--", "--no", "is a flag"], { cwd })
@@ -156,7 +156,7 @@ describe("the command effect-memory", () => {
       assert.isTrue((yield* answered(Examined, ["doctor", "--store", "memory:"])).isHealthy)
     }))
 
-  it.scopedLive("keeps tenants, users, agents, runs and sessions apart", () =>
+  it.scopedLive("does not recall what was remembered for another tenant, user, agent, run or session", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const viewers = [["--tenant", "acme"], ["--user", "ada"], ["--agent", "pilot"], ["--run", "r1"], [
@@ -172,7 +172,7 @@ describe("the command effect-memory", () => {
       assert.deepStrictEqual(tenants.map(({ records, tenant }) => [tenant, records]), [["acme", 1], ["default", 4]])
     }))
 
-  it.scopedLive("prints instruction files without opening a store", () =>
+  it.scopedLive("prints the instruction files of a folder, such as AGENTS.md, without opening a store", () =>
     Effect.gen(function*() {
       const { files, text } = yield* answered(Instructions, ["instructions", root, "--store", "vault:/nowhere"])
       assert.isAbove(files.length, 0)
@@ -201,7 +201,7 @@ describe("the command effect-memory", () => {
       }
     }))
 
-  it.scopedLive("prints completion scripts as JSON, too", () =>
+  it.scopedLive("prints the completion scripts of bash, zsh and fish as text, or with --json as JSON", () =>
     Effect.gen(function*() {
       for (const shell of ["bash", "zsh", "fish"]) {
         const { script } = yield* answered(Completions, ["completions", shell])
@@ -211,7 +211,7 @@ describe("the command effect-memory", () => {
     }))
 })
 
-it("the schemas with which these tests read JSON output refuse other shapes", () => {
+it("the schema with which these tests decode the JSON output of the command index rejects an unknown key", () => {
   assert.throws(() =>
     Schema.decodeUnknownSync(Index, { onExcessProperty: "error" })({ text: "", ids: [], leftOut: 0, more: 1 })
   )

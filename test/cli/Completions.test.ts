@@ -22,7 +22,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`
   })
 
 describe("the bash completion of effect-memory", () => {
-  it.scopedLive("offers commands, options of the command, values of options, and files", () =>
+  it.scopedLive("suggests commands, the options of the typed command, the values of an option, and files", () =>
     Effect.gen(function*() {
       assert.includeMembers(yield* completed("effect-memory "), [
         "remember",
@@ -53,7 +53,7 @@ describe("the bash completion of effect-memory", () => {
 })
 
 describe("the zsh and fish completions of effect-memory", () => {
-  it.scopedLive("the scripts name every command, its summary and its options", () =>
+  it.scopedLive("the scripts contain commands and options with their descriptions, and the values that an option accepts", () =>
     Effect.gen(function*() {
       const [zsh, fish] = [yield* told(["completions", "zsh"]), yield* told(["completions", "fish"])]
       assert.match(zsh, /^#compdef effect-memory\n/)

@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("duplicates, dead letters of extraction and links to missing records are found, and not repaired", () =>
+  it.scopedLive("reports duplicates, failed extractions (dead letters) and links to missing records, and does not change them with --repair", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -170,7 +170,7 @@ describe("effect-memory doctor on a vault", () => {
 })
 
 describe("effect-memory doctor on a SQLite file", () => {
-  it.scopedLive("a record that a search for its own words does not find is reported, and the index is rebuilt", () =>
+  it.scopedLive("reports a record that a search for its own words does not find, and rebuilds the search index with --repair", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]
@@ -187,7 +187,7 @@ describe("effect-memory doctor on a SQLite file", () => {
       for (const body of bodies) assert.include(yield* told(["recall", body, "--user", "ada", ...store]), body)
     }))
 
-  it.scopedLive("a record that cannot be read is reported, and not repaired", () =>
+  it.scopedLive("a record that cannot be decoded is reported as not repairable", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]

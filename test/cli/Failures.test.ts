@@ -56,7 +56,7 @@ describe("a wrong command line exits with 2 and one message on stderr", () => {
 
 describe("the exit code of effect-memory", () => {
   it.scopedLive.each(["list", "list --json", "export", "index"])(
-    "is 5 if stdout cannot take the output of %s, since the disk is full",
+    "is 5 if the output of %s cannot be written because the disk is full",
     (line) =>
       Effect.gen(function*() {
         const cwd = yield* folder
@@ -70,7 +70,7 @@ describe("the exit code of effect-memory", () => {
       })
   )
 
-  it.scopedLive("is 3 if the record does not exist or belongs to another viewer, with the same message", () =>
+  it.scopedLive("is 3, with the same message, if the record does not exist or if only another viewer sees it", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { id } } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -84,7 +84,7 @@ describe("the exit code of effect-memory", () => {
       assert.match(stderr, /not there, or not for this viewer/)
     }))
 
-  it.scopedLive("is 4 if a value is invalid, and the message does not quote a possible secret", () =>
+  it.scopedLive("is 4 if an argument or the value of an option is invalid, and the message says what is wrong", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -108,7 +108,7 @@ describe("the exit code of effect-memory", () => {
       }
     }))
 
-  it.scopedLive("is 5 if the store does not exist, cannot be reached or is not a store; reading creates no store", () =>
+  it.scopedLive("is 5 if the store does not exist or is not a store; a command that only reads creates no store", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (
@@ -138,7 +138,7 @@ describe("the exit code of effect-memory", () => {
       yield* fails(5, /vault:file cannot be opened: the folder: EEXIST\n/, ["list", "--store", "vault:file"], { cwd })
     }))
 
-  it.scopedLive("is 5 if a server cannot be reached, and its password is never printed", () =>
+  it.scopedLive("is 5 if the PostgreSQL server cannot be reached; the password in its URL is never printed", () =>
     Effect.gen(function*() {
       const url = "postgres://ada:hunter2@127.0.0.1:1/memory"
       const stderr = yield* fails(5, /postgres:\/\/127\.0\.0\.1:1\/memory cannot be opened/, ["list", "--store", url])
@@ -196,7 +196,7 @@ describe("a defect of effect-memory", () => {
 })
 
 describe("effect-memory whose output is no longer read", () => {
-  it.scopedLive("ends without a message", () =>
+  it.scopedLive("exits with 0 and prints no message", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const body = "word ".repeat(10_000)

@@ -67,7 +67,7 @@ describe("Ctrl-C in effect-memory", () => {
       })
   )
 
-  it.scopedLive("Ctrl-C during an export leaves no file; an interrupted import prints where it stopped, and the next run continues", () =>
+  it.scopedLive("Ctrl-C during an export leaves no file; Ctrl-C during an import prints where the import stopped, and the next run continues from there", () =>
     Effect.gen(function*() {
       const from = `vault:${yield* filled}`
       const place = yield* folder

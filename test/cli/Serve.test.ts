@@ -97,7 +97,7 @@ describe("effect-memory serve", () => {
       assert.include((yield* run(["serve"], { cwd })).stderr, "without --user or --agent")
     }))
 
-  it.scopedLive("the server over HTTP acts for the viewer of each token, refuses other requests, and exits with 130 on Ctrl-C", () =>
+  it.scopedLive("the server over HTTP acts for the viewer of a request's token, answers an unknown token with 401, and exits with 130 on Ctrl-C", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const [ada, bob] = yield* Effect.forEach(
@@ -128,7 +128,7 @@ describe("effect-memory serve", () => {
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
     }))
 
-  it.scopedLive("the subcommand token can append to a file without a final line feed, and writes no line that the server refuses", () =>
+  it.scopedLive("the subcommand token appends a token to a file even without a final line feed, and fails for a name that the server would reject", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const tokens = path.join(cwd, "tokens.txt")
@@ -144,7 +144,7 @@ describe("effect-memory serve", () => {
       assert.strictEqual(read.size, 2)
     }))
 
-  it.scopedLive("refuses a public address without tokens, a port in use, and an invalid token file", () =>
+  it.scopedLive("fails if a public address is given without tokens, if the port is in use, or if the token file is invalid or missing", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const open = yield* run(["serve", "--http", "--port", "0", "--host", "0.0.0.0", "--user", "ada"], { cwd })

@@ -15,8 +15,8 @@ const hostile =
 const painted = /\p{Cc}\[\d+m/gu
 const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
-describe("remembered text on a terminal", () => {
-  it.scopedLive("is printed without control characters by every command, in a pipe, on a terminal and as JSON", () =>
+describe("remembered text in the output of effect-memory", () => {
+  it.scopedLive("is printed without control characters by every command, to a pipe, to a terminal and as JSON", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { body, id } } = yield* answered(Remembered, [
@@ -83,7 +83,7 @@ describe("effect-memory on a terminal", () => {
       assert.match(screen, /term:tea \d\.\d/)
     }))
 
-  it.scopedLive("prints no colour with NO_COLOR set, nor to a pipe or file", () =>
+  it.scopedLive("prints colours, but none if NO_COLOR is set or if stdout is not a terminal", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })
@@ -95,7 +95,7 @@ describe("effect-memory on a terminal", () => {
       }
     }))
 
-  it.scopedLive("a person is asked before an erasure, and nothing is erased if the answer is no or missing", () =>
+  it.scopedLive("a person is asked before an erasure, and nothing is erased if the answer is no", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -115,7 +115,7 @@ describe("effect-memory on a terminal", () => {
       assert.deepStrictEqual([yes.code, yield* count], [0, 0])
     }))
 
-  it.scopedLive("prints the progress of a copy on stderr", () =>
+  it.scopedLive("shows the progress of a copy; if stderr is not a terminal, nothing is printed on it", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -141,7 +141,7 @@ it("an age is printed in the largest full unit", () => {
   for (const [seconds, words] of ages) assert.strictEqual(age(now - seconds * 1_000, now), words)
 })
 
-it("a progress line shows rate, percentage and remaining time if the total is known", () => {
+it("a progress line shows the rate and, if the total is known, the percentage and the remaining time", () => {
   const line = { doing: "copying", done: 250, elapsed: 1_000, noun: "records" }
   assert.strictEqual(lineOf({ ...line, total: 1_000 }), "copying: 250 of 1,000 records · 25% · 250/s · 3 s left")
   assert.strictEqual(lineOf({ ...line, total: undefined }), "copying: 250 records · 250/s")

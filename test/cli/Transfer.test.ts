@@ -21,7 +21,7 @@ const filled = (store: string) =>
   })
 
 describe.each(stores)("effect-memory export and import of %s", (_, address) => {
-  it.scopedLive("an export that is imported into a vault is exported again byte for byte, and a second import writes nothing", () =>
+  it.scopedLive("an exported file is imported into a vault and exported from there byte for byte; a second import of the file writes nothing", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [one, two] = [path.join(place, "one.jsonl"), path.join(place, "two.jsonl")]
@@ -51,7 +51,7 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
 })
 
 describe("effect-memory export", () => {
-  it.scopedLive("keeps a symbolic link and writes the file that it names, keeps a pipe and writes into it, and writes to stdout if the path is -", () =>
+  it.scopedLive("writes through a symbolic link and into a named pipe without replacing them, and writes to stdout if the path is -", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* filled(`vault:${path.join(cwd, ".memory")}`)
@@ -73,7 +73,7 @@ describe("effect-memory export", () => {
 })
 
 describe("effect-memory copy", () => {
-  it.scopedLive("into a vault reports that use counts were not copied, since a vault keeps them in memory only", () =>
+  it.scopedLive("reports that a copy into a vault omits use counts, which a vault keeps in memory only", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [file, db] = [path.join(place, "file.jsonl"), ["--store", `sqlite:${path.join(place, "memory.db")}`]]
@@ -94,7 +94,7 @@ describe("effect-memory copy", () => {
 })
 
 describe("effect-memory import", () => {
-  it.scopedLive("reads a vault with its threads, or one tenant of it", () =>
+  it.scopedLive("reads a whole vault with its threads, or only the tenant that --tenant names", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [from, to, one] = [path.join(place, "from"), `sqlite:${path.join(place, "to.db")}`, path.join(place, "one")]
@@ -119,7 +119,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Restored, other), { records: 1, messages: 0 })
     }))
 
-  it.scopedLive("writes another system's memories into the scope of the options, and nothing when it is repeated", () =>
+  it.scopedLive("writes another system's memories into the scope that the options name; a repeated import writes nothing", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const args = ["import", "--format", "mcp", fixture("mcp.jsonl"), "--user", "ada", "--store", store]
@@ -130,7 +130,7 @@ describe("effect-memory import", () => {
       assert.isTrue(items.every(({ scope }) => scope !== "global" && scope.userId === "ada"))
     }))
 
-  it.scopedLive("reads a file from stdin, and imports conversations as threads", () =>
+  it.scopedLive("reads from stdin if the path is -, and imports the conversations of a ChatGPT export as threads", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const input = fs.readFileSync(fixture("chatgpt.json"), "utf8")
@@ -150,7 +150,7 @@ describe("effect-memory import", () => {
       assert.strictEqual(outer.present, inner.created)
     }))
 
-  it.scopedLive("an import of a folder reports its links, pipes and unreadable files, and reads the others", () =>
+  it.scopedLive("an import of a folder reports links, pipes, unreadable files and invalid tags, and imports the regular files", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const notes = path.join(place, "notes")
@@ -179,7 +179,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args), { created: 0, present: 2 })
     }))
 
-  it.scopedLive("import fails and writes nothing if the file is missing, unreadable or of another format", () =>
+  it.scopedLive("import fails and writes nothing if the file is missing, of another format or of a newer version", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const store = ["--user", "ada", "--store", `vault:${path.join(place, "memory")}`]

@@ -47,7 +47,7 @@ const law = (
 
 describe("the tables of an OutboxCluster", () => {
   law(
-    "the tables contain no user id, no session id and no text of messages, whether the messages wait, were extracted or failed",
+    "the tables contain no user id, session id or message text, whether messages wait for extraction, were extracted or could not be",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -72,7 +72,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "the tables contain nothing of a viewer that forgot everything, and another viewer's conversation continues",
+    "forget deletes all rows of a viewer's conversations from the tables; later conversations of this and other viewers are extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "the tables contain nothing of a closed conversation that was forgotten or idle, and such a conversation can continue",
+    "the tables contain nothing of a conversation that was forgotten, or that is idle and extracted; a later append continues it",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -151,7 +151,7 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   law(
-    "compact notifies the cluster of batches that have waited for an hour",
+    "compact notifies the cluster of batches that have waited for extraction for an hour",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const { calls, extract } = model()
@@ -168,7 +168,7 @@ describe("an OutboxCluster", () => {
     })
   )
 
-  it.scopedLive("compact runs at the times of its cron schedule, also after a failure", () =>
+  it.scopedLive("the cluster runs compact at the times of the cron schedule in the option compaction, even after one run has failed", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let count = 0

@@ -132,7 +132,7 @@ const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
 export const suite = (url: string): void =>
   void describe("two runners of an OutboxCluster, one of which is killed repeatedly", () => {
     it.scopedLive(
-      "every batch is applied once and in the order of its conversation, and the model is asked once for each stored answer",
+      "every batch is applied once, in the order of its conversation; the model is not asked again for a batch whose answer is stored",
       () =>
         Effect.gen(function*() {
           const place = yield* database(url)

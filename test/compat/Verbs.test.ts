@@ -295,7 +295,7 @@ const isThere = (module: string, path: string): boolean => {
 }
 
 describe.each(Object.entries(systems))("the names of %s", (system, { adapters, rows }) => {
-  it("every name of the system has an equivalent in the root module, at the path that the table of this test names", () => {
+  it("every name that the system exports for memory has an equivalent in the root module, at the path in this file's table", () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -303,11 +303,11 @@ describe.each(Object.entries(systems))("the names of %s", (system, { adapters, r
     assert.deepStrictEqual(missing, [])
   })
 
-  it("every name of the system is exported by its compat module, under that name or the one that the table names", () => {
+  it("the compat module exports each of these names, under the same name or under the one in this file's table", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("the compat module of the system exports no other names except adapters", () => {
+  it("the compat module exports no values beyond this file's table, except the adapters that the file lists", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

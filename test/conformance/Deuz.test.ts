@@ -76,7 +76,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
         assert.throws(() => assertScope({}))
       }))
 
-    law("a record is returned unchanged, with nested metadata", ({ deuz }) =>
+    law("get returns a record as upsert stored it, with nested metadata", ({ deuz }) =>
       Effect.gen(function*() {
         const record = {
           id: "a/b",
@@ -93,7 +93,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
       }))
 
     law(
-      "a scope sees records of narrower scopes, but none of broader scopes and none of another user",
+      "list, get and search return records of the given scope and of narrower ones, none of broader scopes and none of another user",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           const put = (id: string, scope: Deuz.MemoryScope) =>
@@ -144,7 +144,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a search applies filters and asOf, and records that have expired or ceased to be valid do not count for its limit",
+      "a search applies filter and asOf; expired records and records that are no longer valid do not count for topK",
       ({ deuz }) =>
         Effect.gen(function*() {
           const base = { kind: "semantic", scope: ada, validAt: 10 }
@@ -173,7 +173,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
 
 describe("Deuz's remember", () => {
   law(
-    "extracted facts are stored after two calls of the model, whose prompts contain no id of a record",
+    "remember calls the model twice and stores the extracted facts; its prompts contain no id of a record",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("Ada lives in Porto")
@@ -187,7 +187,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "an UPDATE changes the existing record, which a search then finds by its new words and by vector",
+    "an UPDATE that the model decides on changes the existing record, which recall then finds by its new words and its new vector",
     ({ run, store }) =>
       Effect.gen(function*() {
         const embedder = Embedder.layerHash()
@@ -208,7 +208,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a contradicted record stays readable but is no longer valid, or is forgotten if supersede is hard",
+    "a record that the model decides to DELETE stays readable but is no longer valid, or is forgotten if supersede is hard",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const contradict = (text: string) =>
@@ -228,7 +228,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a NOOP, and ids that were not in the prompt, are ignored",
+    "remember ignores a NOOP of the model and decisions about ids that were not in the prompt",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Bern"), run }))
@@ -250,7 +250,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "remember with infer: false stores the turns unchanged, and planMemory stores nothing",
+    "remember with infer: false stores the messages unchanged and calls no model; planMemory returns mutations and stores nothing",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("x")
@@ -297,9 +297,9 @@ describe("Deuz's remember", () => {
   )
 })
 
-describe("Deuz's recall and its block", () => {
+describe("Deuz's recall and formatMemoriesForPrompt", () => {
   law(
-    "the block for the prompt contains the hits, escaped, and is empty without hits",
+    "the text for the prompt contains the hits with their markup escaped, and is empty without hits",
     ({ run, store, deuz }) =>
       Effect.gen(function*() {
         yield* awaited(() =>
@@ -318,7 +318,7 @@ describe("Deuz's recall and its block", () => {
 })
 
 describe("Deuz's tools", () => {
-  it.effect("the tools append, search, update, delete and view records of one scope, and no other user's", () =>
+  it.effect("a user's tools append, search, update, view and delete the user's records; another user's tools cannot change them", () =>
     Effect.gen(function*() {
       const calling = (viewer: Viewer.Viewer) =>
         Effect.map(
@@ -366,14 +366,14 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseDecision("?", 1), [])
   })
 
-  it("prompts ask for JSON, end with the caller's instructions and say that the conversation is data", () => {
+  it("the extraction prompt asks for JSON and ends with the caller's instructions; the decision prompt lists existing and new facts", () => {
     const { system, user } = buildExtractionPrompt([Message.user("ok"), Message.user("I moved")], "Only cities.")
     assert.match(system, /JSON only[^]*Additional instructions: Only cities\.$/)
     assert.include(user, "user: ok\nuser: I moved")
     assert.include(buildDecisionPrompt([{ text: "a" }], []).user, "EXISTING:\n[]\nNEW FACTS:\n[\"a\"]")
   })
 
-  it("scopes match by the given ids, records expire at their time, and cosines and hashes are stable", () => {
+  it("matchesScope compares the given ids, isExpired is true at expiresAt, and cosineSimilarity is 0 for vectors of unlike length", () => {
     const chat: MemoryScope = { userId: "ada", sessionId: "c" }
     assert.isTrue(matchesScope(chat, { userId: "ada" }))
     assert.isFalse(matchesScope({ userId: "ada" }, chat))

@@ -40,7 +40,7 @@ const extracting = { extraction: { notes: true } }
 
 describe("Deuz's chat", () => {
   law(
-    "a prompt contains what another chat of the same user said, and nothing of another user",
+    "the context for a chat contains what the same user said in another chat, and nothing that another user said",
     { config: { extraction: { notes: { options: { scope: { userId: "ada" } } } } } },
     Effect.gen(function*() {
       const [first, second] = [yield* chat("one"), yield* chat("two")]
@@ -54,7 +54,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "memories that were injected into a prompt are neither stored nor extracted",
+    "memories that were injected into a user's message are not extracted from it again",
     { config: extracting },
     Effect.gen(function*() {
       const one = yield* chat("one")
@@ -79,7 +79,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "a turn whose extraction fails is kept, and extracted at the next attempt",
+    "the messages of a turn whose extraction fails are kept, and the next flush extracts them",
     {
       config: extracting,
       completion: failingFirst()
@@ -94,7 +94,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "the model is sent neither memories nor messages to extract from if extraction and injection are off",
+    "no memory is added to the prompt if extraction and injection are off",
     { config: { injection: false } },
     Effect.gen(function*() {
       const one = yield* chat("one")

@@ -54,7 +54,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "put with an id keeps createdAt, sets updatedAt and drops omitted fields",
+      "put with the id of an existing entry keeps createdAt, sets updatedAt and drops the fields that the draft omits",
       (adapter) =>
         Effect.gen(function*() {
           const { createdAt, id } = yield* adapter.put(draft({ tags: ["ops"] }))
@@ -66,7 +66,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "put refuses a scope without its ids, an invalid id and an agent id that leads out of the root",
+      "put fails if an id of the scope is missing, if the entry's id is not a ULID, or if the agentId leads out of the root folder",
       (adapter) =>
         Effect.gen(function*() {
           const { agentId: _, ...nobodys } = draft()
@@ -89,7 +89,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "an agent sees its own and global entries, a run also its own, and neither sees those of others",
+      "list and search return global entries, those of the given agent and those of the given run, and none of other agents or runs",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ scope: "global", summary: "for all" }))
@@ -143,7 +143,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "list and search return entries that have one of the given tags, regardless of case, and one of the given kinds",
+      "list filters entries by tags, regardless of case, and by kinds; search finds an entry by a word that only its tag contains",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
@@ -175,7 +175,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
       }))
 
     law(
-      "put stores equal entries of a deduplicated kind only once",
+      "put stores two equal entries once if their kind is deduplicated, such as user, and twice otherwise",
       (adapter) =>
         Effect.gen(function*() {
           const [one, two] = [yield* adapter.put(draft({ kind: "user" })), yield* adapter.put(draft({ kind: "user" }))]
@@ -223,7 +223,7 @@ describe("drover's folder", () => {
       assert.notMatch(text, /^scope:/m)
     }))
 
-  it.scopedLive("another process that opens the folder reads each entry with tags and text unchanged", () =>
+  it.scopedLive("a store that opens the folder again reads each entry with tags and text unchanged", () =>
     Effect.gen(function*() {
       const root = yield* place
       const body = "  two\n\n---\nlines  "

@@ -97,7 +97,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "remember with an id replaces a visible entry, and refuses another agent's id",
+    "remember with an id replaces an entry that the agent sees, and fails with invalid_id for an entry of another agent",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { data } = yield* call("remember", tea)
@@ -109,7 +109,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "remember is limited to one write a turn; a refused call does not count, and recall is not limited",
+    "remember is limited to one write per turn; a call that fails does not count, and recall is not limited",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { turnStart } = yield* MemoryService.MemoryService
@@ -125,7 +125,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "the tools are absent if memory is disabled, and forget is absent unless allowed",
+    "the tools are absent if memory is disabled, and the tool forget is absent unless allowForget is true",
     Effect.gen(function*() {
       const names = (spec: MemorySpec.Input) =>
         MemoryTools.make(pilot).pipe(
@@ -139,7 +139,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "the index lists entries with ids, escaped, and is empty without entries",
+    "the memory index lists entries with their ids and escaped summaries, and is empty without entries",
     Effect.gen(function*() {
       const index = MemoryService.as(pilot)(MemoryService.renderMemoryIndex)
       assert.strictEqual(yield* index, "")
@@ -178,7 +178,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(own.map(({ content }) => content), ["a"])
     })))
 
-  it.effect("a text that is too long is cut between characters, and ends with a note about that", () =>
+  it.effect("an instruction file longer than maxBytesPerFile is cut between two characters and marked as truncated", () =>
     onDisk(Effect.gen(function*() {
       const { root } = yield* tree({ ".git": null, "AGENTS.md": "ü".repeat(20) })
       const { files } = yield* load(root, { maxBytesPerFile: 11 })
@@ -187,7 +187,7 @@ describe("drover's instruction files", () => {
       assert.isTrue(files[0]!.content.isWellFormed())
     })))
 
-  it.effect("a second call of seed updates the record of a changed file, forgets that of a deleted file, and changes no other", () =>
+  it.effect("seed updates the record of a changed instruction file, forgets the record of a deleted file, and keeps those of unchanged files", () =>
     onDisk(Effect.gen(function*() {
       const { fs, root } = yield* tree({ ".git": null, "AGENTS.md": "Use tabs.", "CLAUDE.md": "Be brief." })
       const { seed } = yield* service(root)

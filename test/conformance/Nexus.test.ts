@@ -34,13 +34,16 @@ describe("nexus-agents' backend", () => {
         )
     )
 
-  law("values are returned as they were set: nested, long, of any script", async (memory) => {
-    for (const value of [{ a: [1, { b: null }] }, "記憶 🧠 مرحبا", "x".repeat(100_000), 0, false, null]) {
-      await memory.set("key", value)
-      assert.deepStrictEqual(await memory.get("key"), value)
+  law(
+    "get returns each value as it was set, also nested values, long ones and text in any writing system",
+    async (memory) => {
+      for (const value of [{ a: [1, { b: null }] }, "記憶 🧠 مرحبا", "x".repeat(100_000), 0, false, null]) {
+        await memory.set("key", value)
+        assert.deepStrictEqual(await memory.get("key"), value)
+      }
+      assert.strictEqual(await memory.size(), 1)
     }
-    assert.strictEqual(await memory.size(), 1)
-  })
+  )
 
   law("an entry whose expiry is past is not stored, and an unknown key has no value", async (memory) => {
     await memory.set("late", "x", { expiresAt: 9_999 })
@@ -52,7 +55,7 @@ describe("nexus-agents' backend", () => {
   })
 
   law(
-    "keys are listed, entries can be deleted, one or all, and delete returns whether the key existed",
+    "keys lists all keys, delete removes one entry and returns whether its key existed, and clear removes all entries",
     async (memory) => {
       await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
       const keys: Array<string> = []
@@ -66,7 +69,7 @@ describe("nexus-agents' backend", () => {
   )
 
   law(
-    "search accepts any text, distinguishes similar version numbers, and finds nothing without a word",
+    "search accepts any text, distinguishes similar version numbers, and finds nothing for a query without a word",
     async (memory) => {
       await memory.set("one", "release 8.104.8 of foo.ts")
       await memory.set("two", "release 8.104.9 of bar.ts")
@@ -83,7 +86,7 @@ describe("nexus-agents' backend", () => {
     assert.strictEqual(await memory.prune(10_001), 1)
   })
 
-  law("the importance high is stored as 0.75", async (memory) => {
+  law("an entry that is set with importance: high gets the importance 0.75", async (memory) => {
     await memory.set("theme dark", "x", { importance: "high" })
     assert.strictEqual((await memory.search("theme"))[0]?.metadata?.importance, 0.75)
   })
@@ -97,7 +100,7 @@ describe("nexus-agents' typed memories", () => {
   })
 
   episodic(
-    "task episodes are found by time (inclusive, from 0), type and success, latest first",
+    "queryEpisodes finds task episodes by time (since and until inclusive), type and success, latest first",
     (memory) =>
       awaited(async () => {
         for (const n of [0, 1, 2, 3]) {
@@ -130,7 +133,7 @@ describe("nexus-agents' typed memories", () => {
   )
 
   episodic(
-    "a limit of 0 is refused, and episodes are similar only if they have a word in common",
+    "queryEpisodes fails for a limit of 0; getSimilarEpisodes returns only episodes that share a word with the given task",
     (memory) =>
       Effect.gen(function*() {
         yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
@@ -140,42 +143,48 @@ describe("nexus-agents' typed memories", () => {
       })
   )
 
-  semantic("facts are found by whole domain, by whole subject, and by words", (memory) =>
-    awaited(async () => {
-      for (let n = 0; n < 120; n++) {
-        await memory.storeFact({
-          factId: `${n}`,
+  semantic(
+    "queryByDomain and queryBySubject return all facts of a domain or subject; searchFacts finds a fact by a word",
+    (memory) =>
+      awaited(async () => {
+        for (let n = 0; n < 120; n++) {
+          await memory.storeFact({
+            factId: `${n}`,
+            domain: "people",
+            subject: "Ada",
+            predicate: "knows",
+            object: `p${n}`,
+            confidence: n % 2
+          })
+        }
+        assert.lengthOf(await memory.queryByDomain("people"), 120)
+        assert.lengthOf(await memory.queryBySubject("Ada"), 120)
+        assert.strictEqual((await memory.searchFacts("p77"))[0]?.object, "p77")
+      })
+  )
+
+  semantic(
+    "an invalidated fact is found only by a query for a time before its invalidation",
+    (memory) =>
+      Effect.gen(function*() {
+        const fact = {
+          factId: "f",
           domain: "people",
           subject: "Ada",
-          predicate: "knows",
-          object: `p${n}`,
-          confidence: n % 2
-        })
-      }
-      assert.lengthOf(await memory.queryByDomain("people"), 120)
-      assert.lengthOf(await memory.queryBySubject("Ada"), 120)
-      assert.strictEqual((await memory.searchFacts("p77"))[0]?.object, "p77")
-    }))
+          predicate: "lives in",
+          object: "Bern",
+          confidence: 1
+        }
+        yield* awaited(() => memory.storeFact(fact))
+        yield* TestClock.adjust(1_000)
+        yield* awaited(() => memory.invalidateFact("f"))
+        assert.deepStrictEqual(yield* awaited(() => memory.queryBySubject("Ada")), [])
+        assert.lengthOf(yield* awaited(() => memory.queryByDomain("people", 1_000_500)), 1)
+        yield* Laws.refused("not_found", () => memory.invalidateFact("none"))
+      })
+  )
 
-  semantic("invalidated facts are no longer found, except at earlier times", (memory) =>
-    Effect.gen(function*() {
-      const fact = {
-        factId: "f",
-        domain: "people",
-        subject: "Ada",
-        predicate: "lives in",
-        object: "Bern",
-        confidence: 1
-      }
-      yield* awaited(() => memory.storeFact(fact))
-      yield* TestClock.adjust(1_000)
-      yield* awaited(() => memory.invalidateFact("f"))
-      assert.deepStrictEqual(yield* awaited(() => memory.queryBySubject("Ada")), [])
-      assert.lengthOf(yield* awaited(() => memory.queryByDomain("people", 1_000_500)), 1)
-      yield* Laws.refused("not_found", () => memory.invalidateFact("none"))
-    }))
-
-  it.effect("procedures with a trigger that the context contains are found, most successful first, and success rates are not rounded", () =>
+  it.effect("findProcedures returns the procedures with a trigger that the context contains, those with the highest success rate first", () =>
     Effect.gen(function*() {
       const memory = yield* ProceduralMemory.ProceduralMemory
       const store = (name: string, successes: number) =>
@@ -198,7 +207,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* found, ["bad", "good"])
     }).pipe(Effect.provide(Layer.provide(ProceduralMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("an agent has one identity; an agent without one has no constraints, and they cannot be updated", () =>
+  it.effect("updateConstraints changes the constraints of an agent's identity, and fails with not_found if the agent has no identity", () =>
     Effect.gen(function*() {
       const memory = yield* CoreMemory.CoreMemory
       const mira = Viewer.make({ agentId: "mira" })

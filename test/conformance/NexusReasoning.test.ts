@@ -34,7 +34,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "a traversal has two hops by default, refuses more than five, and is empty from an unknown start",
+    "traverse follows two hops by default, fails for more than five, and returns nothing for an unknown entity",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 6))
@@ -47,7 +47,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "a path of any length is found in either direction; a search that stops at its limit fails",
+    "findPath finds a path of any length, also against the direction of relationships, and fails if it reaches maxVisits",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 9))
@@ -69,7 +69,7 @@ describe("nexus-agents' graph", () => {
 describe("nexus-agents' session", () => {
   const law = Laws.session
   law(
-    "the most confident learnings of earlier sessions are loaded at the start, and those of the running session are found by words",
+    "startSession returns the most confident learnings of earlier sessions; searchLearnings finds those of the running session by words",
     (memory) =>
       awaited(async () => {
         assert.deepStrictEqual(await memory.startSession("s1"), [])
@@ -83,7 +83,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "a session ends with a summary and a duration; learnings before its start and invalid ones are refused",
+    "endSession returns the summary and the duration; recordLearning fails before startSession and for an invalid learning",
     (memory) =>
       Effect.gen(function*() {
         assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
@@ -100,14 +100,17 @@ describe("nexus-agents' session", () => {
       })
   )
 
-  law("learnings that have any of the words are found, those with all of them first", (memory) =>
-    awaited(async () => {
-      await memory.startSession("s1")
-      await memory.recordLearning({ pattern: "Retry uploads", confidence: 1 })
-      await memory.recordLearning({ pattern: "Retry", confidence: 1 })
-      assert.deepStrictEqual(await memory.searchLearnings("retry uploads"), ["Retry uploads", "Retry"])
-      assert.deepStrictEqual(await memory.searchLearnings("uploads at night"), ["Retry uploads"])
-    }))
+  law(
+    "searchLearnings returns the learnings that contain any word of the query, those with all its words first",
+    (memory) =>
+      awaited(async () => {
+        await memory.startSession("s1")
+        await memory.recordLearning({ pattern: "Retry uploads", confidence: 1 })
+        await memory.recordLearning({ pattern: "Retry", confidence: 1 })
+        assert.deepStrictEqual(await memory.searchLearnings("retry uploads"), ["Retry uploads", "Retry"])
+        assert.deepStrictEqual(await memory.searchLearnings("uploads at night"), ["Retry uploads"])
+      })
+  )
 
   law("the learnings of a session are kept, however many sessions follow", (memory) =>
     awaited(async () => {
@@ -120,7 +123,7 @@ describe("nexus-agents' session", () => {
     }))
 
   law(
-    "issue, challenges and duration of a task, and solution and files of an error, are kept",
+    "recordTask keeps the issue, challenges and duration of a task, and recordError the solution and file pattern of an error",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -152,7 +155,7 @@ describe("nexus-agents' beliefs", () => {
   })
 
   law(
-    "confidence levels are kept; the latest belief is current, and the superseded one is history",
+    "recallCurrent returns the latest belief; recallHistory also returns the superseded one, which can no longer be revised",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* awaited(() => memory.retain(belief("Bern", { confidence: "high" })))
@@ -185,19 +188,25 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
-  law("confidence rises and falls with reasons, which the audit lists", (memory) =>
-    awaited(async () => {
-      const { beliefId } = await memory.retain(belief("Bern"))
-      assert.strictEqual((await memory.reinforce(beliefId, "she said so")).confidence, "high")
-      assert.strictEqual((await memory.weaken(beliefId, "she did not")).confidence, "low")
-      assert.deepStrictEqual((await memory.getUpdateHistory(beliefId)).map(({ action, reason }) => [action, reason]), [
-        ["reinforce", "she said so"],
-        ["weaken", "she did not"]
-      ])
-    }))
+  law(
+    "reinforce raises and weaken lowers the confidence of a belief; getUpdateHistory lists both with their reasons",
+    (memory) =>
+      awaited(async () => {
+        const { beliefId } = await memory.retain(belief("Bern"))
+        assert.strictEqual((await memory.reinforce(beliefId, "she said so")).confidence, "high")
+        assert.strictEqual((await memory.weaken(beliefId, "she did not")).confidence, "low")
+        assert.deepStrictEqual(
+          (await memory.getUpdateHistory(beliefId)).map(({ action, reason }) => [action, reason]),
+          [
+            ["reinforce", "she said so"],
+            ["weaken", "she did not"]
+          ]
+        )
+      })
+  )
 
   law(
-    "the audit has the confidence after each change, and the history has the earlier revisions",
+    "getUpdateHistory returns the confidence after each change of a belief, and getRevisions returns its revisions",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -215,7 +224,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "a query returns beliefs of a minimum confidence, in ascending or descending order, up to a limit",
+    "query returns the beliefs of at least minConfidence in descending or ascending order of confidence, up to a limit",
     (memory) =>
       awaited(async () => {
         await memory.retain(belief("Bern", { confidence: "low" }))
@@ -227,7 +236,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "a hindsight corrects all of its beliefs or none, and is stored",
+    "applyHindsight corrects every belief of the record and stores the record; it changes nothing if one belief does not exist",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
@@ -242,7 +251,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "a counterfactual lists the beliefs that match it, has no predictions unless given, and keeps its outcome",
+    "createCounterfactual lists the beliefs that match its question, and no predictions unless given; validateCounterfactual keeps the outcome",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -255,7 +264,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "statistics count beliefs, and pruning selects them by the time at which they were superseded",
+    "getStats counts active and superseded beliefs; pruneSuperseded deletes those that were superseded before the given time",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))

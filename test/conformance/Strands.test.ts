@@ -33,7 +33,7 @@ describe("Strands' configuration", () => {
   ]
   for (const [title, config] of cases) {
     law(
-      `a manager ${title} is refused`,
+      `initAgent fails with invalid_draft for a manager ${title}`,
       Effect.gen(function*() {
         assert.strictEqual((yield* Effect.flip(open(config))).reason, "invalid_draft")
       })
@@ -41,7 +41,7 @@ describe("Strands' configuration", () => {
   }
 
   law(
-    "every store is searchable, and is writable only if its option says so",
+    "every store can be searched, and can be written only if its option writable is true",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, archive] })
       yield* awaited(() => manager.add("Ada likes tea"))
@@ -130,7 +130,7 @@ describe("Strands' search", () => {
 
 describe("Strands' add", () => {
   law(
-    "an entry that one store has accepted stays stored if another fails, and the failed store is named",
+    "an entry stays in the store that accepted it if another store fails; the error of add names the failed store",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "broken", layer: down }] })
       const error = yield* rejection(() => manager.add("tea"))
@@ -141,7 +141,7 @@ describe("Strands' add", () => {
   )
 
   law(
-    "two statements with the same beginning are stored as two",
+    "two statements that differ only at the end are stored as two entries",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes] })
       const start = "Ada's favourite place in the whole world is the lake near"
@@ -154,7 +154,7 @@ describe("Strands' add", () => {
 
 describe("Strands' tools", () => {
   law(
-    "the tools are search and, if asked for, add; their descriptions name the stores that they use",
+    "getTools returns a search tool and, with addToolConfig, an add tool; each description mentions only stores that the tool uses",
     Effect.gen(function*() {
       const stores = [{ ...notes, description: "what the user wants kept" }, archive]
       const plain = yield* open({ stores })
@@ -168,7 +168,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the tools use the allowed stores only, and are not made for an unknown or read-only store",
+    "the tools use only the stores in toolStores; getTools fails for an unknown store, and for an add tool without a writable store",
     Effect.gen(function*() {
       const stores = [notes, { ...notes, name: "more" }, archive]
       const manager = yield* open({ stores, addToolConfig: true, toolStores: ["more"] })
@@ -185,7 +185,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the tool add returns the number of entries and refuses an empty list; the tool search names the store of a hit",
+    "the add tool returns the number of stored entries, and fails for an empty list; the search tool names the store of a hit",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: true })
       const [search, add] = yield* awaited(manager.getTools)
@@ -197,7 +197,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "Strands' tools with waitForWrites: false return what they accepted, and the next flush writes it",
+    "the add tool with waitForWrites: false returns the number of accepted entries, and the next flush has written them",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)
@@ -216,7 +216,7 @@ describe("Strands' injection", () => {
     )
 
   law(
-    "memories are appended to a user's turn, escaped and with the names of their stores",
+    "inject returns a block of memories for a user's message, escaped and with the name of each memory's store",
     Effect.gen(function*() {
       const manager = yield* injecting()
       const text = yield* awaited(() => manager.inject([Message.user("tea?")]))
@@ -249,7 +249,7 @@ describe("Strands' callbacks of injection", () => {
   ]
   for (const [name, injection] of cases) {
     law(
-      `Strands' callbacks of injection that throw in ${name} leave the turn without memories, and have no other effect`,
+      `inject returns an empty text if the callback ${name} throws, and search still works`,
       Effect.gen(function*() {
         const manager = yield* open({ stores: [notes], injection })
         yield* awaited(() => manager.add("Ada likes tea"))
@@ -260,7 +260,7 @@ describe("Strands' callbacks of injection", () => {
   }
 
   law(
-    "the callbacks decide the query, the number of entries and the format",
+    "the options query, maxEntries and format set the searched text, the number of memories and the injected text",
     Effect.gen(function*() {
       const manager = yield* open({
         stores: [notes],
@@ -295,7 +295,7 @@ describe("Strands' extraction", () => {
   }
 
   law(
-    "the extraction runs every five turns on new messages only, and keeps the extractor's metadata",
+    "extraction with interval(5) passes each message of ten turns to the extractor once, and stores the extractor's metadata",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({
@@ -338,7 +338,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "a failed extraction runs again with all later messages, and does not delay another store",
+    "a failed extraction is repeated together with all later messages, and does not delay extraction into another store",
     Effect.gen(function*() {
       const failing = extractor((call) => call <= 2)
       const healthy = extractor()
@@ -372,7 +372,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "Strands' extraction without extractor and model keeps each message unchanged",
+    "extraction with infer: false needs no model and stores each message unchanged",
     Effect.gen(function*() {
       const trust: Trust = 1
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { infer: false, trust } } }] })

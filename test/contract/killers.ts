@@ -4,11 +4,11 @@
  */
 export const killers: Readonly<Record<string, string>> = {
   "scopes are compared as ids joined to a path":
-    "an id with a slash in it is one id of a scope, and is never confused with the scope of several ids joined by slashes",
+    "a userId or agentId that contains slashes is one id; its scope is never confused with a scope of several ids",
   "put cuts every body to 65,536 characters":
-    "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
+    "put and update allow a body of at most 1,048,576 characters if the record's origin is file, and of 65,536 otherwise",
   "get skips the viewer check":
-    "a viewer sees the scopes of its tenant that have only its own ids (reach exact), or that have all of its ids (reach within)",
+    "a viewer of reach exact sees scopes that have no ids but its own; a viewer of reach within sees scopes that have all of its ids",
   "list skips the viewer check":
     "expired, invisible and no longer valid records do not use up the limit of list and search",
   "search skips the viewer check":
@@ -17,26 +17,26 @@ export const killers: Readonly<Record<string, string>> = {
   "history skips the viewer check":
     "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
   "forget skips the viewer check":
-    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
+    "calls with the id of a record that the viewer does not see answer as for an unknown id, except that a put fails with invalid_id",
   "update skips the viewer check":
-    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
+    "calls with the id of a record that the viewer does not see answer as for an unknown id, except that a put fails with invalid_id",
   "put skips the viewer check": "put fails with invalid_scope in a scope that the viewer does not see",
   "touch and uses skip the viewer check":
-    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
+    "calls with the id of a record that the viewer does not see answer as for an unknown id, except that a put fails with invalid_id",
   "whyNot skips the viewer check":
-    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
+    "calls with the id of a record that the viewer does not see answer as for an unknown id, except that a put fails with invalid_id",
   "links skip the viewer check":
-    "links omits targets that are invisible, expired or not valid now, and a [[wikilink]] then resolves to another match",
+    "the result of links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another match",
   "a [[wikilink]] resolves to a record that the viewer does not see":
-    "links omits targets that are invisible, expired or not valid now, and a [[wikilink]] then resolves to another match",
+    "the result of links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another match",
   "links returns its first answer forever":
     "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
   "links omits [[wikilinks]] at the record they lead to":
-    "links returns the targets of a record's links and [[wikilinks]], and for each target the records that link to it",
+    "the result of links has in `to` the targets of a record's links and [[wikilinks]], and in `from` the records that link to the record",
   "changes skips the viewer check":
-    "changes emits to each viewer the writes of exactly those records that the viewer sees",
+    "the changes stream of a viewer emits the writes of exactly those records that the viewer sees",
   "get ignores the tenant":
-    "a viewer sees the scopes of its tenant that have only its own ids (reach exact), or that have all of its ids (reach within)",
+    "a viewer of reach exact sees scopes that have no ids but its own; a viewer of reach within sees scopes that have all of its ids",
   "search applies the limit before the filter":
     "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
   "search applies the limit before the viewer check":
@@ -55,7 +55,7 @@ export const killers: Readonly<Record<string, string>> = {
   "purge leaves the vector behind":
     "search does not find an updated or forgotten record by its old vector, and purge deletes the vector",
   "the field awaiting of a search result counts records that the viewer does not see":
-    "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
+    "near-duplicates of the nearest record do not use up the limit; awaiting counts visible records without a vector that pass the filter",
   "the field awaiting of a search result is always 0":
     "search by vector orders hits by cosine; the result's awaiting is the number of records that have no vector of the model",
   "hybrid search ignores vectors":
@@ -69,29 +69,30 @@ export const killers: Readonly<Record<string, string>> = {
   "vectors.pending returns every text twice":
     "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
   "vectors.read returns the stored array instead of a copy":
-    "a text keeps its first vector, and a model keeps its dimensions until its last vector is purged",
+    "attach does not replace the vector of a text, and accepts vectors of other dimensions once the model's last vector was purged",
   "a turn's score depends on neighbouring turns that the viewer does not see":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score depends on expired neighbouring turns":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "search also returns the conversation turns next to a matching turn, above equal texts elsewhere, and no turns further away",
+    "search also returns the turns directly before and after a matching conversation turn, and no others, above equal texts elsewhere",
   "the speaker of a turn is not stored":
     "search ranks the records of a speaker first if the query names the speaker, even by first name, without accents or misspelt",
   "search ignores words in the first person":
-    "search for a text in the first person ranks the viewer's own words first, above the same words of others",
-  "search ignores times in its text": "search for a text that names a time ranks records valid at that time first",
+    "search ranks the viewer's own words above similar words of other speakers if the query is in the first person (my)",
+  "search ignores times in its text":
+    "search ranks records whose validAt is in the time that the query names (in June, yesterday) above equally matching others",
   "search splits identifiers at punctuation":
-    "search ranks a record with the whole identifier first (8.104.8, C++, user_id, .env), and finds a single letter (R)",
+    "search for an identifier (8.104.8, C++, user_id, .env) ranks a record with the whole identifier first, and finds a single letter (R)",
   "search folds records of equal body whatever their kind":
-    "search folds near-duplicates of equal kind and data and counts them in leftOut; with `fold: false`, and in list, they remain",
+    "search returns one of the near-duplicates of equal kind and data and counts the others in leftOut; with `fold: false` it returns all",
   "leftOut.folded is always 0":
-    "search folds near-duplicates of equal kind and data and counts them in leftOut; with `fold: false`, and in list, they remain",
-  "list folds near-duplicates": "drafts that differ in scope, kind, case, summary or data are not duplicates",
+    "search returns one of the near-duplicates of equal kind and data and counts the others in leftOut; with `fold: false` it returns all",
+  "list folds near-duplicates": "drafts that differ in scope, kind, letter case, summary or data are not duplicates",
   "near-duplicates of the nearest record use up the limit of a search by vector":
-    "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
+    "near-duplicates of the nearest record do not use up the limit; awaiting counts visible records without a vector that pass the filter",
   "search never reports that the search by words or by vector failed":
-    "hybrid search without a vector, or in a store without vectors, answers by words and reports why; mode vector fails in such a store",
+    "a hybrid search searches by words and reports a failure if query or store has no vectors; mode vector fails if the store has none",
   "put does not deduplicate":
     "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
   "put returns outcome created for a duplicate":
@@ -102,9 +103,10 @@ export const killers: Readonly<Record<string, string>> = {
     "generated ids are ULIDs in strictly ascending order, also within one millisecond",
   "a record's revision never increases":
     "put with the id of a record replaces the whole record, except for createdAt and an omitted validAt",
-  "purge leaves the history behind": "get and history as System return a forgotten record, but not a purged one",
+  "purge leaves the history behind":
+    "the viewer System can still read a forgotten record with get and history, but not a purged one",
   "forget erases the record instead of leaving a tombstone":
-    "put, purge and restore of forgotten instructions fail with read_only unless their origin is instructions",
+    "put, purge and Restore of a forgotten record of origin instructions fail with read_only unless the write itself has that origin",
   "only the newest revision is kept":
     "restoring a revision whose expiresAt is past fails with invalid_draft and changes nothing",
   "createdAt is rounded down to whole seconds":
@@ -112,17 +114,17 @@ export const killers: Readonly<Record<string, string>> = {
   "bodies are trimmed": "put stores every field of the draft, and get returns the same record",
   "apply is not atomic": "a batch with one refused mutation, at any position, fails and writes nothing",
   "ifRevision is ignored":
-    "a put, update, Forget or Restore with an outdated ifRevision changes nothing and fails with conflict, with both revision numbers",
+    "a put, update, Forget or Restore with an outdated ifRevision changes nothing; it fails with a conflict that has both revision numbers",
   "update removes fields that the patch does not name":
     "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
   "update checks ifRevision and writes in two steps":
-    "concurrent updates of one record are all applied, whether they retry with ifRevision or omit ifRevision",
+    "concurrent updates of one record are all applied if each reads again and retries after a conflict, or if each omits ifRevision",
   "get returns expired records":
-    "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
+    "every read and write treats a record as absent from its expiresAt on, even a read with an earlier asOf",
   "list with asOf returns expired records":
-    "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
+    "every read and write treats a record as absent from its expiresAt on, even a read with an earlier asOf",
   "list returns records whose invalidAt is past":
-    "a batch can put a correction and end the old record: list returns the correction, and with an earlier asOf the old record",
+    "one batch can put a new fact and set invalidAt of the old one: list then returns the new fact, and with an earlier asOf the old one",
   "search ignores asOf":
     "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
@@ -162,9 +164,9 @@ export const killers: Readonly<Record<string, string>> = {
     "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
   "put takes origin and trust from the draft": "put reads origin and trust from its options, never from the draft",
   "forget removes instructions for any caller":
-    "writes to instructions fail with read_only unless their origin is instructions",
+    "a write to a record of origin instructions fails with read_only unless the write itself has that origin",
   "put takes over the id of forgotten instructions":
-    "put, purge and restore of forgotten instructions fail with read_only unless their origin is instructions",
+    "put, purge and Restore of a forgotten record of origin instructions fail with read_only unless the write itself has that origin",
   "list clamps an invalid limit instead of refusing it":
     "list, search, whyNot and history refuse an invalid filter, query or limit",
   "get and put return the stored object instead of a copy":

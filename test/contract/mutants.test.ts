@@ -753,7 +753,7 @@ const killer = (store: Store, expected: string | undefined) =>
   })
 
 describe("killers.ts", () => {
-  it("every name in killers.ts is that of a mutant, and every title that of a law", () => {
+  it("every key in killers.ts is the name of a mutant, and every value is the title of a law", () => {
     const titles = new Set(MemoryStoreContract.laws.map(({ title }) => title))
     assert.deepStrictEqual(
       Object.entries(killers).filter(([name, title]) => !(name in mutants && titles.has(title))),

@@ -150,7 +150,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "search accepts every string of the list, and finds a record with a word of the string if the word is indexed",
+      "search accepts every string of the list as its text, and finds a record that contains one of the string's indexed words",
       (store) =>
         Effect.gen(function*() {
           const texts = strings.filter((text) => text.length < 5_000)

@@ -49,7 +49,7 @@ describe("JsonText.values", () => {
   const seed = 20_261
   const container = FastCheck.jsonValue({ maxDepth: 4 }).filter((value) => typeof value === "object" && value !== null)
 
-  it("each value in prose equals what JSON.parse returns for it", () =>
+  it("an object or array within prose is returned as JSON.parse would return it", () =>
     FastCheck.assert(
       FastCheck.property(container, FastCheck.constantFrom(0, 2), (value, indent) => {
         const text = JSON.stringify(value, null, indent)
@@ -58,7 +58,7 @@ describe("JsonText.values", () => {
       { seed, numRuns: 2_000 }
     ))
 
-  it("a truncated array contains only items that the whole array has", () =>
+  it("the value returned for a truncated JSON array is a prefix of the whole array", () =>
     FastCheck.assert(
       FastCheck.property(FastCheck.array(FastCheck.integer(), { minLength: 1 }), FastCheck.nat(), (items, at) => {
         const text = JSON.stringify(items)

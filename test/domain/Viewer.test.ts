@@ -61,7 +61,7 @@ describe("Viewer", () => {
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("a viewer sees a whole tenant only if Viewer.everyone made it with the name of that tenant", () => {
+  it("a viewer made by Viewer.everyone sees every scope except Internal; a viewer made without ids does not, and an invalid tenant throws", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))

@@ -30,7 +30,7 @@ const viewer: FastCheck.Arbitrary<Viewer.Any> = FastCheck.tuple(ids, tenant, con
   })
 
 describe("Visibility", () => {
-  it("includes is true for exactly the scopes that the viewer sees", () => {
+  it("Viewer.includes returns true for exactly the scopes for which Viewer.sees does", () => {
     FastCheck.assert(
       property(viewer, scope, (viewer, scope) => {
         assert.strictEqual(Viewer.includes(Viewer.visibilityOf(viewer))(scope), Viewer.sees(viewer, scope))
@@ -39,7 +39,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("includes is true for the scope of the viewer's own ids, in any order and Unicode form", () => {
+  it("Viewer.includes returns true for the scope with the same ids as the viewer, in any order and Unicode form", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const reversed = Object.fromEntries(

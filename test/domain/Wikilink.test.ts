@@ -78,7 +78,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[[a]]] [[b[[c]] \\\\[[d]]"), ["a", "c", "d"])
   })
 
-  it("parse ignores code spans and fences of either kind, also in lists, quotations and without an end", () => {
+  it("parse ignores links in code spans and in fences of backticks or tildes, also in lists, in quotations and without a closing fence", () => {
     for (
       const code of [
         "`[[a]]`",
@@ -97,14 +97,14 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[x]]\n```\n[[a]]\n\n[[b]]"), ["x"])
   })
 
-  it("parse treats a backtick that is not closed in its paragraph, or is escaped, as text", () => {
+  it("parse finds links after a backtick that is escaped, or that has no closing backtick in its paragraph", () => {
     assert.deepStrictEqual(targets("a ` b [[x]]\n\n` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("`` [[x]] ` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("\\`[[x]]\\`"), ["x"])
     assert.deepStrictEqual(targets("``` inline ` [[x]]"), ["x"])
   })
 
-  it("nameOf ignores case, white space and Unicode form", () => {
+  it("nameOf returns equal names for texts that differ only in case, white space or Unicode form", () => {
     for (
       const [a, b] of [["Café  Crème", " cafe\u0301 CRE\u0300ME "], ["STRASSE", "straße"], ["ΟΔΟΣ", "οδος"]] as const
     ) {

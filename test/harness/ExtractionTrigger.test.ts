@@ -32,7 +32,7 @@ const followed = (trigger: Trigger.ExtractionTrigger) =>
   })
 
 describe("ExtractionTrigger", () => {
-  it.scoped("invocation fires after every turn, and at no other event", () =>
+  it.scoped("the trigger invocation fires at the end of every turn, and at no other event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.invocation)
       yield* tell(said, said, sessionEnd)
@@ -54,7 +54,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(other.fired(), 0)
     }))
 
-  it.scoped("sessionEnd fires when the session ends", () =>
+  it.scoped("the trigger sessionEnd fires when the session ends, and at no other event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.sessionEnd)
       yield* tell(said, turnEnd)
@@ -63,7 +63,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("idle fires once after the given time without an event, and only after an event", () =>
+  it.scoped("the trigger idle fires once when the given time has passed since the last event, and never before a first event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.idle("10 minutes"))
       yield* TestClock.adjust("1 hour")
@@ -81,7 +81,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("make creates a trigger from a function that maps a stream of events to a stream of firings", () =>
+  it.scoped("ExtractionTrigger.make makes a trigger of a function that maps a stream of events to a stream of firings", () =>
     Effect.gen(function*() {
       const urgent = Trigger.make("urgent", (events) =>
         events.pipe(
@@ -118,7 +118,7 @@ describe("ExtractionTrigger", () => {
     Trigger.any(Trigger.idle("15 seconds"), Trigger.any(Trigger.sessionEnd, Trigger.idle("55 seconds")))
   ]
   for (const trigger of triggers) {
-    it.scoped(`the trigger ${trigger.name} fires at the same events and times whether its watch or its stream runs it`, () =>
+    it.scoped(`the watch of the trigger ${trigger.name} fires at the same events and times as the stream of the trigger`, () =>
       Effect.gen(function*() {
         const events = FastCheck.constantFrom<Trigger.TriggerEvent | number>(said, turnEnd, sessionEnd, 10, 30, 60)
         for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {

@@ -70,7 +70,7 @@ describe("the trigger of an Injection", () => {
 
 describe("the query of an Injection", () => {
   law(
-    "can be a function, whose text is trimmed; undefined or blank text injects nothing",
+    "can be a function; the text that it returns is trimmed, and nothing is injected if the text is blank or undefined",
     () =>
       Effect.gen(function*() {
         const says: Array<string | undefined> = [" green ", undefined, "", " \n"]
@@ -111,14 +111,14 @@ describe("the query of an Injection", () => {
     })
   }
 
-  it("is undefined for a text without an indexable word if the text before it has none either", () => {
+  it("is undefined if neither the last user text nor the one before it has a word other than assent, greetings and thanks", () => {
     for (const vague of ["?", "ok", "Yes, please!", "…", "👍"]) {
       assert.isUndefined(Injection.queryOf([user(vague)]))
       assert.isUndefined(Injection.queryOf([user("thanks"), assistant("Bern"), user(vague)]))
     }
   })
 
-  it("the query of a single short word, in any script, is that word; a question of question words only is used whole", () => {
+  it("is the whole last user text if this is one short word, in any script, or a question of common words only, such as Who am I?", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -209,7 +209,7 @@ describe("a failing Injection", () => {
   }
 
   law(
-    "fails with invalid_draft if a value that is no Error is thrown, or maxEntries is invalid",
+    "fails with invalid_draft if its trigger throws a value that is no Error, or if maxEntries is invalid",
     () =>
       Effect.gen(function*() {
         const trigger = () => {

@@ -154,7 +154,7 @@ describe("InstructionFiles.seed", () => {
         }), kept))
   }
 
-  it.effect("records of files in other directories and other projects are not forgotten", () =>
+  it.effect("seeding one directory keeps the records of existing files in other directories and of all files of other projects", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a")
@@ -171,7 +171,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("ids are derived from the project key if one is given, and are then the same on every machine", () =>
+  it.effect("ids derive from the projectKey, if one is given, and the path in the project, and so are the same on every machine", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a", { projectKey: "acme" })
@@ -193,7 +193,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("cuts a long path and a long file between characters to the limits of a record", () =>
+  it.effect("a long path and a long file are cut to the size limits of a record, without splitting a character", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         const deep = Array.from({ length: 6 }, () => "é".repeat(100)).join("/")

@@ -40,7 +40,7 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(issues, [])
     })))
 
-  it.effect("a file with any text is searched for imports in linear time, and at most 1,000 of the names in it are tried", () =>
+  it.effect("the search for imports takes time linear in the file's length, and tries at most 1,000 names of a file", () =>
     onDisk(Effect.gen(function*() {
       const many = Array.from({ length: 3_000 }, (_, n) => `@no-file-${n}.md`).join("\n")
       const { at } = yield* tree({
@@ -160,7 +160,7 @@ describe("an instruction file", () => {
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
   })
 
-  it.effect("an instruction file is rendered without its secrets, and storing it again creates no revision", () =>
+  it.effect("secrets in an instruction file are redacted when it is rendered; storing the unchanged file again creates no revision", () =>
     onDisk(
       Effect.gen(function*() {
         const { at } = yield* tree({ ".git": null, "AGENTS.md": "the key is sk-a1B2c3D4e5F6g7H8" })
@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("the redaction of an instruction file is counted once for each text of the file, however often the file is read", () =>
+  it.effect("memory_redacted counts the secrets of an instruction file again only if the file has changed, however often it is read", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

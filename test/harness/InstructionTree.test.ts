@@ -67,7 +67,7 @@ describe("InstructionFiles.load", () => {
       assert.deepStrictEqual(files.map(({ content }) => content), Array.from({ length: 40 }, (_, n) => `${n + 20}`))
     })))
 
-  it.effect("ignores missing and blank files, and reports a filename that is a path", () =>
+  it.effect("ignores missing and blank files, and reports an issue for a configured filename that is a path", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -83,7 +83,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("reports links out of the root, circular links and broken links, and loads a linked file once", () =>
+  it.effect("reports symbolic links that leave the root, are circular or lead to nothing; loads a file with several names once", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         "outside/secret.md": "secret",
@@ -107,7 +107,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("resolves a working directory that is reached through a link", () =>
+  it.effect("a working directory that is a symbolic link is resolved, and the files from the root down to its target are loaded", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({ "repo/.git": null, "repo/AGENTS.md": "repo", "repo/a/AGENTS.md": "a" })
       yield* fs.symlink(at("repo/a"), at("here"))

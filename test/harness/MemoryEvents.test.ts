@@ -105,7 +105,7 @@ describe("MemoryEvents", () => {
       }
     }))
 
-  it.effect("ends its stream when its scope closes", () =>
+  it.effect("the stream of events ends when the scope of the MemoryEvents service closes", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const events = yield* Scope.extend(MemoryEvents.make(), scope)
@@ -115,7 +115,7 @@ describe("MemoryEvents", () => {
       yield* Fiber.await(fiber)
     }))
 
-  it.effect("encodes an event as JSON and decodes it, without the cause of an error", () =>
+  it.effect("an event is encoded as JSON without the cause of its error, and decoded again", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       const error = MemoryError.make("io", { op: "put", message: "no", cause: new Error("/home/ada") })

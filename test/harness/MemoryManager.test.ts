@@ -18,7 +18,7 @@ import { ada, bob, bodies, broken, draft, manager, memory, service, world, writi
 import { heard, over, reason, settled } from "./Service.ts"
 
 describe("the configuration of a MemoryManager", () => {
-  it.effect("the configuration of a MemoryManager is refused with a list of all options that do not fit the stores", () =>
+  it.effect("an invalid configuration fails with invalid_draft, and the error lists every invalid option", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Layer.build(world({
         stores: { notes: { layer: memory, writable: true }, archive: { layer: memory } },
@@ -51,7 +51,7 @@ describe("the configuration of a MemoryManager", () => {
 })
 
 describe("MemoryManager", () => {
-  it.effect("extraction with customExtract works without a model, and sets no message aside as failed", () =>
+  it.effect("memories are extracted without a model if customExtract is given, and no message becomes a dead letter", () =>
     Effect.gen(function*() {
       const { outboxes } = yield* manager
       const memory = yield* service
@@ -75,7 +75,7 @@ describe("MemoryManager", () => {
       }
     }))))
 
-  it.effect("a MemoryManager whose scope is closed fails every call with unavailable", () =>
+  it.effect("accept fails with unavailable, and flush succeeds, once the scope of the MemoryManager is closed", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const { accept, flush } = Context.get(yield* Layer.buildWithScope(world(), scope), manager)
@@ -85,7 +85,7 @@ describe("MemoryManager", () => {
       yield* flush
     }))
 
-  it.effect("an invalid session id is refused, and none of its messages are stored", () =>
+  it.effect("addMessages with an invalid session id fails with invalid_id and stores nothing; an empty session id is valid", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       for (const session of ["x".repeat(1_025), "\ud800"]) {
@@ -114,7 +114,7 @@ describe("extraction by a MemoryManager", () => {
     }))))
 })
 
-describe("MemoryManager.search", () => {
+describe("MemoryManager.search and MemoryManager.inject", () => {
   it.effect("the number of hits from each store is limited by the call, else by the store's maxResults, else to three", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
@@ -130,7 +130,7 @@ describe("MemoryManager.search", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: [] })), bodies(yield* search(ada, "tea")))
     }).pipe(Effect.provide(world())))
 
-  it.effect("one failing store is reported; the search fails if all stores fail, and at once for an unknown name", () =>
+  it.effect("search reports a store that fails; search itself fails if all stores fail, and with not_found for an unknown store name", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, [draft("green tea")], { stores: ["notes"] })
@@ -147,7 +147,7 @@ describe("MemoryManager.search", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
 
-  it.effect("a record that two stores hold is returned once, along with other hits of both stores", () =>
+  it.effect("inject shows a record that two stores hold at most once, along with other entries of both stores", () =>
     Effect.gen(function*() {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])
@@ -208,7 +208,7 @@ describe("a MemoryManager with a failing store", () => {
     dies: { layer: writing(Effect.die("boo")), writable: true }
   }
 
-  it.effect("a store that dies does not affect the other stores, and is reported like any failure", () =>
+  it.effect("a store whose writes end in a defect does not affect the other stores, and is reported like a store that fails", () =>
     Effect.gen(function*() {
       const { accept, add, flush, search } = yield* manager
       const { tags } = yield* heard(
@@ -232,7 +232,7 @@ describe("a MemoryManager with a failing store", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea")).sort(), ["black tea", "green tea"])
     }).pipe(Effect.provide(world({ stores: dying }))))
 
-  it.effect("a store that hangs does not block searches, and delays the closing of the scope by at most thirty seconds", () =>
+  it.effect("a store whose writes hang does not block searches, and delays closing the MemoryManager by at most thirty seconds", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.fork(Effect.provide(
         Effect.gen(function*() {
@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("the error of a call in which several stores fail has their common reason, else unavailable, and its message names each store", () =>
+  it.effect("an add that fails in every store has their common reason, or unavailable if the reasons differ, and names each store", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -266,7 +266,7 @@ describe("a MemoryManager with a failing store", () => {
       }
     }))))
 
-  it.effect("a store whose extraction filter throws is named in the error, and the other stores keep the messages", () =>
+  it.effect("addMessages fails with an error that names the store if the store's extraction filter throws, and no message is kept", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
@@ -358,7 +358,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } } }))
     ))
 
-  it.effect("two stores extract the same turns, each at its own trigger; forgetAll with purge erases them in both", () =>
+  it.effect("two stores extract the same turns, each by its own trigger; forgetAll with purge erases memories and messages in both", () =>
     Effect.gen(function*() {
       const { flush, forgetAll, turnEnd } = yield* service
       const { outboxes, stores } = yield* manager
@@ -460,7 +460,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       }))
     ))
 
-  it.effect("no message is stored if no store extracts", () =>
+  it.effect("no message is stored if extraction is enabled for no store", () =>
     Effect.gen(function*() {
       const { flush, sessionEnd, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])
@@ -471,7 +471,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       for (const { store } of yield* stores) assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
     }).pipe(MemoryService.as(ada), Effect.provide(world({ config: { extraction: { notes: false } } }))))
 
-  it.effect("MemoryService.turnEnd without a manager only calls the plugins, and flush returns at once", () =>
+  it.effect("MemoryService.turnEnd and MemoryService.flush succeed also without a MemoryManager", () =>
     Effect.gen(function*() {
       const { flush, turnEnd } = yield* service
       yield* MemoryService.as(bob)(turnEnd([Message.user("hello")]))

@@ -97,7 +97,7 @@ describe("MemoryService", () => {
 })
 
 describe("MemoryService.index", () => {
-  it.effect("shows the viewer's visible and currently valid records of kinds that are indexed", () =>
+  it.effect("shows an agent the visible, currently valid records of indexed kinds, except those of trust 2 or 3", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("for all", { scope: "global" }))
@@ -123,7 +123,7 @@ describe("MemoryService.index", () => {
       assert.strictEqual(yield* MemoryService.renderMemoryIndex, text)
     }).pipe(run(pilot)))
 
-  it.effect("shows a viewer of reach `within` its own and narrower scopes, and nothing global", () =>
+  it.effect("shows a viewer of reach `within` the records of its own and narrower scopes, but no Global ones", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -200,7 +200,7 @@ describe("MemoryService.instructions", () => {
     )
   const acme = Viewer.make({ userId: "ada", tenant: "acme" })
 
-  it.effect("is empty without files", () =>
+  it.effect("the text is empty if no instruction files are provided", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* service).instructions, "")
     }).pipe(run(ada)))

@@ -122,7 +122,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("no longer include the appends that wait in an outbox after it is closed", () =>
+  it.effect("no longer count the appends that wait in an outbox once the outbox is closed", () =>
     Effect.gen(function*() {
       const waiting = MemoryService.as(Managed.ada)(
         Effect.flatMap(service, (memory) => memory.turnEnd([Message.user("I live in Lisbon")]))

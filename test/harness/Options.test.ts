@@ -121,7 +121,7 @@ describe("a missing model", () => {
       assert.include(embedded.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
     }))
 
-  it.effect("a missing model for a put with `embed: true` publishes one event, and the records are written", () =>
+  it.effect("two puts with `embed: true` but without a model write their records, and publish one memory_degraded event in all", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events } = yield* heard(Effect.gen(function*() {
@@ -142,7 +142,7 @@ describe("a missing model", () => {
       assert.lengthOf((yield* memory.recall({ text: "Porto" })).hits, 1)
     }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
-  it("a missing model is a type error for layers all of whose operations need one", () => {
+  it("a layer whose operations all need a model has the model among its requirements, so that leaving it out is a type error", () => {
     expectTypeOf<Layer.Layer.Context<typeof MemoryPipeline.layer>>().toEqualTypeOf<
       MemoryStore.MemoryStore | Completion.Completion | Embedder.Embedder
     >()
@@ -161,7 +161,7 @@ describe("a missing model", () => {
 })
 
 describe("MemoryService.links", () => {
-  it.effect("the links of a record are returned at both ends if the viewer sees the record, and none to other viewers", () =>
+  it.effect("a link is returned for the record that contains it and for its target; a viewer who sees neither record gets no links", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

@@ -50,7 +50,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     for (const { check, title } of outboxLaws) law(title, check(opened))
 
     law(
-      "waiting messages are extracted when the scope closes; if the memories cannot be written, the next outbox writes them",
+      "an Outbox extracts waiting messages when it closes; if it cannot write the memories, the next outbox writes them",
       Effect.gen(function*() {
         const store = yield* theStore
         const first = model()
@@ -89,7 +89,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
   })
 }
 
-it.scoped("an Outbox reads, when opened, only the tenants that have records of scope Internal, where its rows are", () =>
+it.scoped("an Outbox that is opened reads only the tenants in which it has stored rows", () =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model()
@@ -131,7 +131,7 @@ describe("extraction by an Outbox", () => {
   const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
 
   law(
-    "extraction runs by default after two minutes without another message",
+    "extraction runs under the default trigger after two minutes without another message",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -144,7 +144,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "extraction runs by default also when the session ends",
+    "extraction runs under the default trigger when the session ends",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("extraction runs by default also at every fifth turn", {}, (outbox, calls) =>
+  law("extraction runs under the default trigger at every fifth turn", {}, (outbox, calls) =>
     Effect.gen(function*() {
       for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
       assert.lengthOf(calls, 0)
@@ -176,7 +176,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs only at the end of the same conversation's session if the trigger is sessionEnd",
+    "runs when the conversation's session ends, and not when another user's or another session ends, if the trigger is sessionEnd",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -208,7 +208,7 @@ describe("extraction by an Outbox", () => {
       assert.deepStrictEqual(calls, [["1"], ["2"]])
     }))
 
-  law("does not run for tool messages, blank messages and injected memory alone", {
+  law("passes no tool message, blank message or injected memory to the model, nor runs for a turn of these alone", {
     trigger: ExtractionTrigger.invocation
   }, (
     outbox,
@@ -244,7 +244,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("a conversation that failed ten times in a row is extracted only at every third request, its oldest messages first", () =>
+  it.scoped("a conversation whose extraction failed ten times in a row is tried only at every third request, until a try succeeds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -268,7 +268,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf(yield* remembered(store), 4)
     }).pipe(memory))
 
-  it.scoped("an Outbox waits between attempts as its schedule says, unless a flush or an append requests an attempt", () =>
+  it.scoped("a failed extraction is repeated by default after 1, 2, 4 and 8 seconds, and at once if an append or a flush requests it", () =>
     Effect.gen(function*() {
       const { calls, extract } = model(() => mute)
       const outbox = yield* opened(yield* theStore, { extract }, { trigger: ExtractionTrigger.invocation })
@@ -298,7 +298,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("an Outbox sets aside as dead letters the messages that fail ten times while others succeed, but not if no others wait", () =>
+  it.scoped("messages whose extraction fails ten times become dead letters if other messages are extracted meanwhile, else they wait", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
@@ -316,7 +316,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
-  it.scoped("is not blocked by an extraction that hangs: appends, other conversations and closing go on", () =>
+  it.scoped("an Outbox in which extractions hang accepts messages, extracts other conversations, and closes within thirty seconds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) =>
@@ -347,7 +347,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf((yield* rows(store)).filter((row) => row === "messages"), 9)
     }).pipe(memory))
 
-  it.scoped("an Outbox that closes does not wait for a store that never ends a write", () =>
+  it.scoped("an Outbox closes within thirty seconds if a write of the store hangs", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let hangs = false
@@ -393,7 +393,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
     }).pipe(memory))
 
-  it.scoped("a stored answer of the model is discarded if records it refers to have changed; a new one is written once", () =>
+  it.scoped("a stored answer of the model is discarded if writing it fails with conflict; the model's new answer is written once", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let step = 0
@@ -430,7 +430,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append to a conversation with the most waiting batches allowed fails with rate_limited if none is extracted", () =>
+  it.scoped("an append to a conversation with capacityPerConversation waiting batches fails with rate_limited if extraction fails", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -450,7 +450,7 @@ describe("the capacity of an Outbox", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     }).pipe(memory))
 
-  it.scoped("an append to a conversation with the most waiting batches allowed fails after `timeSlice` if the extraction hangs", () =>
+  it.scoped("an append to a conversation with capacityPerConversation waiting batches fails after `timeSlice` if extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerConversation: 1 })
@@ -482,7 +482,7 @@ describe("the capacity of an Outbox", () => {
       }
     }).pipe(memory))
 
-  it.scoped("capacity is freed by messages that become dead letters, are refused or purged", () =>
+  it.scoped("messages that became dead letters, and messages that the store failed to write, do not count towards the capacity", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let refuse = false
@@ -504,7 +504,7 @@ describe("the capacity of an Outbox", () => {
       assert.lengthOf(yield* outbox.deadLetters, 3)
     }).pipe(memory))
 
-  it.scoped("the limit of open conversations closes those without waiting messages, whose triggers then count turns from 0 again", () =>
+  it.scoped("an Outbox with openConversations: 3 extracts all messages of twenty conversations and continues their sequence numbers", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openConversations: 3, trigger: ExtractionTrigger.interval(2) })
@@ -517,7 +517,7 @@ describe("the capacity of an Outbox", () => {
     }).pipe(memory))
 })
 
-describe("an Outbox on a store that fails or is interrupted", () => {
+describe("an Outbox whose store fails or whose extraction is interrupted", () => {
   const kept = (store: MemoryStore.Service) =>
     Effect.scoped(Effect.gen(function*() {
       const outbox = yield* opened(store, model(() => mute), { trigger: never })
@@ -536,7 +536,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
 
   for (const when of ["before", "after"] as const) {
     for (const fault of ["io", "conflict", "crash"] as const) {
-      it.effect(`remembers every message once after ${fault} ${when} any call of the store`, () =>
+      it.effect(`every message is remembered once if the fault ${fault} occurs ${when} any one call of the store`, () =>
         Effect.gen(function*() {
           for (let at = 1; at <= 24; at += times(3, 1)) {
             yield* Effect.gen(function*() {
@@ -580,7 +580,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
       }
     }))
 
-  it.scoped("a conversation has one extraction at a time, whatever requests it", () =>
+  it.scoped("two flushes at once start no second extraction of a conversation that is being extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)
@@ -607,7 +607,7 @@ describe("an Outbox on a store that fails or is interrupted", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
     }).pipe(memory))
 
-  it.scoped("neither memories nor a plan (a stored model answer) are written if another outbox has extracted the same messages first", () =>
+  it.scoped("an outbox discards the model's answer if another outbox has written the memories of the same messages first", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)

@@ -84,7 +84,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version are extracted once each, and the sequence numbers continue after them",
+      "messages in rows of an earlier version are extracted once each, and later messages continue their sequence numbers",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -106,7 +106,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version's ended session keep the session's next sequence number, though no message waits",
+      "the sequence numbers of an earlier version are continued although all of its messages have been extracted",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* Effect.scoped(Effect.gen(function*() {
@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version's plan (a stored answer of the model) are replaced and erased like those of a present one",
+      "a model answer that an earlier version stored is kept while writing its memories fails, and is erased once they are written",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)

@@ -75,7 +75,7 @@ law(
 )
 
 law(
-  "a plan (a stored answer of the model) that another process left is written without a call of the model",
+  "memories from a model's answer that an earlier outbox stored are written without another call of the model",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -98,7 +98,7 @@ law(
 )
 
 law(
-  "messages that another process left are extracted at opening, whatever the trigger, and their sequence numbers are continued",
+  "messages that an earlier outbox left waiting are extracted when the next one opens; a later append continues their sequence numbers",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -142,7 +142,7 @@ law(
 )
 
 law(
-  "the extractor ingest stores messages word for word, once, although two conversations share session and scope",
+  "the extractor ingest stores every message once, word for word, also if several conversations share a session id and a scope",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -167,7 +167,7 @@ law(
 )
 
 law(
-  "extracts texts longer than a record, and replaces lone surrogates",
+  "a text longer than a record's body may be is extracted whole, and a lone surrogate in a text is replaced",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -182,7 +182,7 @@ law(
 )
 
 law(
-  "keeps one session id of two users and two tenants apart as four conversations",
+  "two users in each of two tenants have four separate conversations if all of them use the same session id",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -203,7 +203,7 @@ law(
 )
 
 law(
-  "no sequence number is assigned twice, whatever was extracted, filtered out or left by another outbox",
+  "sequence numbers of a conversation continue without gaps after extracted messages, filtered messages and a later opening",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -265,7 +265,7 @@ law(
 )
 
 law(
-  "a viewer without ids is refused unless the scope is Global and sharedWrites includes it",
+  "append fails with invalid_scope for a viewer without ids, unless the option scope is Global and sharedWrites includes Global",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -280,7 +280,7 @@ law(
 )
 
 law(
-  "messages that can never be extracted become dead letters with the reason, others are extracted, and dead letters can be released",
+  "messages whose extraction fails permanently become dead letters; the others are extracted, and released dead letters are tried again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -323,7 +323,7 @@ law("messages whose extraction fails with a defect become dead letters", (opened
   }))
 
 law(
-  "fails a flush with the number of failed conversations per reason, and quotes neither messages nor errors",
+  "a flush fails with the number of failed conversations per reason, and quotes neither messages nor errors",
   (opened) =>
     Effect.gen(function*() {
       const { extract } = model((contents) =>
@@ -369,7 +369,7 @@ law("fails to build with invalid options, and names every violation", (opened) =
   }))
 
 law(
-  "an append to a conversation with the most waiting batches allowed first has them extracted, whatever the trigger, and succeeds",
+  "an append to a conversation with capacityPerConversation waiting batches first extracts them, under any trigger, and succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -386,7 +386,7 @@ law(
 )
 
 law(
-  "appends to a conversation that is full and cannot be extracted fail with rate_limited, while appends to others succeed",
+  "an append to a conversation with capacityPerConversation waiting batches fails if extraction fails; appends to others succeed",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -405,7 +405,7 @@ law(
 )
 
 law(
-  "an append for a tenant with the most waiting batches allowed has another conversation of the tenant extracted, none of other tenants",
+  "an append for a tenant with capacityPerTenant waiting batches first extracts another conversation of this tenant, none of other tenants",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -422,7 +422,7 @@ law(
 )
 
 law(
-  "a store that extracts by itself receives messages with their sequence numbers, and the same ones again after a failure",
+  "a store that extracts by itself receives messages with their sequence numbers, and all of a failed flush again at the next one",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -451,7 +451,7 @@ law(
 )
 
 law(
-  "neither memories nor a plan (a stored model answer) are written if another outbox has extracted the same messages first",
+  "an outbox discards the model's answer if another outbox has written the memories of the same messages first",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

@@ -51,7 +51,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("no more extractions than `concurrency` run at once; however many hang, another tenant's starts within a time slice", () =>
+  it.effect("no more than `concurrency` extractions run at once; a tenant waits at most a time slice for one, even if another's hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -76,7 +76,7 @@ describe("OutboxScheduler", () => {
       assert.isAtMost(began.length, 40)
     }))
 
-  it.effect("slots for slow extractions are shared evenly between the tenants that need them, even if one of these hangs", () =>
+  it.effect("slots for slow extractions are shared evenly between the tenants that need them, even if one tenant's extractions hang", () =>
     Effect.gen(function*() {
       const { ended, start } = world(8)
       yield* start("hanging", lines("h", 30), Infinity)

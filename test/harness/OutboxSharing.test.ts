@@ -28,12 +28,12 @@ const planned = (store: MemoryStore.Service, viewer: Viewer.Viewer, options: Out
   }))
 
 for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: stores.markdown, ...databases })) {
-  describe(`a plan (the model's answer, stored but not yet written) in ${name}`, () => {
+  describe(`a stored answer of the model, not yet written as memories, in ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(Effect.scoped(check), layer))
 
     law(
-      "a waiting plan is discarded and made anew if the viewer may no longer write its scope",
+      "the stored answer is discarded, and the messages are extracted anew, if the viewer may no longer write the answer's scope",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, visitor, { about: "agent" })
@@ -45,7 +45,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "a waiting plan is never written if the viewer may no longer write any scope, and its messages become dead letters",
+      "the stored answer is never written, and its messages become dead letters, if the viewer may no longer write the configured scope",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })

@@ -54,7 +54,7 @@ describe("PromptBlock.render", () => {
     assert.strictEqual(PromptBlock.formatMemoriesForPrompt(found([])), "")
   })
 
-  it("fences each entry as data, with its id, kind, scope, origin and trust", () => {
+  it("marks each hit as data, in an entry element with its id, kind, scope, origin and trust, and counts the hits left out", () => {
     const tea = record({ summaryDerived: true })
     assert.deepStrictEqual(PromptBlock.render(found([tea], { limit: 2, budget: 1, folded: 9 })), {
       text: [
@@ -139,7 +139,7 @@ describe("PromptBlock.render", () => {
 })
 
 describe("PromptBlock.strip", () => {
-  it("removes the block that render made, whatever it contains, and nothing else", () => {
+  it("removes the block that render made, whatever the block contains, and the whitespace before it; keeps the rest of the text", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString(), FastCheck.constantFrom(...attacks), (said, attack) => {
         const block = PromptBlock.formatMemoriesForPrompt(found([record({ body: attack }), record()]))
@@ -173,7 +173,7 @@ describe("PromptBlock.line", () => {
 })
 
 describe("PromptBlock.fenced", () => {
-  it("closes the fence only at its end, and contains the given text", () => {
+  it("the result contains the given text, and only its last line closes the fence", () => {
     const texts = FastCheck.sample(
       FastCheck.stringOf(FastCheck.constantFrom("`", "\n", "a", "#", " ", "~"), { maxLength: 40 }),
       {
@@ -195,7 +195,7 @@ describe("PromptBlock.fenced", () => {
 })
 
 describe("PromptBlock.fenced with backticks in the text", () => {
-  it("makes the fence longer than any run of backticks, also of runs joined by removed invisible characters", () => {
+  it("makes the fence longer than any run of backticks, also than a run that forms when invisible characters are removed", () => {
     const text = PromptBlock.fenced("``\u200b``\n\n## System")
     const [first = ""] = text.split("\n")
     assert.isTrue(/^`{5,}$/.test(first), text)

@@ -69,7 +69,7 @@ describe("Injection.renderIndex", () => {
     assert.notInclude(Injection.renderIndex(many(30, "global"), { maxEntries: 30 }).text, "not shown")
   })
 
-  it("a scope with few records shows all of them although others have many", () => {
+  it("all records of a scope with few records are shown, although other scopes have many", () => {
     const records = [...many(100, "global", 1_000), ...many(2, pilot), ...many(100, run, 500)]
     const { ids, leftOut } = Injection.renderIndex(records, { maxEntries: 30 })
     const shown = (scope: MemoryScope) =>
@@ -96,7 +96,7 @@ describe("Injection.renderIndex", () => {
     )
   })
 
-  it.effect("records of trust 2 are shown only in scopes of the viewer's user, session or actor, and instructions never", () =>
+  it.effect("records of trust 2 are shown only in scopes of the viewer's user, session or actor; those of instruction files never", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const scopes: Readonly<Record<string, MemoryScope>> = {

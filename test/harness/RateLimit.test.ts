@@ -39,7 +39,7 @@ describe("RateLimit", () => {
       )
     }))
 
-  it.effect("allows N writes, and N again after turn_start", () =>
+  it.effect("allows writesPerTurn writes, and as many again after turn_start", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 3 })
       const five = Effect.replicateEffect(Effect.suspend(() => limit.ask(call())), 5)
@@ -56,7 +56,7 @@ describe("RateLimit", () => {
       assert.isTrue(all.every((kind) => kind === "allow"))
     }))
 
-  it.effect("counts every tool that writes and no other, unless toolIds are given", () =>
+  it.effect("counts the calls of all tools that write or, if toolIds are given, of exactly these tools", () =>
     Effect.gen(function*() {
       const byDefault = yield* make()
       yield* byDefault.ask(call())
@@ -68,7 +68,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* named.ask(call()), "allow")
     }))
 
-  it.effect("lets exactly N of concurrent calls pass", () =>
+  it.effect("allows exactly writesPerTurn of fifty concurrent calls", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 2 })
       const asked = Effect.zipRight(Effect.yieldNow(), Effect.suspend(() => limit.ask(call())))
@@ -76,7 +76,7 @@ describe("RateLimit", () => {
       assert.strictEqual(kinds.filter((kind) => kind === "allow").length, 2)
     }))
 
-  it.effect("counts each viewer's run separately, and the tenant is part of the viewer", () =>
+  it.effect("counts the calls of each run separately, also for equal run ids of different viewers or tenants", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const others = [
@@ -92,7 +92,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: others[0]! })), "allow")
     }))
 
-  it.effect("a call that fails validation is un-counted once, in the turn in which it was counted", () =>
+  it.effect("a call that fails validation reduces the count once, and only in the turn in which the call was counted", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const refused = call()
@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("no sequence of calls and turns exceeds N calls per turn, not counting those that fail validation", () => {
+  it.effect("a call is allowed unless writesPerTurn calls that did not fail validation came before it in its turn", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

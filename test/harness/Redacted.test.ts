@@ -44,7 +44,7 @@ const everything = (store: MemoryStore.Service) =>
   })
 
 describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) => {
-  it.scoped("keeps secrets out of drafts, patches, kinds, threads and earlier revisions, and leaves other text as it is", () =>
+  it.scoped("keeps secrets out of records, revisions, key-value and resource memories and threads; leaves other text unchanged", () =>
     Effect.gen(function*() {
       const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each layer has another error type
       const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(
@@ -182,7 +182,7 @@ describe("Redaction", () => {
     }).pipe(MemoryService.as(ada), Effect.provide(layer))
   })
 
-  it.effect("keeps secrets out of prompts that were stored before redaction was set up", () => {
+  it.effect("secrets in records that were stored before redaction was set up do not appear in prompts", () => {
     const { asked, layer } = world(Redaction.layer())
     return Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
@@ -220,7 +220,7 @@ describe("Redaction", () => {
       assert.notInclude(JSON.stringify(events), secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("counts each secret once in its metric, whether no one or several subscribe to events", () =>
+  it.effect("counts each secret once in the metric memory_redactions, whether none, one or two MemoryEvents services are built", () =>
     Effect.gen(function*() {
       const counter = Metric.counter("memory_redactions", {
         description: "Secrets that were taken out of texts",
@@ -261,7 +261,7 @@ describe("Redaction", () => {
     }).pipe(MemoryService.as(ada), Effect.provide(layer))
   })
 
-  it.effect("refuses an invalid draft, patch or message as a store without redaction does", () =>
+  it.effect("an invalid draft or patch fails with invalid_draft, as in a store without redaction", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record } = yield* memory.put(draft("tea"))

@@ -73,7 +73,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("a service built with the same redaction layer accepts the store, even if the layer is built twice, and publishes once", () =>
+  it.scoped("a service with the same redaction layer, even if built again, accepts the store and publishes each redaction once", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -98,7 +98,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("makes services that are built on it later redact as well", () =>
+  it.scoped("services that are built over the store later redact as well, without a redaction of their own", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const asked: Array<string> = []
@@ -166,7 +166,7 @@ describe("a store with a redaction", () => {
       assert.match(warnings[0]!, /built without the redaction/)
     }))
 
-  it.scoped("makes an Overlay of it redact in the same way, and refuses an Overlay with another redaction", () =>
+  it.scoped("an Overlay over the store redacts in the same way; an Overlay that is built with another redaction is refused", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const branch = yield* storeOf(Layer.provide(Overlay.layer, on(store)))
@@ -181,7 +181,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("its redaction is exposed by its wrappers and by a federation of such stores; a federation of different ones combines them", () =>
+  it.scoped("wrappers and federations of the store expose its redaction; a federation with other stores exposes a combined one", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))

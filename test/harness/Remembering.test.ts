@@ -53,7 +53,7 @@ const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryService.remember", () => {
-  it.effect("refuses a value that is no message, with or without a model, and keeps nothing of the call", () =>
+  it.effect("fails with invalid_draft and stores nothing if one of the values is not a message, with `infer: false` or with a model", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (
@@ -66,7 +66,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("stores memories that recall finds and undo removes, with an event for each", () =>
+  it.effect("remember stores memories that recall finds and undo removes, and each of the three calls publishes an event", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const plan = yield* heard(memory.plan(turns, { scope }))
@@ -109,7 +109,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("a receipt cannot be undone by another viewer", () =>
+  it.effect("undo fails with not_owned for another viewer, a receipt whose viewer was changed, and a receipt without its seal", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -122,7 +122,7 @@ describe("MemoryService.remember", () => {
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
 
-  it.effect("a receipt can be undone from its JSON, in any Unicode form of the viewer's ids", () =>
+  it.effect("a receipt read from JSON can be undone by its viewer, in any Unicode form of the user id, but by no other viewer", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const jose = Viewer.make({ userId: "José" })
@@ -136,7 +136,7 @@ describe("MemoryService.remember", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("the scope Global is refused under globalWrites: deny, and undoing a receipt cannot restore a Global record", () =>
+  it.effect("remember in scope Global, and undo of a forged receipt of a Global record, fail with not_owned under globalWrites: deny", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -160,7 +160,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(anyone))), "not_owned")
     }).pipe(run({ spec: { globalWrites: "deny" }, script: add("x") })))
 
-  it.effect("MemoryService.remember without a model fails with unsupported; with `infer: false` it keeps turns, which recall finds", () =>
+  it.effect("remember without a model fails with unsupported; with `infer: false` it stores the messages, and recall finds them", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const call of [memory.remember(turns, { scope }), memory.plan(turns, { scope })]) {

@@ -29,7 +29,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(yield* resume.resume("run-7", spec), Option.none())
       }))
 
-    law("returns the last saved checkpoint if the spec is equal, however its fields are written", (resume) =>
+    law("resume returns the last saved checkpoint if the spec is equal, also in another order of keys", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
         const saved = yield* resume.save("run-7", spec, at)
@@ -61,7 +61,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
       }))
 
     law(
-      "the default size limit of instruction files counts as equal to the default of the earlier version, in both directions",
+      "a spec with the default maxBytesPerFile and one with the default of an earlier version count as equal, whichever was saved",
       (resume) =>
         Effect.gen(function*() {
           const { InstructionFilesConfig } = MemorySpec
@@ -121,7 +121,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(fields(yield* Effect.flip(resume.resume("run-7", spec))), ["model"])
       }))
 
-    law("keeps a separate checkpoint for each run id, also for ids that are similar as file names", (resume) =>
+    law("keeps a separate checkpoint per run id, also for ids that are alike or reserved as file names", (resume) =>
       Effect.gen(function*() {
         const tricky = [
           "Bob",
@@ -255,7 +255,7 @@ describe("Resume on a disk that fails", () => {
     )
 
   for (const onlyThat of [true, false]) {
-    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or the new checkpoint whole, and a typed error`, () =>
+    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or new checkpoint intact, and save fails with io`, () =>
       onDisk((directory, fs) =>
         Effect.gen(function*() {
           yield* saved(directory, 0)
@@ -320,7 +320,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("a changed, truncated or misplaced file fails with corrupt, and the error contains the file's name without its folder", () =>
+  it.effect("resume fails with corrupt if the checkpoint's file was changed, truncated or misplaced; the error omits the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

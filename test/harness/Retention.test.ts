@@ -32,7 +32,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "forgets the least important records, then the oldest, and only those above the cap",
+      "forgets only the records above the cap: the least important ones and, among equally important ones, the oldest",
       (store) =>
         Effect.gen(function*() {
           for (
@@ -51,7 +51,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a record that was updated counts as new", (store) =>
+    law("a record counts as newer than those created before its last update", (store) =>
       Effect.gen(function*() {
         for (const body of ["a", "b", "c", "d"]) {
           yield* put(store, scrap(body, { id: id(body) }))
@@ -72,7 +72,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "never forgets a record of another kind, scope or tenant",
+      "counts each scope separately, and forgets no record of a kind without a cap or of another tenant",
       (store) =>
         Effect.gen(function*() {
           const session = Viewer.make({ userId: "ada", sessionId: "s" })
@@ -108,7 +108,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a record whose importance was raised before it could be forgotten is kept, and another is forgotten",
+      "a record whose importance is raised while Retention runs is kept, and another one is forgotten instead",
       (store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 4; n++) {
@@ -126,7 +126,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "leaves exactly as many as the cap when other writers and another Retention run at the same time",
+      "exactly as many records as the cap remain if other writers and two runs of Retention work at the same time",
       (store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
@@ -150,7 +150,7 @@ describe("Retention", () => {
     assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])
   })
 
-  it.effect("a thousand of a thousand and one episodes are kept, as the default cap says", () =>
+  it.effect("the least important of 1,001 records of kind episodic is forgotten, as the default cap is 1,000", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* store.put(
@@ -227,7 +227,7 @@ describe("Retention with MemoryEvents", () => {
       assert.lengthOf(yield* Retention.enforce(system), 2)
     }).pipe(Effect.provide(Layer.provideMerge(MemoryStore.layerInMemory, single))))
 
-  it.scoped("Retention as a layer enforces the caps of every tenant at once and every hour", () =>
+  it.scoped("Retention.layer enforces the caps of every tenant when it is built and every hour after that", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("a model may write, for a user, the user's scopes; for an agent alone, all visible scopes; for others, scopes with all their ids", () => {
+  it("a model may write for a user the user's scopes, for an agent alone all visible ones, else those with all the viewer's ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -58,7 +58,7 @@ describe("Viewer.SharedWrites", () => {
     assert.deepStrictEqual(open(Viewer.system()), scopes)
   })
 
-  it.effect("refuses a model's new shared record with invalid_scope, and a change of one with not_owned", () =>
+  it.effect("a tool fails with invalid_scope if it creates a record in a shared scope, and with not_owned if it changes one there", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* MemoryService.MemoryService
@@ -98,7 +98,7 @@ describe("Viewer.SharedWrites", () => {
       assert.lengthOf((yield* store.list(Viewer.make({ userId: "alice" }), { kinds: ["user"] })).items, 1)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("allows the scopes in sharedWrites, but stores such records with trust 2, so that no system prompt shows them", () =>
+  it.effect("a tool may write the scopes in sharedWrites, but its records there have trust 2, and no index of memories shows them", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const [remember] = yield* MemoryTools.make(alice)
@@ -111,7 +111,7 @@ describe("Viewer.SharedWrites", () => {
       }
     }).pipe(Effect.provide(layer({ sharedWrites: ["agent", "global"] }))))
 
-  it.effect("lets harness code write every scope that the viewer sees", () =>
+  it.effect("harness code may write every scope that the viewer sees; a put with the origin agent may not", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       yield* memory.put({ scope: Global, kind: "semantic", body: "Open on Sundays" })
@@ -122,7 +122,7 @@ describe("Viewer.SharedWrites", () => {
       )
     }).pipe(MemoryService.as(alice), Effect.provide(layer())))
 
-  it.effect("MemoryPipeline may write the same scopes, and asks no model if the requested scope is not one of them", () =>
+  it.effect("MemoryPipeline fails with invalid_scope without a model call if a user's facts would go to a scope not in sharedWrites", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const store = yield* MemoryStore.MemoryStore
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes for the viewer's user, else for its agent if it has no session or actor, else for all its ids", () =>
+  it.effect("extraction writes to the scope of the viewer's user, else of its agent without session or actor, else of all its ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

@@ -48,7 +48,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual((yield* threads.messages(ada, "none")).items, [])
     }))
 
-  it.scoped("keeps role, speaker, time, long text and data of a message, without injected memory", () =>
+  it.scoped("keeps role, speaker, time, long text and data of a message, and removes injected memory from its text", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const long = "😀 word ".repeat(20_000)
@@ -68,7 +68,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents(items.slice(1)), ["Which tea?\n\n", "half \ufffd"])
     }))
 
-  it.scoped("shows a viewer the threads of its own subject in every session, and no other's", () =>
+  it.scoped("a user sees the user's threads in every session; other users, agents, tenants and anonymous sessions see none of them", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "shared name", said("of Ada"))
@@ -91,7 +91,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(nobody.reason, "invalid_scope")
     }))
 
-  it.scoped("stores messages that no viewer lists or finds and that are not embedded", () =>
+  it.scoped("messages of a thread are not found by list and search of the store, and are not embedded", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("green tea"))
@@ -104,7 +104,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       }
     }))
 
-  it.scoped("lists threads newest first, page by page, without deleted ones", () =>
+  it.scoped("lists threads page by page, the last created first, without deleted ones", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const names = Array.from({ length: 12 }, (_, n) => `thread ${n}`)
@@ -182,7 +182,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(places(yield* (yield* another).search(ada, "a", { text: "fish", limit: 1 })), [2])
     }))
 
-  it.scoped("window returns the newest messages that fit, starting with a user's, and the number of those left out", () =>
+  it.scoped("window returns the newest messages that fit the token limit, from a user's message on, and the number of those left out", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const turn = (n: number) => [
@@ -245,7 +245,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
 })
 
 describe("Threads", () => {
-  it.scoped("deletes a long thread with its messages in several batches", () =>
+  it.scoped("a thread of 1,200 messages is deleted with all its messages", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(MemoryStore.layerInMemory)
       yield* threads.append(ada, "a", said(...numbered(0, 1_200)))
@@ -269,7 +269,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(found, names.toReversed())
     }))
 
-  it.scoped("an append and the read of a page handle as many rows in a long thread among many others as in a short thread alone", () =>
+  it.scoped("an append and the read of a page handle no more rows if the thread is longer or if there are more threads", () =>
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
       let rows = 0
@@ -306,7 +306,7 @@ describe("Threads", () => {
   it.scoped.each(
     [["in memory", inMemory], ["in SQLite", Sqlite.engine({ filename: ":memory:", poll: "1 hour" })]] as const
   )(
-    "%s append, page and list cost the same among a thousand long threads as among ten short ones",
+    "%s, append, messages and list make the same engine calls among a thousand long threads as among ten short ones",
     ([_, made]) =>
       Effect.gen(function*() {
         const calls: Array<Call> = []

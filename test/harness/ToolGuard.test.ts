@@ -24,7 +24,7 @@ describe("MemoryService.guard", () => {
     MemoryService.layer().pipe(Layer.provide(HarnessPlugin.layer(...plugins)), Layer.provide(MemoryStore.layerInMemory))
   const guarded = Effect.map(service, (memory) => memory.guard(pilot, note))
 
-  it.effect("returns a plugin's denial to the model and publishes it, whatever fiber calls the tool", () =>
+  it.effect("a plugin's denial is returned to the model and published, also if a fiber without plugins calls the tool", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const elsewhere = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, HarnessPlugin.Plugins, [])
@@ -71,7 +71,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
     }))
 
-  it.effect("one of several concurrent calls passes a limit of one write, and none more until the next turn_start", () =>
+  it.effect("exactly one of twenty concurrent calls is allowed under a limit of one write, and no further one before turn_start", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const memory = yield* service
@@ -124,7 +124,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({})), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("has no limit with writesPerTurn 0, and a provided RateLimit replaces the spec's", () =>
+  it.effect("the limit of writes is that of a provided RateLimit, else writesPerTurn of the spec, where 0 means no limit", () =>
     Effect.gen(function*() {
       const calls = Effect.gen(function*() {
         const tool = yield* guarded
@@ -159,7 +159,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(told, ["turn_start pilot", "turn_end pilot", "session_end bot"])
     }))
 
-  it.effect("a call is denied if a plugin crashes, and a crashing plugin breaks neither turn nor session", () =>
+  it.effect("a call is denied if a plugin crashes, and turnStart, turnEnd and sessionEnd succeed in spite of the crash", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const tool = yield* guarded
@@ -178,7 +178,7 @@ describe("MemoryService.guard", () => {
       }
     }))))
 
-  it.effect("is not blocked by a subscriber of events that never reads", () =>
+  it.effect("MemoryService.search is not blocked by a subscriber of the events that hangs at the first event", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const fiber = yield* Effect.fork(Stream.runForEach(memory.events, () => Effect.never))

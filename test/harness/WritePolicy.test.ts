@@ -58,7 +58,7 @@ describe("global records in MemoryService", () => {
       assert.deepStrictEqual((yield* memory.list({ kinds: ["feedback", "user"] })).items, [rule])
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 
-  it.effect("a Global revision of a record that has another scope now cannot be restored under globalWrites: deny", () =>
+  it.effect("a record that is no longer Global cannot be restored to a Global revision under globalWrites: deny", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

@@ -44,7 +44,7 @@ describe("Completion.object", () => {
       assert.include(error.message, "262144")
     }).pipe(Effect.provide(Completion.layerScripted([`{"facts":["${"x".repeat(262_144)}"]}`]))))
 
-  it.effect("a failure never quotes the answer, and says what was expected", () =>
+  it.effect("the error of object gives the length of the answer, and never quotes the answer", () =>
     Effect.gen(function*() {
       for (let n = 0; n < 2; n++) {
         const error = yield* Effect.flip(facts)
@@ -53,7 +53,7 @@ describe("Completion.object", () => {
       }
     }).pipe(Effect.provide(Completion.layerScripted(["hunter2", { facts: [{ hunter2: "hunter2" }], hunter2: 1 }]))))
 
-  it.effect("object fails with the same error as the model call if that fails", () =>
+  it.effect("object fails with the error of the model call if the model call fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(facts), "unavailable")
     }).pipe(
@@ -90,7 +90,7 @@ it.effect("Completion.layerNone fails with unsupported and says what to provide"
     assert.include(error.message, "provide a Completion")
   }).pipe(Effect.provide(Completion.layerNone)))
 
-describe("a cassette of a Completion", () => {
+describe("a cassette (a file of a model's recorded answers)", () => {
   const law = (
     title: string,
     check: (

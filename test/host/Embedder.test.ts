@@ -41,7 +41,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
     }))
 
-  it.effect("options with which embed would wait or loop forever are a defect", () =>
+  it.effect("invalid options such as batch: 0 or concurrency: NaN are a defect with the reason invalid_draft", () =>
     Effect.gen(function*() {
       const { service } = backend()
       const wrong = [NaN, 0, -1, 1.5].flatMap((count) => [{ batch: count }, { concurrency: count }])
@@ -60,7 +60,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [])
     }))
 
-  it.effect("a text is requested once per purpose, however often it occurs", () =>
+  it.effect("a text is requested once per purpose (add or search), however often the text occurs", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -70,7 +70,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["a", "c"]])
     }))
 
-  it.effect("the texts used last are cached, and other ones are requested again", () =>
+  it.effect("vectors of the texts used last are cached, as many as the option cache says, and other texts are requested again", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service, { cache: 2 })
@@ -160,7 +160,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
-  it.effect("a call that failed at one batch can be repeated: all of its texts are requested again, also those of later batches", () =>
+  it.effect("a call of embed that failed can be repeated, and then returns the vectors of all its texts", () =>
     Effect.gen(function*() {
       let down = true
       const error = MemoryError.make("model", { op: "test", message: "" })
@@ -225,7 +225,7 @@ describe("Embedder.layerWordVectors", () => {
   const embed = (...texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
   const provided = Effect.provide(Layer.provide(Embedder.layerWordVectors, NodeFileSystem.layer))
 
-  it.effect("related words have similar vectors, and equal words more similar ones", () =>
+  it.effect("texts with related words have similar vectors, and texts with equal words have more similar ones", () =>
     Effect.gen(function*() {
       const [home, city, moved, tea] = yield* embed(
         "which city is home?",
@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("vectors equal those recorded under the model's name; other vectors need another name", () =>
+  it.effect("the vector of a fixed text equals the one recorded for the model's name; a change of vectors needs a new name", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")

@@ -45,7 +45,7 @@ describe("a step of the event loop that takes too long", () => {
     return Effect.map(Effect.withClock(self, clock), () => clock.turns)
   }
 
-  it.effect("forEach, paced and a pacer pause before the amount of work is done if a step has taken too long", () =>
+  it.effect("forEach, paced and a pacer pause once a step has taken over 4 ms, even if its amount of work is not done yet", () =>
     Effect.gen(function*() {
       const all = Array.from({ length: 160 }, (_, n) => n)
       const pacer = EventLoop.pacer(160)
@@ -62,7 +62,7 @@ describe("a step of the event loop that takes too long", () => {
       }
     }))
 
-  it.live("an iteration budget is spent after its amount of work or once its time is over, and is renewed in the next iteration", () =>
+  it.live("an IterationBudget is spent once its units of work are done or 4 ms have passed, and is renewed in the next iteration of the event loop", () =>
     Effect.gen(function*() {
       const still = clockOf(0)
       const budget = EventLoop.makeIterationBudget(16)
@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("both work in order, and pause after each fixed amount of work, and at the end if the rest is over a quarter of it", () =>
+  it.effect("forEach and paced work in order; they pause after each given amount of work, and at the end if over a quarter of it follows the last pause", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)
@@ -193,7 +193,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {
-  it.live("the index has exactly the present rows, whatever is written while it is built and whichever fiber stops waiting", () =>
+  it.live("a LazyIndex has exactly the current rows of its table, whatever is written during its build and even if a waiting fiber is interrupted", () =>
     Effect.gen(function*() {
       const { array, boolean, integer, tuple } = FastCheck
       const courses = FastCheck.sample(
@@ -220,7 +220,7 @@ describe("EventLoop.LazyIndex", () => {
       }
     }))
 
-  it.live("the index has exactly the present rows, whatever is written in the pauses of a long build", () =>
+  it.live("a LazyIndex has exactly the current rows of its table, whatever is written in the pauses of a build of 100,000 rows", () =>
     Effect.gen(function*() {
       const { index, rows, set } = made(0)
       for (let n = 0; n < 100_000; n++) set(n, true)

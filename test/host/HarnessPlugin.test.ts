@@ -19,7 +19,7 @@ describe("HarnessPlugin", () => {
       )
     ))
 
-  it.effect("HarnessPlugin.layer runs an Effect that makes a plugin once", () =>
+  it.effect("HarnessPlugin.layer runs each Effect that makes a plugin only once, however often the list of plugins is read", () =>
     Effect.gen(function*() {
       let made = 0
       const layer = HarnessPlugin.layer(Effect.sync(() => ({ id: `${++made}` })))

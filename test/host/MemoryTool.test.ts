@@ -34,7 +34,7 @@ describe("MemoryTool", () => {
       assert.deepStrictEqual(yield* add.call({ a: "2" }), { text: "2 + 1 = 3", data: { sum: 3 } })
     }))
 
-  it.effect("the text for the model is the JSON of the data if the tool has no other text", () =>
+  it.effect("the text for the model is the encoded output as JSON if the tool has no text function", () =>
     Effect.gen(function*() {
       const tool = MemoryTool.make({
         name: "three",
@@ -60,13 +60,13 @@ describe("MemoryTool", () => {
       for (const field of ["a: ", "b: ", "viewer: "]) assert.include(failure.message, field)
     }))
 
-  it.effect("a failure has at most 1,000 characters, whatever the input", () =>
+  it.effect("the message of a failed call has at most 1,000 characters, whatever the input", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "x".repeat(100_000) }))
       assert.isAtMost(failure.message.length, 1_000)
     }))
 
-  it.effect("an error is shown to the model as reason and message, and a disk failure without the path", () =>
+  it.effect("a failed call has the reason and message of the handler's error; an io, unavailable or model error gets a message that reveals no path", () =>
     Effect.gen(function*() {
       const refused = MemoryError.make("not_owned", { op: "put", message: "not yours", cause: new Error("/home/ada") })
       assert.deepStrictEqual(yield* Effect.flip(failing(refused).call({})), {
@@ -82,7 +82,7 @@ describe("MemoryTool", () => {
       }
     }))
 
-  it("the JSON Schema is a plain object without $schema, references and undeclared fields", () => {
+  it("the JSON Schema of a tool's input has the type object, allows no undeclared fields, and contains neither $schema nor references", () => {
     const { jsonSchema } = MemoryTool.make({
       name: "all",
       description: "",
@@ -110,7 +110,7 @@ describe("MemoryTool", () => {
     })
   })
 
-  it("the JSON Schema for no arguments is that of an empty object", () => {
+  it("the JSON Schema of a tool without arguments is that of an object without properties", () => {
     assert.deepStrictEqual(failing(MemoryError.make("io", { op: "put", message: "" })).jsonSchema, {
       type: "object",
       properties: {},

@@ -159,7 +159,7 @@ describe("Redaction.byPatterns", () => {
     )
   })
 
-  it("the time for repetitive texts is linear in their length", () => {
+  it("the redaction of a repetitive text takes time linear in its length", () => {
     const all = Redaction.byPatterns({ emails: true })
     const parts = [
       ...[

@@ -4,7 +4,7 @@ import * as Random from "effect/Random"
 import * as SecureRandom from "../../src/host/SecureRandom.ts"
 
 describe("SecureRandom", () => {
-  it.effect("secrets do not depend on a seeded Random", () =>
+  it.effect("SecureRandom.secret returns another secret of 64 hex digits each time, although Random is seeded", () =>
     Effect.gen(function*() {
       const draw = SecureRandom.secret.pipe(Effect.withRandom(Random.make("seed")))
       const [first, second] = [yield* draw, yield* draw]
@@ -12,7 +12,7 @@ describe("SecureRandom", () => {
       assert.notStrictEqual(first, second)
     }))
 
-  it.effect("layerSeeded returns the same bytes for one seed, and others for another", () =>
+  it.effect("layerSeeded provides the same bytes for equal seeds, and different bytes for different seeds", () =>
     Effect.gen(function*() {
       const drawn = (seed: string | number) =>
         Effect.gen(function*() {

@@ -37,7 +37,7 @@ describe("the inspector's API", () => {
       assert.deepStrictEqual(json.from.map(({ summary }: { summary: string }) => summary), ["Tea"])
     }))
 
-  it.scopedLive("returns the graph up to the given depth, and refuses a depth beyond 3", () =>
+  it.scopedLive("returns the graph around a record up to the given depth, and refuses a depth beyond 3", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       for (const [depth, count] of [[1, 2], [2, 3], [3, 4]]) {
@@ -49,7 +49,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* ask(record(1, "/graph?depth=4"))).status, 400)
     }))
 
-  it.scopedLive("a record is edited at the revision that was read; a conflict shows both revisions, and changes are listed", () =>
+  it.scopedLive("an edit of an outdated revision is answered with 409 and both revision numbers; /history lists the changes, and /restore undoes them", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const edited = yield* post(record(1), { revision: 1, patch: { body: "Drinks tea.\nNo milk.", importance: 0.9 } })
@@ -71,7 +71,7 @@ describe("the inspector's API", () => {
       assert.include(back.json.body, "never coffee")
     }))
 
-  it.scopedLive("a record is forgotten at the revision that was read, and restored from the trash", () =>
+  it.scopedLive("/forget moves a record to the trash only if the request names its current revision, and /restore brings it back", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* post(record(4, "/forget"), { revision: 7 })).status, 409)
@@ -99,7 +99,7 @@ describe("the inspector's API", () => {
       assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null, text: null })
     }))
 
-  it.scopedLive("the timeline is returned in pages, newest first, and filtered by kind", () =>
+  it.scopedLive("/api/records returns all records or those of one kind; an invalid cursor, and a search limit of 1,000, are answered with 400", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* ask("/api/records")).json.items.length, 4)
@@ -146,7 +146,7 @@ describe("the inspector's API", () => {
       }
     }))
 
-  it.scopedLive("the viewer is that of the token, and a request without a valid token is answered with 401", () =>
+  it.scopedLive("an API request acts for the viewer of its token, and is answered with 401 if it has no valid token", () =>
     Effect.gen(function*() {
       const { ask, post, tokens } = yield* served({ tokens: true })
       for (const authorization of ["", "Bearer wrong", `Basic ${tokens.ada}`]) {
@@ -197,7 +197,7 @@ describe("the inspector's API", () => {
       assert.strictEqual(yield* raw(url, record(4, "/forget"), same, "POST", forget), 200)
     }))
 
-  it.scopedLive("answers an invalid request with an error that quotes nothing", () =>
+  it.scopedLive("answers an invalid request with an error that quotes no part of the request", () =>
     Effect.gen(function*() {
       const { ask, post, url } = yield* served()
       const marker = "sk-marker"
@@ -222,7 +222,7 @@ describe("the inspector's API", () => {
       assert.strictEqual(yield* raw(url, record(1), long, "POST"), 413)
     }))
 
-  it.scopedLive("serves only the page's files, with a policy that runs no foreign script, and sets no cookie", () =>
+  it.scopedLive("serves only the files of its page, sets no cookie, and sends a Content-Security-Policy that forbids scripts of other origins", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       for (const [path, type] of [["/", "text/html"], ["/main.js", "text/javascript"], ["/style.css", "text/css"]]) {

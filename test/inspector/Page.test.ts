@@ -64,7 +64,7 @@ const run =
 }))`
 
 describe("the inspector's page", () => {
-  it.scopedLive("searching, opening, editing, the graph, forgetting and restoring work by keyboard only", () =>
+  it.scopedLive("a user can search, open, edit, forget and restore records, and move in the graph, with the keyboard only", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -126,7 +126,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("a conflict is shown with the record's present text, which is overwritten only if the user says so", () =>
+  it.scopedLive("an edit that conflicts with another one shows the record's current text, and overwrites it only if the user confirms", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -190,7 +190,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("the colours follow the system's scheme, and a switch selects the other one", () =>
+  it.scopedLive("the colours follow the system's colour scheme until the Theme button selects one, which also holds after a reload", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page } = yield* pageOf(url, { colorScheme: "dark" })
@@ -233,7 +233,7 @@ describe("the inspector's page", () => {
       }
     }))
 
-  it.scopedLive("a token is asked for if one is needed, and is kept for the tab only", () =>
+  it.scopedLive("the page asks for a token if the server requires one, and stores it neither in localStorage nor in the URL", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("ada", ada)
       const tokens = path.join(yield* folder, "tokens")

@@ -29,7 +29,7 @@ const attacked = {
 
 describe("isolation of viewers, tested by comparing a store with one that lacks the other viewers' records", () => {
   it.effect(
-    "agents over a store in memory: other viewers' records affect no tool result, prompt block, event, receipt or automatic memory",
+    "agents over an in-memory store: other viewers' records affect no tool result, prompt, event, receipt or result of a MemoryManager",
     () =>
       Effect.gen(function*() {
         const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })

@@ -41,7 +41,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "the score is 0.4 recency + 0.3 importance + 0.3 relevance, and the components are returned",
+      "the score of a record is 0.4 recency + 0.3 importance + 0.3 relevance by default, and is returned with these components",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -59,7 +59,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the weights of a call are scaled to a sum of 1, and the half-life of the call is used",
+      "the weights that a call sets are scaled to a sum of 1, and recency halves with the half-life that the call sets",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a record that was touched counts as recent, and has no new revision",
+      "a call of touch raises the recency of a record to 1, makes no new revision, and does nothing to another viewer's record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -148,7 +148,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("retrieve does not change the order of the store's list", (memory, store) =>
+    law("a call of retrieve does not change what store.list returns", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         const before = yield* store.list(ada, {})
@@ -157,7 +157,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "the score is within 0..1 for every string of the Big List of Naughty Strings",
+      "the score of a record is within 0..1 for a query with any string of the Big List of Naughty Strings",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -173,7 +173,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("AdaptiveMemory", () => {
-  it.effect("the relevance is the cosine of the vectors or, if greater, the share of the terms of the query's text", () =>
+  it.effect("the relevance is the cosine similarity of the vectors or, if greater, the share of the query's terms that the record contains", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* both
       yield* three(store)
@@ -201,7 +201,7 @@ describe("AdaptiveMemory", () => {
     }).pipe(Effect.provide(Layer.provideMerge(AdaptiveMemory.layer, MemoryStore.layerInMemory))))
 
   it.effect.prop(
-    "scores are 0..1 in descending order for random records and texts",
+    "retrieve returns scores within 0..1 in descending order, for random records, texts and weights",
     [
       FastCheck.array(
         FastCheck.record({

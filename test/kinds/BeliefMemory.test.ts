@@ -59,7 +59,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "revise keeps id and confidence, and changes a summary that was made from subject, predicate and object",
+    "revise keeps the id and confidence of a belief, and updates its summary if that was made from subject, predicate and object",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern", { confidence: 0.9 })
@@ -108,7 +108,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "two concurrent calls of supersede store one new belief, and the other call fails",
+    "one of two concurrent calls of supersede for the same belief stores its new belief, and the other call fails",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "reinforce and weaken change confidence by a share of its distance to 1 or 0, and concurrent changes all count",
+    "reinforce moves the confidence towards 1 by a share of the distance, weaken towards 0, and concurrent calls all count",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -201,14 +201,17 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       })
   )
 
-  law("history returns the belief's earlier revisions, newest first", (memory, store) =>
-    Effect.gen(function*() {
-      const bern = yield* retain(memory, "Bern")
-      yield* memory.revise(ada, bern, { object: "Basel" }, because)
-      const objects = (yield* memory.history(ada, bern)).map(({ data }) => data.object)
-      assert.deepStrictEqual(objects, store.capabilities.history ? ["Basel", "Bern"] : ["Basel"], name)
-      assert.deepStrictEqual(yield* memory.history(ada, id("none")), [])
-    }))
+  law(
+    "history returns a belief's current and earlier revisions, newest first; only the current one if the store keeps no history",
+    (memory, store) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern")
+        yield* memory.revise(ada, bern, { object: "Basel" }, because)
+        const objects = (yield* memory.history(ada, bern)).map(({ data }) => data.object)
+        assert.deepStrictEqual(objects, store.capabilities.history ? ["Basel", "Bern"] : ["Basel"], name)
+        assert.deepStrictEqual(yield* memory.history(ada, id("none")), [])
+      })
+  )
 
   law(
     "every call with the id of another viewer's belief answers as if that belief did not exist",
@@ -243,7 +246,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
 
 describe("BeliefMemory", () => {
   it.effect.prop(
-    "confidence stays within 0..1, does not fall by reinforce and does not rise by weaken",
+    "the confidence of a belief stays within 0..1; reinforce never lowers it, and weaken never raises it",
     [
       FastCheck.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0),
       FastCheck.array(

@@ -42,7 +42,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "updateConstraints changes constraints only, and concurrent changes leave one whole identity",
+    "updateConstraints changes only the constraints; concurrent calls leave one identity with the constraints of one of the calls",
     (memory, store) =>
       Effect.gen(function*() {
         yield* Effect.all(

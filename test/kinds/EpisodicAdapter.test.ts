@@ -50,7 +50,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("EpisodicMemory.layerAdapter", () => {
-  it.effect("filters that the adapter ignores are applied to the episodes that it returns, and the adapter's own list keeps its order", () => {
+  it.effect("the filters of a query are applied to the adapter's results even if the adapter ignores them, and the adapter's list keeps its order", () => {
     const adapter = new InMemoryAdapter()
     return Effect.gen(function*() {
       yield* TestClock.adjust(1_000)
@@ -111,7 +111,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("an operation fails with io if the adapter's method returns no list; beforeTurn reports the failure beside other results", () =>
+  it.effect("recall fails with io if the adapter's recall returns no list; beforeTurn then reports which of its searches failed", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -123,7 +123,7 @@ describe("EpisodicMemory.layerAdapter", () => {
       getReflections: () => Promise.resolve([])
     }))))
 
-  it.effect("a search that is switched off does not call the adapter, and beforeTurn fails if all other searches fail", () => {
+  it.effect("a search of beforeTurn with a limit of 0 does not call the adapter, and beforeTurn fails if all its other searches fail", () => {
     const asked: Array<string> = []
     const rejects = (name: string) => () => (asked.push(name), Promise.reject(new Error("down")))
     return Effect.gen(function*() {
@@ -143,7 +143,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("an operation fails with io if the adapter's promise is rejected, and beforeTurn reports the search that failed", () =>
+  it.effect("recall fails with io if the adapter's promise is rejected; failed searches of beforeTurn and failed saves of afterTurn are reported", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -209,7 +209,7 @@ describe("EpisodicMemory.toAdapter", () => {
       }
     }).pipe(provided))
 
-  it.effect("two reflections with the same id and time are both stored, and returned newest first", () =>
+  it.effect("two reflections with the same id but different texts are both stored, and getReflections returns reflections newest first", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const reflection = {

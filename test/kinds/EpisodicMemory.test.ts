@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "an invalid limit, importance, score or type is refused; a limit of 0 is valid only for a search of beforeTurn",
+      "an invalid limit, importance, emotion or type fails with invalid_draft; a limit of 0 is valid only for the searches of beforeTurn",
       (memory) =>
         Effect.gen(function*() {
           for (const limit of [0, -1, 1.5, NaN, 1_001]) {
@@ -117,7 +117,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "episodes are ordered by their own time, newest first; of those with equal times, the last written is first",
+      "episodes and reflections are ordered by validAt, newest first; of those with equal times, the last written comes first",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -227,36 +227,42 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a limit of 0 switches off one search of beforeTurn, and no other", (memory) =>
-      Effect.gen(function*() {
-        yield* memory.saveEpisode(ada, said("the lake"))
-        yield* memory.saveReflection(ada, thought("I like lakes"))
-        const found = (limits: { readonly [leg: string]: number }) =>
-          Effect.map(
-            memory.beforeTurn(ada, Message.user("lake"), limits),
-            ({ episodic, reflections, semantic }) => [episodic.length, semantic.length, reflections.length]
-          )
-        assert.deepStrictEqual(yield* found({}), [1, 0, 1])
-        assert.deepStrictEqual(yield* found({ episodicLimit: 0 }), [0, 1, 1])
-        assert.deepStrictEqual(yield* found({ episodicLimit: 0, semanticLimit: 0 }), [0, 0, 1])
-        assert.deepStrictEqual(yield* found({ reflectionLimit: 0 }), [1, 0, 0])
-        const off = { episodicLimit: 0, semanticLimit: 0, reflectionLimit: 0 }
-        const { block, failures } = yield* memory.beforeTurn(ada, Message.user("lake"), off)
-        assert.deepStrictEqual([block, failures], ["", []])
-      }))
+    law(
+      "a limit of 0 switches off the search of beforeTurn that it limits, and no other search",
+      (memory) =>
+        Effect.gen(function*() {
+          yield* memory.saveEpisode(ada, said("the lake"))
+          yield* memory.saveReflection(ada, thought("I like lakes"))
+          const found = (limits: { readonly [leg: string]: number }) =>
+            Effect.map(
+              memory.beforeTurn(ada, Message.user("lake"), limits),
+              ({ episodic, reflections, semantic }) => [episodic.length, semantic.length, reflections.length]
+            )
+          assert.deepStrictEqual(yield* found({}), [1, 0, 1])
+          assert.deepStrictEqual(yield* found({ episodicLimit: 0 }), [0, 1, 1])
+          assert.deepStrictEqual(yield* found({ episodicLimit: 0, semanticLimit: 0 }), [0, 0, 1])
+          assert.deepStrictEqual(yield* found({ reflectionLimit: 0 }), [1, 0, 0])
+          const off = { episodicLimit: 0, semanticLimit: 0, reflectionLimit: 0 }
+          const { block, failures } = yield* memory.beforeTurn(ada, Message.user("lake"), off)
+          assert.deepStrictEqual([block, failures], ["", []])
+        })
+    )
 
-    law("chat messages and events share the limit of episodes", (memory) =>
-      Effect.gen(function*() {
-        const event = { type: "gift" }
-        yield* TestClock.adjust(1_000)
-        yield* times(3, (i) => memory.saveEpisode(ada, said(`gift ${i}`, event, { validAt: i })))
-        yield* times(8, (i) => memory.saveEpisode(ada, said(`talk ${i}`, {}, { validAt: 100 + i })))
-        const recalled = yield* memory.beforeTurn(ada, Message.user("?"))
-        assert.deepStrictEqual(bodies(recalled.episodic), ["talk 7", "talk 6", "talk 5", "gift 2", "gift 1"])
-        yield* times(8, (i) => memory.saveEpisode(ada, said(`late gift ${i}`, event, { validAt: 200 + i })))
-        const later = yield* memory.beforeTurn(ada, Message.user("?"), { episodicLimit: 4 })
-        assert.deepStrictEqual(bodies(later.episodic), ["late gift 7", "late gift 6", "talk 7", "talk 6"])
-      }))
+    law(
+      "chat messages and other events each fill about half of episodicLimit in beforeTurn, even if all episodes of one sort are newer",
+      (memory) =>
+        Effect.gen(function*() {
+          const event = { type: "gift" }
+          yield* TestClock.adjust(1_000)
+          yield* times(3, (i) => memory.saveEpisode(ada, said(`gift ${i}`, event, { validAt: i })))
+          yield* times(8, (i) => memory.saveEpisode(ada, said(`talk ${i}`, {}, { validAt: 100 + i })))
+          const recalled = yield* memory.beforeTurn(ada, Message.user("?"))
+          assert.deepStrictEqual(bodies(recalled.episodic), ["talk 7", "talk 6", "talk 5", "gift 2", "gift 1"])
+          yield* times(8, (i) => memory.saveEpisode(ada, said(`late gift ${i}`, event, { validAt: 200 + i })))
+          const later = yield* memory.beforeTurn(ada, Message.user("?"), { episodicLimit: 4 })
+          assert.deepStrictEqual(bodies(later.episodic), ["late gift 7", "late gift 6", "talk 7", "talk 6"])
+        })
+    )
 
     law(
       "beforeTurn does not return a recent episode again as a related one, and ignores tags in brackets in the message",
@@ -356,7 +362,7 @@ describe("EpisodicMemory", () => {
       )
     ))
 
-  it.effect("afterTurn returns before the turn is saved, and closing the scope waits for it", () =>
+  it.effect("afterTurn returns before the turn is saved; closing the scope of the layer waits until it is saved", () =>
     Effect.gen(function*() {
       const gate = yield* Deferred.make<void>()
       const scope = yield* Scope.make()
@@ -386,7 +392,7 @@ describe("EpisodicMemory", () => {
       assert.include(block, "kept, too")
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("an episode of a turn that could not be saved is reported, and the reflection of the turn is saved nevertheless", () =>
+  it.effect("afterTurn saves the reflection of a turn even if its episode cannot be saved, and reports that failure", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("\ud800"), reflection: thought("odd") })
@@ -409,7 +415,7 @@ describe("EpisodicMemory", () => {
       EpisodicMemory.layer.pipe(Layer.provide([MemoryStore.layerInMemory, Embedder.layerHash()]))
     )))
 
-  it.effect("a failing Embedder does not prevent that episodes are saved, and its failure is reported", () =>
+  it.effect("episodes are saved, and found by words, even if the Embedder fails; beforeTurn reports that failure", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -425,7 +431,7 @@ describe("EpisodicMemory", () => {
       ]))
     )))
 
-  it.effect("layerExternal stores and returns nothing", () =>
+  it.effect("the service of layerExternal stores and returns nothing; its saveEpisode fails with unsupported", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("x") })

@@ -10,7 +10,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, id } from "../../src/testing/Sample.ts"
 
 /** Applies random edits to a graph and to a model, a list of edges that is scanned for every question, and compares their answers. */
-describe("GraphMemory and a model that scans a list of edges", () => {
+describe("GraphMemory, compared with a plain list of edges", () => {
   const viewers = [ada, bob, Viewer.make({}), Viewer.make({ userId: "ada", reach: "within" })]
   const scopes = ["global", { userId: "ada" }, { userId: "bob" }] as const
   const nodes = Array.from({ length: 8 }, (_, n) => ({ id: id(`node ${n}`), scope: scopes[n % 3]! }))
@@ -90,7 +90,7 @@ describe("GraphMemory and a model that scans a list of edges", () => {
   }
 
   it.effect.prop(
-    "the graph and the model give each viewer the same answers after random changes",
+    "GraphMemory gives each viewer the same answers as a scan of the list of edges, after random changes",
     [
       FastCheck.array(edit, { minLength: 20, maxLength: 60 }),
       FastCheck.array(question, { minLength: 8, maxLength: 8 })

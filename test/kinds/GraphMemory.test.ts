@@ -50,7 +50,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "addEntity makes the name the summary, and relationships are returned from both ends",
+      "the summary of an entity is its name, and the method relationships returns its relationships in both directions",
       (graph) =>
         Effect.gen(function*() {
           const { record } = yield* graph.addEntity(ada, {
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "relate refuses missing or equal ends, a weight outside 0..1 and a blank type",
+      "relate fails if an entity is unknown, both entities are the same, the weight is outside 0..1, or the type is blank",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -131,7 +131,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "traverse from an unknown, invisible or unrelated entity is empty",
+      "traverse, relationships, queryByPath and findPath find nothing from an entity that is unknown, invisible or without relationships",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "his", { scope: { userId: "bob" }, viewer: bob })
@@ -167,17 +167,20 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("queryByPath follows the given types forwards only", (graph) =>
-      Effect.gen(function*() {
-        yield* small(graph)
-        const walk = (from: string, ...types: ReadonlyArray<string>) =>
-          Effect.map(graph.queryByPath(ada, id(from), types), names)
-        assert.deepStrictEqual(yield* walk("a", "knows", "knows"), ["c"])
-        assert.deepStrictEqual(yield* walk("a", "knows", "knows", "made"), ["d"])
-        assert.deepStrictEqual(yield* walk("a", "made", "knows"), [])
-        assert.deepStrictEqual(yield* walk("a"), ["a"])
-        assert.deepStrictEqual(yield* walk("nobody"), [])
-      }))
+    law(
+      "queryByPath follows outgoing relationships of each given type in turn, and returns the entities reached last",
+      (graph) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          const walk = (from: string, ...types: ReadonlyArray<string>) =>
+            Effect.map(graph.queryByPath(ada, id(from), types), names)
+          assert.deepStrictEqual(yield* walk("a", "knows", "knows"), ["c"])
+          assert.deepStrictEqual(yield* walk("a", "knows", "knows", "made"), ["d"])
+          assert.deepStrictEqual(yield* walk("a", "made", "knows"), [])
+          assert.deepStrictEqual(yield* walk("a"), ["a"])
+          assert.deepStrictEqual(yield* walk("nobody"), [])
+        })
+    )
 
     law("findPath finds a path of any length up to maxDepth", (graph) =>
       Effect.gen(function*() {
@@ -193,7 +196,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "findPath visits no more than maxVisits entities, and fails if a path may lie beyond",
+      "findPath visits at most maxVisits entities, and fails with unsupported if more remain, since a path may still exist",
       (graph, store) =>
         Effect.gen(function*() {
           for (const name of ["hub", "far", "a", "b", "c", "d"]) yield* add(graph, name)
@@ -238,7 +241,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "findPath finds a shortest path within maxDepth, in both directions by default",
+      "findPath returns a shortest path of at most maxDepth relationships, which it follows in both directions by default",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -302,7 +305,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a [[name]] in a body is a relationship that only an edit of the body removes",
+      "a [[name]] in an entity's body is a relationship to the entity of that name, which only an edit of the body removes",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada Lovelace", { body: "Wrote to [[Charles Babbage]]." })
@@ -315,17 +318,20 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("traverse passes through entities only", (graph, store) =>
-      Effect.gen(function*() {
-        yield* small(graph)
-        const links = [{ to: id("a"), type: "about", weight: 1 }, { to: id("b"), type: "about", weight: 1 }]
-        yield* store.put(ada, [{ id: id("note"), scope: { userId: "ada" }, kind: "reference", body: "x", links }])
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { types: ["about"] })), [])
-        assert.deepStrictEqual(yield* graph.relationships(ada, id("a"), { types: ["about"] }), [])
-        assert.deepStrictEqual(yield* graph.traverse(ada, id("note")), [])
-        assert.strictEqual(yield* reason(relate(graph, "a", "x", "note")), "not_found")
-        assert.isFalse(yield* graph.forget(ada, id("note")))
-      }))
+    law(
+      "traverse and relationships ignore linked records that are no entities; relate and forget treat such records as absent",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          const links = [{ to: id("a"), type: "about", weight: 1 }, { to: id("b"), type: "about", weight: 1 }]
+          yield* store.put(ada, [{ id: id("note"), scope: { userId: "ada" }, kind: "reference", body: "x", links }])
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { types: ["about"] })), [])
+          assert.deepStrictEqual(yield* graph.relationships(ada, id("a"), { types: ["about"] }), [])
+          assert.deepStrictEqual(yield* graph.traverse(ada, id("note")), [])
+          assert.strictEqual(yield* reason(relate(graph, "a", "x", "note")), "not_found")
+          assert.isFalse(yield* graph.forget(ada, id("note")))
+        })
+    )
 
     law(
       "a viewer can neither traverse, relate nor forget entities that it does not see",
@@ -355,7 +361,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "expired entities, and those whose validity has ended, are no ends of relationships",
+      "traverse neither returns nor passes through an entity that has expired or whose validity has ended",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -370,7 +376,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "search adds entities linked to its hits that pass the query's filter; each hop multiplies the score by half the weight",
+      "search also returns records linked to its hits if they pass the query's filter; each hop multiplies the score by half the link's weight",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })

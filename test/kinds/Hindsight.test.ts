@@ -28,7 +28,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   })
 
   law(
-    "applyHindsight weakens the beliefs that it corrects, adds the change to their audit, and stores its lessons",
+    "applyHindsight weakens the beliefs that the hindsight corrects, adds the change to their audit, and stores the lessons",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -58,7 +58,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "applyHindsight on an unknown or superseded belief changes nothing",
+    "applyHindsight fails and changes nothing if a belief to correct is unknown or superseded",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -98,7 +98,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a second applyHindsight with the same id changes nothing, and applyHindsight with the id of another record is refused",
+    "a repeated call of applyHindsight with the same id and data changes nothing; a call with other data or another record's id fails",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -131,7 +131,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual in a shared scope lists no belief of a narrower scope",
+    "a counterfactual (a stored hypothesis) in a shared scope lists no belief of a narrower scope",
     (memory) =>
       Effect.gen(function*() {
         const mine = Viewer.make({ userId: "ada", agentId: "bot" })
@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "reflections that BeliefMemory did not write are neither hindsights nor counterfactuals, whatever their trigger",
+    "the methods hindsights and counterfactuals return only reflections that BeliefMemory wrote, whatever trigger other reflections have",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a new counterfactual names the beliefs that match its text, unless others are given, and validateCounterfactual adds the outcome to it",
+    "createCounterfactual lists the beliefs that match its text, unless the caller gives a list; validateCounterfactual adds the outcome",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "statistics count the viewer's beliefs by confidence, by source and by state, and all changes",
+    "statistics count the viewer's beliefs by confidence, source and state, and their changes, hindsights and counterfactuals",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruneSuperseded keeps beliefs whose validity has not ended yet or was restored meanwhile, and beliefs that may not be written",
+    "pruneSuperseded keeps a superseded belief if its validity ends only later, is restored meanwhile, or the store refuses to forget it",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

@@ -67,7 +67,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "null, false, 0 and \"\" are values; undefined at any depth and values that are not JSON are refused",
+      "set accepts null, false, 0 and the empty string, and fails if the value is not JSON or contains undefined at any depth",
       (memory) =>
         Effect.gen(function*() {
           for (const value of [null, false, 0, "", {}, []]) {
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is hidden from its expiresAt on, and a set with an expiresAt in the past is ignored",
+      "an entry is hidden once its expiresAt is reached, and a call of set with an expiresAt in the past is ignored",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -127,7 +127,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the metadata of an entry is returned, with a number in place of the name of an importance level",
+      "the method entries returns the metadata of each entry; an importance that was set as the name of a level is returned as a number",
       (memory) =>
         Effect.gen(function*() {
           const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
@@ -147,7 +147,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "clear and prune remove only selected entries, only in their namespace and only those of their viewer",
+      "clear and prune remove only the selected entries of the given viewer in the service's own namespace",
       (memory, store) =>
         Effect.gen(function*() {
           const other = yield* inNamespace("other", store)
@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a record whose namespace or key was changed in its data is no entry until the key is set again",
+      "an entry is not found if the namespace or key in its record's data was changed, until the key is set again",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "k", 1)
@@ -205,7 +205,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent writers of a key leave one record with the last value",
+      "concurrent writes of a key leave one record with one of the written values",
       (memory, store) =>
         Effect.gen(function*() {
           const values = Array.from({ length: 20 }, (_, n) => n)
@@ -288,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every string of the Big List of Naughty Strings and 100 KB are accepted as key or value, and no two keys coincide",
+      "every string of the Big List of Naughty Strings is accepted as key and value, a value may have 160 KB, and similar keys stay distinct",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(5).filter((text) => text.length < 1_000)
@@ -314,7 +314,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "KeyValueMemory.entries returns every entry, even if there are more than a page of the store has",
+      "size, keys and clear include every entry, even if there are more entries than one page of the store holds",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
@@ -326,7 +326,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     it.effect.prop(
-      "random actions have the same results as on a Map",
+      "random calls of set, delete, clear and prune have the same results as on a Map",
       [FastCheck.array(action, { maxLength: 25 })],
       ([actions]) =>
         Effect.gen(function*() {
@@ -399,7 +399,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("layerKeyValueStore provides the platform's KeyValueStore for one viewer, and copyKeyValueStore copies the values of given keys from a KeyValueStore", () =>
+  it.effect("layerKeyValueStore provides the KeyValueStore of @effect/platform for one viewer; copyKeyValueStore copies the values of given keys from one", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore
@@ -423,7 +423,7 @@ describe("KeyValueMemory", () => {
       assert.strictEqual(yield* memory.size(bob), 1)
     }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layerKeyValueStore(ada), here))))
 
-  it.effect("toBackend makes a backend with promises for one viewer, and copyBackend copies all its entries", () =>
+  it.effect("toBackend makes an object for one viewer whose methods return promises, and copyBackend copies all entries of such an object", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* MemoryStore.MemoryStore

@@ -290,7 +290,7 @@ const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect
   on<unknown>("markdown", stores.markdown)
 }
 
-describe("every kind", () => {
+describe("every kind of memory", () => {
   law(
     "every text is returned as it was written",
     (store) =>
@@ -337,7 +337,7 @@ describe("every kind", () => {
     }))
 
   law(
-    "every operation answers as on an empty store if all records have expired",
+    "every reading operation answers as on an empty store if all records have expired",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -355,7 +355,7 @@ describe("every kind", () => {
       })
   )
 
-  it.scoped("every operation answers the same after a restart of the store", () =>
+  it.scoped("every reading operation answers the same after a restart of the store", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = (store: typeof MemoryStore.Service) =>

@@ -63,13 +63,16 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
       })
   )
 
-  law("compact erases the expired record and keeps all others", (memory, db) =>
-    Effect.gen(function*() {
-      for (let n = 0; n < 20; n++) yield* store(memory, `e${n}`, "insight", n === 7 ? { expiresAt: 10 } : {})
-      yield* TestClock.adjust("1 hour")
-      yield* db.compact
-      assert.lengthOf(yield* memory.findByCategory(ada, "insight"), 19)
-    }))
+  law(
+    "a compaction of the store keeps every record that has not expired, and findByCategory returns no other record",
+    (memory, db) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 20; n++) yield* store(memory, `e${n}`, "insight", n === 7 ? { expiresAt: 10 } : {})
+        yield* TestClock.adjust("1 hour")
+        yield* db.compact
+        assert.lengthOf(yield* memory.findByCategory(ada, "insight"), 19)
+      })
+  )
 
   law(
     "another viewer's record is neither found nor archived, and any search text is accepted",

@@ -13,7 +13,7 @@ const weights = FastCheck.record({ recency: weight, importance: weight, relevanc
 const names = ["recency", "importance", "relevance"] as const
 
 describe("AdaptiveMemory's priority", () => {
-  it("the weights are 0.4, 0.3 and 0.3 by default, and given weights are scaled to a sum of 1", () => {
+  it("the weights of recency, importance and relevance are 0.4, 0.3 and 0.3 by default, and given weights are scaled to a sum of 1", () => {
     for (const name of names) {
       assert.closeTo(AdaptiveMemory.sharesOf()![name], AdaptiveMemory.defaultPriority[name], 1e-12)
     }
@@ -44,7 +44,7 @@ describe("AdaptiveMemory's priority", () => {
     )
   })
 
-  it("recency halves with each half-life down to 0.1, and is 1 for a last use or change in the future", () => {
+  it("the recency of a record halves with each half-life since its last use or change, down to 0.1; it is 1 if that time is in the future", () => {
     const day = AdaptiveMemory.defaultHalfLife
     const old = record("a", { createdAt: 0 })
     const at = (now: number, accessedAt?: number) => AdaptiveMemory.recencyAt(old, { accessedAt, halfLife: day, now })
@@ -64,7 +64,7 @@ describe("AdaptiveMemory's priority", () => {
     )
   })
 
-  it("relevance is the share of the text's terms that the record has, and 0.5 for a text without terms", () => {
+  it("relevance is the share of the query's terms that the record contains, and 0.5 for a query without terms", () => {
     const { index, query } = Analyzer.make()
     const tea = record("tea", { summary: "Green tea", body: "from Japan", tags: ["drink"] })
     const relevance = (text: string) => AdaptiveMemory.coverageBy(new Set(query(text)), index)(tea)

@@ -24,7 +24,7 @@ const find = (memory: ProceduralMemory.Service, context: string) =>
 
 onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMemory.layer, (law) => {
   law(
-    "the name is the summary; more than 100 steps, and more successes than executions, are refused",
+    "the summary of a procedure is its name; a procedure with over 100 steps, or more successes than executions, is refused",
     (memory, db) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* store(memory, "deploy")).record.summary, "deploy")
@@ -67,7 +67,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures considers more procedures than a page of the store has",
+    "findProcedures returns all matching procedures, even if there are more than one page of the store holds",
     (memory, db) =>
       Effect.gen(function*() {
         const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
@@ -90,7 +90,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
     }))
 
   law(
-    "recordExecution does not find another viewer's procedure, nor a record that is no procedure",
+    "recordExecution fails with not_found for another viewer's procedure, and for a record that is no procedure",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "deploy")

@@ -12,7 +12,7 @@ const locations = (all: ReadonlyArray<{ readonly data: ResourceMemory.Resource }
 
 onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.layer, (law) => {
   law(
-    "the location is the summary, the importance is 0.25, and a resource is found by type, part of the location and words",
+    "the summary of a resource is its location, its importance is 0.25, and it is found by type, by part of its location and by words",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "docs/guide.md", { size: 10, mimeType: "text/markdown" })
@@ -35,12 +35,15 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
       })
   )
 
-  law("findByType and findByLocation return all resources, however many", (memory) =>
-    Effect.gen(function*() {
-      for (let n = 0; n < 30; n++) yield* store(memory, `file ${n}`)
-      assert.lengthOf(yield* memory.findByType(ada, "file"), 30)
-      assert.lengthOf(yield* memory.findByLocation(ada, "file"), 30)
-    }))
+  law(
+    "findByType and findByLocation return all matching resources, however many there are",
+    (memory) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 30; n++) yield* store(memory, `file ${n}`)
+        assert.lengthOf(yield* memory.findByType(ada, "file"), 30)
+        assert.lengthOf(yield* memory.findByLocation(ada, "file"), 30)
+      })
+  )
 
   law("touch counts a use, and makes no new revision", (memory, db) =>
     Effect.gen(function*() {

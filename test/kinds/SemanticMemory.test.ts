@@ -22,7 +22,7 @@ const objects = (all: ReadonlyArray<{ readonly data: SemanticMemory.Fact }>) => 
 
 onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.layer, (law) => {
   law(
-    "a fact has its triple as summary, is found by its subject, predicate or object, and is stored once if put twice",
+    "the summary of a fact is its subject, predicate and object; searchFacts finds it by words, and storing it twice makes one record",
     (memory) =>
       Effect.gen(function*() {
         const { data, record } = yield* store(memory, ["Ada", "drinks", "tea"], { body: "She never has coffee." })
@@ -39,15 +39,18 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       })
   )
 
-  law("all facts about a subject or of a domain are returned, newest first", (memory) =>
-    Effect.gen(function*() {
-      for (let n = 0; n < 45; n++) yield* store(memory, ["Ada", "has", `${n}`], { domain: n % 2 ? "odd" : "even" })
-      yield* store(memory, ["ada", "is", "another"])
-      assert.lengthOf(yield* memory.queryBySubject(ada, "Ada"), 45)
-      assert.lengthOf(yield* memory.queryByDomain(ada, "odd"), 22)
-      assert.deepStrictEqual(objects(yield* memory.queryBySubject(ada, "ada")), ["another"])
-      assert.deepStrictEqual(yield* memory.queryByDomain(ada, "none"), [])
-    }))
+  law(
+    "queryBySubject and queryByDomain return all facts of exactly that subject or domain, however many there are",
+    (memory) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 45; n++) yield* store(memory, ["Ada", "has", `${n}`], { domain: n % 2 ? "odd" : "even" })
+        yield* store(memory, ["ada", "is", "another"])
+        assert.lengthOf(yield* memory.queryBySubject(ada, "Ada"), 45)
+        assert.lengthOf(yield* memory.queryByDomain(ada, "odd"), 22)
+        assert.deepStrictEqual(objects(yield* memory.queryBySubject(ada, "ada")), ["another"])
+        assert.deepStrictEqual(yield* memory.queryByDomain(ada, "none"), [])
+      })
+  )
 
   law(
     "invalidateFact ends the validity of a fact now, unless the validity has already ended",
@@ -112,7 +115,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
     }))
 
   law(
-    "any search text is accepted, and every string of the Big List of Naughty Strings as subject and domain",
+    "searchFacts accepts any text, and storeFact every string of the Big List of Naughty Strings as subject and domain",
     (memory) =>
       Effect.gen(function*() {
         for (const text of hostile) yield* memory.searchFacts(ada, text)

@@ -52,17 +52,20 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("start loads from the last ten sessions, and at most twenty learnings", (sessions) =>
-      Effect.gen(function*() {
-        for (let n = 0; n < 12; n++) {
-          const session = yield* sessions.start(ada, `s${n}`)
-          for (let i = 0; i < 3; i++) yield* session.recordLearning(`${n}.${i}`, { confidence: n < 2 ? 1 : 0.6 })
-          yield* TestClock.adjust("1 second")
-        }
-        const { loaded } = yield* sessions.start(ada, "last")
-        assert.lengthOf(loaded, 20)
-        assert.isFalse(bodies(loaded).some((body) => body.startsWith("0.") || body.startsWith("1.")))
-      }))
+    law(
+      "start loads at most twenty learnings, all of them from the last ten sessions",
+      (sessions) =>
+        Effect.gen(function*() {
+          for (let n = 0; n < 12; n++) {
+            const session = yield* sessions.start(ada, `s${n}`)
+            for (let i = 0; i < 3; i++) yield* session.recordLearning(`${n}.${i}`, { confidence: n < 2 ? 1 : 0.6 })
+            yield* TestClock.adjust("1 second")
+          }
+          const { loaded } = yield* sessions.start(ada, "last")
+          assert.lengthOf(loaded, 20)
+          assert.isFalse(bodies(loaded).some((body) => body.startsWith("0.") || body.startsWith("1.")))
+        })
+    )
 
     law(
       "search finds learnings of the running session by text, context and solution",
@@ -104,7 +107,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "closing the scope ends the session: further recordings fail, and stored learnings stay",
+      "closing the Effect scope of a session ends the session: further recordings fail, and stored learnings stay",
       (sessions, store) =>
         Effect.gen(function*() {
           const scope = yield* Scope.make()
@@ -122,7 +125,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "issue, challenges and duration of a task and the files of an error are stored and found",
+      "a task is stored with its issue, challenges and duration, an error with its files, and search finds them by these texts",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -156,7 +159,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "one of two concurrent calls of end succeeds, and the duration is not negative if the clock was set back",
+      "only one of two concurrent calls of end succeeds, and the stored duration is 0 if the clock was set back",
       (sessions) =>
         Effect.gen(function*() {
           yield* TestClock.adjust("1 hour")
@@ -173,7 +176,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "blank texts, and challenges that are no texts, are refused",
+      "recordTask refuses a blank issue or challenge, and challenges that are no list; recordError refuses a blank filePattern",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -337,7 +340,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("SessionMemory", () => {
-  it.scoped("the last 500 learnings and 200 errors of a session stay stored, however often it is resumed", () =>
+  it.scoped("a session keeps its last 500 learnings and its last 200 errors, even if it was started again in between", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const count = (type: string) =>
@@ -370,7 +373,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("two sessions with one id together keep 200 errors, and do not remove errors of a session with that id in a narrower scope", () =>
+  it.scoped("sessions with the same id share the limit of 200 errors, and remove no error of a session with that id in a narrower scope", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

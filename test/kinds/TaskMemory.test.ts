@@ -81,7 +81,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "queryEpisodes changes neither the store's order nor the results of later calls",
+    "queryEpisodes changes neither what store.list returns nor the results of later calls",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -94,7 +94,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "getSimilarEpisodes finds tasks that have words in common with any text, with scores of 0..1",
+    "getSimilarEpisodes accepts any text, and finds the tasks that share words with it, with scores of 0..1",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)

@@ -37,18 +37,24 @@ const reason = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("TypedMemory", () => {
-  law("data is decoded in results and stored as JSON", (recipes, store) =>
-    Effect.gen(function*() {
-      const { data, record } = yield* recipes.put(ada, soup)
-      assert.deepStrictEqual(data, soup.data)
-      assert.deepInclude(record, { kind: "recipe", data: { minutes: 25, since: "1970-01-01T00:00:00.000Z" } })
-      const [stored] = yield* store.get(ada, [record.id])
-      assert.deepStrictEqual(Option.map(stored!, ({ data }) => data), Option.some(record.data))
-      assert.deepStrictEqual(Option.map(yield* recipes.get(ada, record.id), ({ data }) => data), Option.some(soup.data))
-    }))
+  law(
+    "put stores the data encoded as JSON; the results of put and get have the decoded data",
+    (recipes, store) =>
+      Effect.gen(function*() {
+        const { data, record } = yield* recipes.put(ada, soup)
+        assert.deepStrictEqual(data, soup.data)
+        assert.deepInclude(record, { kind: "recipe", data: { minutes: 25, since: "1970-01-01T00:00:00.000Z" } })
+        const [stored] = yield* store.get(ada, [record.id])
+        assert.deepStrictEqual(Option.map(stored!, ({ data }) => data), Option.some(record.data))
+        assert.deepStrictEqual(
+          Option.map(yield* recipes.get(ada, record.id), ({ data }) => data),
+          Option.some(soup.data)
+        )
+      })
+  )
 
   law(
-    "search, list and get return records of the kind only, and other records count as absent",
+    "search, list and get return only records of the kind; update, modify and forget treat other records as absent",
     (recipes, store) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -70,7 +76,7 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("list filters by fields of data", (recipes) =>
+  law("the option where of list filters records by fields of their data", (recipes) =>
     Effect.gen(function*() {
       yield* recipes.put(ada, soup)
       yield* recipes.put(ada, { ...soup, body: "Bread", data: { ...soup.data, minutes: 90 } })
@@ -79,7 +85,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "put and update refuse data that the Schema refuses, with every issue, and write nothing",
+    "put and update fail and write nothing if the data violates the Schema of the kind, and the error names the field",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -94,7 +100,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "stored data that does not decode fails with corrupt and the id of the record",
+    "get, list, search and modify fail with corrupt and the record's id if stored data violates the Schema of the kind",
     (_, store) =>
       Effect.gen(function*() {
         const Dish = MemoryKind.make({ name: "dish" })
@@ -133,7 +139,7 @@ describe("TypedMemory", () => {
       assert.deepStrictEqual(after.record.data, { a: {}, all: [] })
     }))
 
-  law("fields of data that the Schema does not name are kept", (recipes, store) =>
+  law("modify keeps fields of stored data that the Schema does not name", (recipes, store) =>
     Effect.gen(function*() {
       const [put] = yield* store.put(ada, [{
         scope,
@@ -161,7 +167,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "update respects ifRevision, and does not change fields that are not in the patch",
+    "update fails with conflict if the record has another revision than ifRevision, and changes only the fields in the patch",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)

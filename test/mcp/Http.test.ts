@@ -19,7 +19,7 @@ const guarded = (options: object = {}) =>
   })
 
 describe("an MCP server over HTTP", () => {
-  it.scopedLive("answers a body that is not JSON with 400 and -32700, and one that is no single message with 400", () =>
+  it.scopedLive("answers a body that is not JSON with status 400 and error code -32700, and a body that is not exactly one message with 400", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -73,7 +73,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("answers a request without a valid token with 401, and reveals nothing more", () =>
+  it.scopedLive("answers every request without a valid token with 401 and the same message, on every path", () =>
     Effect.gen(function*() {
       const { ada, stderr, tokens, url } = yield* guarded()
       const wrong = [
@@ -118,7 +118,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(1, "recall") })).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a program's own routes are behind the same checks, and act for the viewer of the token", () =>
+  it.scopedLive("a route that a program adds to the server refuses a foreign Host header with 403, and acts for the viewer of the token", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded()
       assert.strictEqual((yield* ask(url, { method: "GET", path: "/page", headers: ada })).body, "page of ada")
@@ -129,7 +129,7 @@ describe("an MCP server over HTTP", () => {
       )
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("ends a session by DELETE: its calls are interrupted, its streams end, and later requests get 404", () =>
+  it.scopedLive("a DELETE request ends a session: its calls are interrupted, its streams end, and later requests get 404", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -145,7 +145,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { method: "GET", headers })).status, 404)
     }))
 
-  it.scopedLive("refuses other methods, requests without a session, and unknown sessions", () =>
+  it.scopedLive("refuses requests with an unsupported method or header, without a session id, or with an unknown session id", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -172,7 +172,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: initialize })).status, 400)
     }))
 
-  it.scopedLive("a body beyond 4 MiB is refused, with 413 if its length is declared, and the server continues", () =>
+  it.scopedLive("a body of more than 4 MiB is refused, with 413 if Content-Length declares its length, and later requests are answered", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("the session that was idle longest ends when a viewer exceeds the limit of sessions", () =>
+  it.scopedLive("a new session beyond a viewer's limit ends the session that was idle longest, or gets 429 if all of them are busy", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)
@@ -235,7 +235,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call("h", "recall") })).json.id, "h")
     }))
 
-  it.scopedLive("stops within its grace period: running calls are answered, incomplete bodies dropped, and the process ends", () =>
+  it.scopedLive("stops on SIGTERM: running calls are answered with an error, incomplete requests are dropped, and the process exits with 0", () =>
     Effect.gen(function*() {
       const { exit, kill, stderr, url } = yield* httpProcess()
       const headers = yield* session(url)

@@ -46,7 +46,7 @@ const status = (response: Effect.Effect<Response>) =>
 const memory = MemoryService.layerTest({ spec: { writesPerTurn: 0 } })
 
 describe("sessions of an MCP server over HTTP", () => {
-  it.scoped("sessions end after the idle time of the options, which begins anew at each request", () =>
+  it.scoped("a session ends once no request has come for the time that the option idle sets", () =>
     Effect.gen(function*() {
       const ask = yield* served({ idle: "10 minutes" })
       const headers = yield* begun(ask)
@@ -96,7 +96,7 @@ describe("an MCP server over HTTP", () => {
       Effect.scoped
     )
 
-  it.live("an MCP server over HTTP without tokens requires a viewer and serves this machine only", () =>
+  it.live("a server without tokens requires a viewer, and starts only on an address that other machines cannot reach", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)

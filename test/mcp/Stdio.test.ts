@@ -40,7 +40,7 @@ const lines = (...messages: ReadonlyArray<unknown>) =>
   messages.map((message) => encoder.encode(`${typeof message === "string" ? message : JSON.stringify(message)}\n`))
 
 describe("an MCP server over standard input", () => {
-  it.live("answers lines that are not JSON or not messages with errors, and continues", () =>
+  it.live("answers each line that is not JSON or not a message with an error, and still answers later lines", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(
         initialize,
@@ -99,7 +99,7 @@ describe("an MCP server over standard input", () => {
       ]])
     }))
 
-  it.live("answers a request that has the id of a running request, and a request for an unknown method", () =>
+  it.live("answers both of two running requests with the same id, and answers an unknown method with error -32601", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(initialize, call(1, "recall"), call(1, "recall"), {
         jsonrpc: "2.0",
@@ -110,7 +110,7 @@ describe("an MCP server over standard input", () => {
       assert.strictEqual(found.find(({ id }) => id === 2).error.code, -32_601)
     }))
 
-  it.live("answers invalid parameters with the names of the fields, and quotes no value", () =>
+  it.live("answers invalid parameters with an error that quotes no value", () =>
     Effect.gen(function*() {
       const wrong = [
         { method: "tools/call", params: {} },
@@ -177,7 +177,7 @@ describe("an MCP server over standard input", () => {
       assert.strictEqual(stderr.text(), "")
     }))
 
-  it.scopedLive("ends its process when the client closes its input", () =>
+  it.scopedLive("exits with 0 when the client closes the server's standard input", () =>
     Effect.gen(function*() {
       const { child, exit } = yield* stdio
       child!.stdin!.end()

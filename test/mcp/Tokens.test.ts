@@ -65,7 +65,7 @@ describe("McpTokens", () => {
       assert.isTrue(Option.isSome(tokens.holderOf(token)))
     }))
 
-  it.effect("McpTokens in a file with invalid lines are refused with all line numbers and no quotation", () =>
+  it.effect("fromText fails with invalid_draft if lines of a token file are invalid; the error has their numbers, and quotes none", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const wrong = [
@@ -85,7 +85,7 @@ describe("McpTokens", () => {
       assert.include((yield* Effect.flip(McpTokens.fromText(`${line}\n${line}`))).message, "two lines")
     }))
 
-  it.scoped("McpTokens in a file that cannot be read fail with io, without the path", () =>
+  it.scoped("fromFile fails with io if the token file cannot be read, and the error does not contain its path", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const folder = yield* fs.makeTempDirectoryScoped()

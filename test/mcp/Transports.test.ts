@@ -148,7 +148,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.notMatch(JSON.stringify(answers), /4711|opens/)
     }))
 
-  it.scopedLive("lists memories as resources, newest first and in pages, and reads each", () =>
+  it.scopedLive("lists the memory index and all memories as resources, in pages, and returns the text of a resource that a client reads", () =>
     Effect.gen(function*() {
       const server = yield* served
       const { client } = server
@@ -203,7 +203,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       )
     }))
 
-  it.scopedLive("sends the client the logs of its requests from the level that it set, without error texts", () =>
+  it.scopedLive("sends the client the logs of its requests at or above the level that the client set, without the texts of errors", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const heard: Array<string> = []

@@ -91,7 +91,7 @@ describe("readFacts", () => {
       assert.deepStrictEqual(Either.map(readFacts(answer), (all) => all.map(({ text }) => text)), Either.right(texts))
   )
 
-  it("a single object outside of a list is no fact, since it may be an error", () =>
+  it("a single JSON object outside of a list counts as a failure of the model, not as a fact, since it may be an error message", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
   it("every fact that parseFacts finds is found by readFacts, too", () => {
@@ -218,7 +218,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
 })
 
 describe("an Outbox with an unusable answer of the model", () => {
-  it.effect("the same messages are extracted again, and the fact is remembered once", () =>
+  it.effect("the Outbox extracts the same messages again at its next flush, and the fact is remembered once", () =>
     Effect.gen(function*() {
       const outbox = yield* Outbox.Outbox
       yield* outbox.append(ada, "s", turns)
@@ -333,10 +333,11 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("remember fails and changes nothing, or applies its whole plan", () => run(7, times(400, 1_600)))
+  it.effect("remember either fails with reason model and changes nothing, or applies all mutations of its receipt", () =>
+    run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
-    "remember fails and changes nothing, or applies its whole plan, on the store %s",
+    "remember either fails with reason model and changes nothing, or applies all mutations of its receipt, on the store %s",
     ([, store]) => run(8, 24, store)
   )
 })

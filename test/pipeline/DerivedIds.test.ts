@@ -44,7 +44,7 @@ for (const [name, layer] of Object.entries(stores)) {
 
   describe(`ids that MemoryPipeline derives (${name})`, () => {
     test(
-      "if another viewer's record has the id derived for a message, the message is remembered once, under another id",
+      "a message is remembered once, under another id, if another viewer's record has the id that is derived for the message",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore
@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "if another viewer's record has the id derived for a record that supersedes one, that record gets another id",
+      "a record that supersedes another gets a different id if another viewer's record has the id that is derived for it",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

@@ -63,7 +63,7 @@ describe("maxFacts", () => {
       }).pipe(within(model(texts(100)), store))
   )
 
-  it.effect("the facts of customExtract are limited, too", () =>
+  it.effect("maxFacts also limits the facts that customExtract returns", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, {
@@ -86,7 +86,7 @@ describe("maxFacts", () => {
       assert.isUndefined(receipt.leftOut)
     }).pipe(within(model(texts(100)))))
 
-  it.effect("the number of records that decisions add is limited to maxFacts, whatever the facts were", () =>
+  it.effect("maxFacts also limits the records that the model's decisions add, however few facts there were", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, { scope, maxFacts: 4 })
@@ -96,7 +96,7 @@ describe("maxFacts", () => {
 })
 
 describe("the facts of one extraction", () => {
-  it.effect("the facts are limited to the first that together have 262,144 characters", () =>
+  it.effect("only the first facts that together have at most 262,144 characters are used, and the receipt counts the others", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const receipt = yield* plan(ada, turns, {
@@ -116,7 +116,7 @@ describe("the related memories shown to the model in one extraction", () => {
         texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
       ))
 
-  it.effect("the number of memories is at most 1,000, of which at most 128 are changed", () => {
+  it.effect("the model is shown at most 1,000 memories, and its decisions change at most 128 of them", () => {
     let shown = 0
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -132,7 +132,7 @@ describe("the related memories shown to the model in one extraction", () => {
     })))
   })
 
-  it.effect("the memories have at most 262,144 characters together, the best match of each fact before the second best of any", () => {
+  it.effect("the memories have at most 262,144 characters together; the best match of each fact comes before any second-best match", () => {
     const shown: Array<string> = []
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -162,7 +162,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("the longest messages of a conversation of more than 262,144 characters lose their last characters, and are then equally long", () => {
+  it("a conversation of over 262,144 characters is cut at the end of its longest messages, which are then equally long", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {

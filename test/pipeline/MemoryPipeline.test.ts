@@ -157,7 +157,7 @@ const reason = <A, R>(self: Effect.Effect<A, MemoryError.MemoryError, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryPipeline.remember", () => {
-  it.effect("a new fact is stored as a record of the scope, with origin pipeline and a derived summary", () =>
+  it.effect("a new fact is stored as one record in the given scope, with the origin pipeline and an expiry computed from ttl", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(5_000)
       const { pipeline } = yield* both
@@ -197,7 +197,7 @@ describe("MemoryPipeline.remember", () => {
       )
     }).pipe(within({ script: add("Ada moved to Porto") })))
 
-  it.effect("a fact is stored with its kind, unless that kind is unknown or its records need structured data", () =>
+  it.effect("a fact is stored with its own kind, or with the option kind if its own kind is unknown or needs structured data", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope, kind: "project" })
@@ -219,7 +219,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("a fact that is already stored changes nothing, whether or not the model was shown its record", () =>
+  it.effect("a fact that is already stored changes nothing, whether the model decides NOOP or ADD", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
@@ -244,7 +244,7 @@ describe("MemoryPipeline.remember", () => {
     [50, "episodic"],
     [50, "own"]
   ])(
-    "%i identical concurrent calls make one %s record, and another one after that record was closed",
+    "%i identical concurrent calls make one %s record; a later call makes another once the first is no longer valid",
     ([n, kind]) =>
       Effect.gen(function*() {
         const { pipeline, store } = yield* both
@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("concurrent calls that add the same fact do not plan again, since the store deduplicates the fact", () => {
+  it.effect("concurrent calls that add the same fact ask the model for one decision each, since the store deduplicates the fact", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -278,7 +278,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("50 concurrent calls with a fact that contradicts a memory supersede the memory by one record", () =>
+  it.effect("50 concurrent calls with the same fact, which contradicts a memory, add one record, which supersedes the memory", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
@@ -298,7 +298,7 @@ describe("MemoryPipeline.remember", () => {
       )
     })))
 
-  it.effect("an update changes the record itself, and search finds the record by its new words", () =>
+  it.effect("an UPDATE decided by the model changes the existing record, and search then finds it by its new words only", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -350,7 +350,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("the fact is added if the model only deletes the memory that the fact contradicts", () =>
+  it.effect("remember adds the new fact even if the model only deletes the memory that the fact contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -372,7 +372,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("decisions about ids that were not in the prompt change nothing", () =>
+  it.effect("a decision of the model about an id that was not in the prompt changes nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -389,7 +389,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("the model is asked for a decision even without related memories, but not without facts", () => {
+  it.effect("the model is asked for a decision even if there are no related memories, and is not asked at all about a blank message", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -504,7 +504,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* everything, [])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact whose metadata has the key that marks stored messages is refused, and the error names the key", () =>
+  it.effect("remember fails with invalid_draft if the metadata of a fact has the reserved key turn, and the error names the key", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const customExtract = () => Effect.succeed([{ text: "Ada sings", metadata: { turn: 3 } }])
@@ -522,7 +522,7 @@ describe("MemoryPipeline.remember", () => {
       assert.sameMembers(yield* bodies(ada), ["Ada sings", "Ada dances"])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("facts from customExtract beyond maxFacts are counted, and not validated", () =>
+  it.effect("facts from customExtract beyond maxFacts are counted in leftOut.facts, but neither validated nor stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const facts = [{ text: "a" }, { text: "a" }, { text: "b" }, { text: "c", tags: [""] }, { text: "d" }]
@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact that becomes valid later is stored once, however often it is extracted", () =>
+  it.effect("a fact whose validAt is in the future is stored once, however often it is extracted", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("a scope that the viewer does not see fails with invalid_scope, and the model is not asked", () =>
+  it.effect("remember and plan fail with invalid_scope, without asking the model, if the viewer does not see the scope", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -669,7 +669,7 @@ describe("the related memories that remember shows to the model", () => {
     }))
   }
 
-  it.effect("all of them have exactly the scope to which remember writes", () =>
+  it.effect("only memories of exactly the scope to which remember writes are shown", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
         put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user's write to Global has trust 2
@@ -685,7 +685,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
-  it.effect("none is more trusted than the new fact, and none is an instruction, however many such records match", () =>
+  it.effect("memories that are more trusted than the new fact, and instructions, are not shown, however many of them match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
@@ -698,7 +698,7 @@ describe("the related memories that remember shows to the model", () => {
       ])
     }))
 
-  it.effect("topK is the largest number of them per fact, by default five; topK 0 is refused", () =>
+  it.effect("the option topK is the largest number of memories shown for each fact, by default 5; topK 0 fails with invalid_draft", () =>
     Effect.gen(function*() {
       const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
       assert.lengthOf(yield* seen(fill, { scope }), 5)
@@ -706,7 +706,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("the newest memories are added until there are five in all", () =>
+  it.effect("the newest memories are shown, too, until there are five in all, if fewer than five match the fact", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -717,7 +717,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual([texts.length, texts[0]], [5, "Ada lives in Lisbon"])
     }))
 
-  it.effect("only the best 1,000 matches are considered, even if the new fact may change none of them", () =>
+  it.effect("the search ends after the best 1,000 matches, and no memory is shown if all of them are more trusted than the fact", () =>
     Effect.gen(function*() {
       const fill = Effect.flatMap(MemoryStore.MemoryStore, (store) =>
         store.put(
@@ -727,7 +727,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [])
     }))
 
-  it.effect("messages stored word for word, and records of kinds with data, are not among them", () =>
+  it.effect("messages stored word for word, and records of kinds with structured data, are not shown", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -741,7 +741,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
     }))
 
-  it.effect("records that are no longer valid, expired or forgotten are not among them, even for the viewer System", () =>
+  it.effect("records that are no longer valid, expired or forgotten are not shown, even if the viewer is System", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Rome", { validAt: 0, invalidAt: 1 })
@@ -754,7 +754,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("a message of a tool does not end the validity of memories that are more trusted, even if the model says so", () =>
+  it.effect("a fact from a tool message does not end the validity of more trusted memories, even if the model decides to delete them", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -774,7 +774,7 @@ describe("the related memories that remember shows to the model", () => {
 })
 
 describe("a fact in remember that equals an existing record", () => {
-  it.effect("no record is added, and the existing one supersedes the contradicted memory, whoever wrote it", () =>
+  it.effect("no record is added; the existing record, even a more trusted one, supersedes the memory that the fact contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const porto = yield* put("Ada moved to Porto")
@@ -792,7 +792,7 @@ describe("a fact in remember that equals an existing record", () => {
       ]
     })))
 
-  it.effect("the fact is stored again if the existing record was forgotten before the plan is applied", () =>
+  it.effect("the fact is stored again if the existing record is forgotten while the model decides", () =>
     Effect.gen(function*() {
       const model = yield* latched((prompt: Completion.Prompt) =>
         prompt.user.startsWith("EXISTING:")
@@ -816,7 +816,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }
 
-  it.effect("each message is stored unchanged, and neither model nor Embedder is called", () => {
+  it.effect("each message that is not blank is stored with its text trimmed, and neither the model nor the Embedder is called", () => {
     const embedder = counted()
     return Effect.gen(function*() {
       yield* TestClock.setTime(9_000)
@@ -840,7 +840,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })
 
-  it.effect("a message that is remembered again is not stored again, and does not overwrite its edited record", () =>
+  it.effect("a message with the session and sequence number of a stored one is not stored again, even if the stored one was edited", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const first = yield* pipeline.remember(ada, turns, { ...raw, sequence: 0 })
@@ -880,7 +880,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("a failed call of the store is not repeated", () => {
+  it.effect("remember fails with unavailable, and does not call the store again, if the store is unavailable", () => {
     let asked = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -905,7 +905,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("stored messages never expire if ttl is 0 or Infinity, else after ttl, rounded up to a millisecond", () =>
+  it.effect("stored messages expire after the option ttl, rounded up to a millisecond, and never if ttl is 0 or Infinity", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -933,7 +933,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
 })
 
 describe("MemoryPipeline.plan", () => {
-  it.effect("plan returns the mutations, and changes nothing", () =>
+  it.effect("plan returns the mutations that remember would apply, and changes nothing", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -967,7 +967,7 @@ describe("MemoryPipeline.remember with a failing model call", () => {
       assert.deepStrictEqual(yield* everything, before)
     }).pipe(within({ script })))
 
-  it.effect("the store is unchanged if the call is interrupted or times out", () =>
+  it.effect("the store is unchanged if a timeout interrupts remember while the model decides", () =>
     Effect.gen(function*() {
       const model = yield* latched(add("x"))
       yield* Effect.gen(function*() {
@@ -983,7 +983,7 @@ describe("MemoryPipeline.remember with a failing model call", () => {
       }).pipe(within({ completion: model.completion }))
     }))
 
-  it.effect("the call fails with unsupported if there is no model, and says what to provide", () =>
+  it.effect("remember fails with unsupported if no model is provided, and the error names the missing service Completion", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope }))
@@ -1016,7 +1016,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("remember plans once more with the current records", () =>
+  it.effect("remember asks the model once more, shows it the changed record, and applies the new decision", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1035,7 +1035,7 @@ describe("a change by another writer between search and apply", () => {
       ]])
     }))
 
-  it.effect("remember fails with conflict after a second change, which is kept", () => {
+  it.effect("remember fails with conflict if the record is changed a second time, and does not overwrite the change", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1056,7 +1056,7 @@ describe("a change by another writer between search and apply", () => {
     }).pipe(within({ script: [facts("Ada lives in Porto"), update, update], over: moving }))
   })
 
-  it.effect("a change by another writer between search and apply that purges the related memory does not lose the new fact", () =>
+  it.effect("the new fact is stored if the other writer purges the memory because of which the model decided NOOP", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Lisbon",
@@ -1067,19 +1067,19 @@ describe("a change by another writer between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("the store notices a change just before apply, and remember plans once more", () =>
+  it.effect("remember asks the model once more even if the record is changed immediately before apply", () =>
     Effect.gen(function*() {
-      const script = model("Ada lives in Porto", (existing) =>
-        existing[0]?.text === "edited" ? [] : [{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }])
+      const script = model(
+        "Ada lives in Porto",
+        (existing) => existing[0]?.text === "edited" ? [] : [{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }]
+      )
       let edited = false
       yield* Effect.gen(function*() {
         const { pipeline } = yield* both
         yield* put("Ada lives in Lisbon")
         yield* pipeline.remember(ada, turns, { scope })
         assert.deepStrictEqual(
-          (yield* everything).map(({ body }) =>
-            body
-          ),
+          (yield* everything).map(({ body }) => body),
           ["edited"]
         )
       }).pipe(within({
@@ -1113,7 +1113,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("the vector of a memory that an update rewords is computed, and search finds the memory by vector and by word", () => {
+  it.effect("a memory that an UPDATE rewords gets a new vector, and recall finds it by its vector and by its words", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1152,7 +1152,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("a store that cannot search by vectors causes one failure in the receipt", () =>
+  it.effect("a store that fails to search by vectors causes a single failure in the receipt of remember, even for two facts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { failures } = yield* pipeline.remember(ada, turns, { scope })
@@ -1169,7 +1169,7 @@ describe("vectors of remembered texts", () => {
       })
     })))
 
-  it.effect("the vectors are used to search for related memories", () => {
+  it.effect("remember also searches by vector for the memories that are related to a fact", () => {
     const texts: Array<ReadonlyArray<string>> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1188,7 +1188,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("vectors that cannot be computed cause a failure in the receipt, and search by words still works", () => {
+  it.effect("an Embedder that fails causes failures in the receipt of remember, and a hybrid recall still finds the fact by its words", () => {
     const { layer } = counted(() => true)
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1222,7 +1222,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("an Embedder that always refuses one text does not prevent the vectors of the other texts", () => {
+  it.effect("embedMissing computes the vectors of all other texts if the Embedder always fails for one text", () => {
     const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1248,7 +1248,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("vectors are neither computed nor reported missing if the store keeps no vectors, or if there is no Embedder", () => {
+  it.effect("recall searches by words if the store keeps no vectors or there is no Embedder; mode hybrid reports a failure, mode vector fails", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1268,7 +1268,7 @@ describe("vectors of remembered texts", () => {
     })
   })
 
-  it.effect("no vector is computed for a query with its own embedding or with mode lexical", () => {
+  it.effect("recall computes no vector for a query that already has an embedding, has mode lexical or has no text", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1287,7 +1287,7 @@ describe("vectors of remembered texts", () => {
 })
 
 describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, store) => {
-  it.effect("a conversation is remembered, a contradicted fact superseded, the new one recalled, and all of it undone", () =>
+  it.effect("remember supersedes a contradicted fact, recall finds the new fact, and undo makes the old fact valid again", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
@@ -1328,7 +1328,7 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
 })
 
 describe.each(Object.entries(stores))("concurrent calls of remember on the store %s", (_, store) => {
-  it.effect("50 equal facts make one record with one vector, while the clock does not advance", () =>
+  it.effect("50 calls with the same fact at the same time of the clock make one record, which has a vector", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
@@ -1368,7 +1368,7 @@ describe("MemoryPipeline.undo", () => {
   )
 
   it.effect.each(["soft", "hard"] as const)(
-    "the content, times and links are restored, with supersede %s",
+    "undo restores content, times and links of the records that remember changed with the option supersede %s",
     (supersede) =>
       Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -1394,7 +1394,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* live, before)
     }).pipe(within({ script })))
 
-  it.effect("undo fails with conflict if a record was changed since, and then changes nothing", () =>
+  it.effect("undo fails with conflict and changes nothing if a record of the receipt was changed after remember", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* world
@@ -1406,7 +1406,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("a second undo fails with conflict; an undo of a plan or of an empty receipt does nothing", () =>
+  it.effect("a second undo of a receipt fails with conflict; undo of a plan, or of a receipt without changes, does nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))
@@ -1496,7 +1496,7 @@ describe("MemoryPipeline.undo", () => {
 
   describe.each(Object.entries(stores))("on the store %s", (_, store) => {
     it.effect.each(Object.entries(forgeries))(
-      "a receipt %s is refused with not_owned, and nothing is changed",
+      "undo of a receipt %s fails with not_owned, and nothing is changed",
       ([, forge]) =>
         Effect.gen(function*() {
           const { pipeline } = yield* both
@@ -1512,7 +1512,7 @@ describe("MemoryPipeline.undo", () => {
         }).pipe(within({ script, store }))
     )
 
-    it.effect("a receipt that another store made is refused with not_owned", () =>
+    it.effect("undo fails with not_owned for a receipt of another store", () =>
       Effect.gen(function*() {
         const foreign = yield* Effect.flatMap(both, ({ pipeline }) => pipeline.remember(ada, turns, { scope })).pipe(
           within({ script, store })
@@ -1525,7 +1525,7 @@ describe("MemoryPipeline.undo", () => {
   })
 
   it.effect.prop(
-    "verify accepts every receipt that was encoded and decoded, and refuses every receipt that was changed",
+    "MemoryPipeline.verify accepts a receipt that was encoded and decoded, and fails with not_owned if the receipt was changed",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

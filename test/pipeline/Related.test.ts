@@ -61,7 +61,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("only records of the written scope are searched, whatever else the viewer sees", () =>
+  it.effect("only records of the scope to which remember writes are searched, and narrower ones if the viewer has reach within", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
@@ -94,7 +94,7 @@ describe("the search for related memories of a fact", () => {
       }
     }))
 
-  it.effect("a scope that the viewer does not see fails with invalid_scope", () =>
+  it.effect("remember fails with invalid_scope if the viewer does not see the scope", () =>
     Effect.gen(function*() {
       for (const viewer of [Viewer.make({ userId: "bob" }), Viewer.make({ userId: "bob", reach: "within" })]) {
         const error = yield* Effect.flip(remembered(viewer, ada))

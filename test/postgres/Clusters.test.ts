@@ -105,7 +105,7 @@ if (hasClusters) {
     const writes = times(80, 2_000)
 
     it.scopedLive(
-      `a server stopped twice during ${writes} writes of ${fibers} fibers loses no acknowledged write; callers get unavailable and continue`,
+      `a server that is restarted twice during ${writes} writes by ${fibers} fibers loses no acknowledged write, and the store works again`,
       () =>
         Effect.gen(function*() {
           const cluster = yield* throwAway
@@ -130,7 +130,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("a suspended server makes calls fail with unavailable and interrupted ones end at once, and works once resumed", () =>
+    it.scopedLive("calls to a suspended server fail with unavailable, or end at once if interrupted; calls succeed once the server is resumed", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -153,7 +153,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* persistent(listed(patient, ada), refusals)).sort(), ["coffee", "tea"])
       }))
 
-    it.scopedLive("a server replaced by its promoted replica keeps acknowledged writes, and a store opened on the replica continues", () =>
+    it.scopedLive("a replica promoted after its primary stopped has all acknowledged writes, and a store opened on the replica can write", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const store = yield* opened(placeOf(primary.url, "memories"))
@@ -180,7 +180,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("a server replaced by a standby without the last commits shows all later commits and none of the lost ones", () =>
+    it.scopedLive("a store whose server is replaced by a standby that lacks the last commits finds all later commits and none of the lost ones", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -217,7 +217,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
       }))
 
-    it.scopedLive("a standby answers reads within the allowed staleness, and a caller reads its own writes at once", () =>
+    it.scopedLive("a store reads from its standby if that lags no more than the option staleness, and reads its own writes at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -267,7 +267,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("a server that stops leaves its standby to answer reads within the allowed staleness, and writes fail", () =>
+    it.scopedLive("the standby answers reads, within the option staleness, after the primary has stopped; writes fail with unavailable", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -282,7 +282,7 @@ if (hasClusters) {
         yield* refuses("unavailable", put(store, draft("coffee")))
       }))
 
-    it.scopedLive("a stopped server in a federation makes calls to its own store fail, and none to a store on another server", () =>
+    it.scopedLive("a stopped server in a federation makes only the calls to its own store fail; a store on another server still answers", () =>
       Effect.gen(function*() {
         const [north, south] = yield* Effect.all([throwAway, throwAway])
         const storeOf = (url: string) =>

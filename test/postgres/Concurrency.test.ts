@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("interruption ends a call that waits for a lock or a connection at once, and the call leaves nothing behind", () =>
+    it.scopedLive("interruption at once ends a call that waits for a lock or a connection, and the call writes nothing", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })
@@ -77,7 +77,7 @@ if (isReal) {
         yield* isAtRest(at)
       }))
 
-    it.scopedLive("interruption of many fibers at once, again and again, affects no statement of other fibers", () =>
+    it.scopedLive("repeated interruption of many fibers at once cancels no statement of another fiber", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4 })
@@ -97,7 +97,7 @@ if (isReal) {
   })
 
   describe("concurrent writers of a PostgreSQL store", () => {
-    it.scopedLive("concurrent writers of batches with the same ids in any order wait for each other, and all batches are applied", () =>
+    it.scopedLive("concurrent batches that write the same ids in different orders do not deadlock, and all batches are applied", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const [here, there] = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -122,7 +122,7 @@ if (isReal) {
         assert.deepStrictEqual(count, ["20"])
       }).pipe(seeded("orders")))
 
-    it.scopedLive("concurrent writers that count uses of the same records do not deadlock", () =>
+    it.scopedLive("concurrent calls of touch for the same records in different orders do not deadlock, and every use is counted", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const stores = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -138,7 +138,7 @@ if (isReal) {
         assert.isTrue(counts.every(({ count }) => count === touches))
       }).pipe(seeded("uses")))
 
-    it.scopedLive("eight concurrent batches of 500 do not exhaust the server's table of locks, and all records are written", () =>
+    it.scopedLive("eight concurrent batches of 500 records do not exhaust the server's lock table, and all records are written", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -176,7 +176,7 @@ if (isReal) {
       }))
   })
 
-  it.scopedLive("writers take no part in a transaction of the caller: their writes remain if that transaction is rolled back", () =>
+  it.scopedLive("writes of a store take no part in a transaction of the caller: they remain if that transaction is rolled back", () =>
     Effect.gen(function*() {
       const at = yield* place
       const store = yield* opened(at)
@@ -197,7 +197,7 @@ if (isReal) {
     }))
 }
 
-it.effect("concurrent writers of one record through one store are applied one after another", () =>
+it.effect("concurrent updates of one record through one store are all applied, one after another", () =>
   Effect.scoped(Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const { id } = yield* put(store, draft("0"))

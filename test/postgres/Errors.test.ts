@@ -211,14 +211,14 @@ if (hasClusters) {
         }))
     }
 
-    it.scopedLive("a role that may not create a schema can use an existing one", () =>
+    it.scopedLive("a role that may not create a schema can open a store in a schema that it owns", () =>
       Effect.gen(function*() {
         const store = yield* opened(placeOf(urlOf(cluster, "guest", secret), "given"))
         yield* put(store, draft("tea"))
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
       }))
 
-    it.scopedLive("a server whose password changes while the store is open makes new connections fail with unavailable", () =>
+    it.scopedLive("new connections of an open store fail with unavailable if the role's password was changed, until the old password is restored", () =>
       Effect.gen(function*() {
         const at = placeOf(urlOf(cluster, "guest", secret), "given")
         const store = yield* opened(at)

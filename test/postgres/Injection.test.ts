@@ -146,7 +146,7 @@ if (isReal) {
   })
 
   describe("row-level security of a PostgreSQL store", () => {
-    it.scopedLive("row-level security shows a database role only the rows of the tenant in its setting, and none without a setting", () =>
+    it.scopedLive("row-level security shows a database role only rows of the tenant in the setting effect_memory.tenant, and none if it is not set", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)
@@ -200,7 +200,7 @@ if (isReal) {
   })
 }
 
-it.scoped("a kind, a cursor and an id that contain SQL are refused without a query to the database", () =>
+it.scoped("put fails for a kind that contains SQL, get for such an id, and list for such a cursor", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     for (const text of attacks.filter((text) => !isOf(Name, text))) {

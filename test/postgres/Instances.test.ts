@@ -38,7 +38,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("each instance gets, lists and finds at once what the other one writes, changes, moves and forgets", () =>
+    it.scopedLive("each instance gets, lists and finds at once what the other one writes, updates, forgets, restores and purges", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])
@@ -59,7 +59,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* found(there, ada, { text: "tea" }), [])
       }))
 
-    it.scopedLive("each instance emits the other's changes once, even while another transaction stays open", () =>
+    it.scopedLive("an instance emits each change of the other instance once, even while an older transaction stays open", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -79,7 +79,7 @@ if (isReal) {
         assert.lengthOf(heard.filter((body) => body === "own"), 1)
       }))
 
-    it.scopedLive("each instance emits a change once, also if its transaction is committed after a transaction that began later", () =>
+    it.scopedLive("an instance emits a change once, even if the transaction of the change commits after one that began later", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -130,7 +130,7 @@ if (isReal) {
   })
 
   describe("instances that open a PostgreSQL database", () => {
-    it.scopedLive("ten instances that open an empty database at once create one schema and one secret, and all work", () =>
+    it.scopedLive("ten instances that open an empty database at once create the tables once, and accept each other's cursors", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const stores = yield* Effect.all(Array.from({ length: 10 }, () => opened(at, { maxConnections: 2 })), {
@@ -161,7 +161,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* state, before)
       }))
 
-    it.scopedLive("no two records get the same dedupe key, even if the server's settings weaken the isolation of transactions", () =>
+    it.scopedLive("concurrent puts of the same fact by three instances make one record, even if the default isolation is serializable", () =>
       Effect.gen(function*() {
         const at = yield* place
         const url = new URL(Redacted.value(at.url))
@@ -180,7 +180,7 @@ if (isReal) {
   })
 }
 
-it.effect("two instances each emit their own random writes in the order in which they were made", () =>
+it.effect("an instance emits its own random writes in the order in which they were made", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const expected: Array<string> = []

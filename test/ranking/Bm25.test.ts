@@ -55,7 +55,7 @@ describe("bm25", () => {
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
-  it("a document is found even if none of its terms counts in its length, such as single characters", () => {
+  it("a document is found even if it only has terms that do not count towards its length, such as single characters", () => {
     const letters = (text: string) => text.split(" ")
     const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body, summaryDerived: true }, letters))
     assert.deepStrictEqual(docs.map(({ length }) => length), [0, 0, 0])
@@ -64,7 +64,7 @@ describe("bm25", () => {
     assert.isTrue(found.every(({ score }) => score > 0 && Number.isFinite(score)))
   })
 
-  it("equal scores keep the order of the documents", () => {
+  it("documents with equal scores keep their order", () => {
     assert.deepStrictEqual(ids("tea", doc("tea b"), doc("tea a"), doc("tea c")), ["tea b", "tea a", "tea c"])
   })
 
@@ -73,13 +73,13 @@ describe("bm25", () => {
     assert.deepStrictEqual(bm25("tea tea TEA", docs), bm25("tea", docs))
   })
 
-  it("the result is empty without documents, for a query without terms, and for a document without text", () => {
+  it("the result is empty if there are no documents, if no document has a term of the query, or if the query has no terms", () => {
     assert.deepStrictEqual(bm25("tea", []), [])
     for (const query of ["", "the", "?!", "x", "coffee"]) assert.deepStrictEqual(bm25(query, [doc("tea")]), [])
     assert.deepStrictEqual(bm25("tea", [doc(""), doc("…")]), [])
   })
 
-  it("a given tokenizer is used for both documents and query", () => {
+  it("a tokenizer that is passed to buildDoc and bm25 is used for documents and query", () => {
     const stemmed = make({ stem: true })
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" }, stemmed)], stemmed), 1)
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" })]), 0)

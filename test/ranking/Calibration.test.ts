@@ -45,7 +45,7 @@ const relevances = (
 }
 
 describe("vector relevance in hybrid search", () => {
-  it("a conversation turn has at least four fifths of the vector relevance of a neighbouring turn", () => {
+  it("a conversation turn has at least four fifths of the vector relevance of the turn before or after it in the session", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },
@@ -70,7 +70,7 @@ describe("vector relevance in hybrid search", () => {
     assert.closeTo(relevances(turns)["next"]!["cosine:lent"]!, 0.8, 1e-6)
   })
 
-  it("the weight of the vector relevance is that of the embedding, unless the query sets the weight `vector`", () => {
+  it("the vector relevance has the weight given in the query's embedding, unless the query sets weights.vector", () => {
     const turns = { tea: { cosine: 0, body: "tea" }, ocean: { cosine: 1 } }
     const ocean = (query: Partial<MemoryQuery>, calibration: Partial<Embedding>) =>
       relevances(turns, query, calibration)["ocean"]?.["relevance"]
@@ -80,7 +80,7 @@ describe("vector relevance in hybrid search", () => {
     assert.isUndefined(ocean({}, { weight: 0 }))
   })
 
-  it("a record whose cosine is at or below the floor of the embedding is not found by its vector", () => {
+  it("a record is not found by its vector if its cosine is at or below the floor given in the query's embedding", () => {
     const turns = { best: { cosine: 0.9 }, middle: { cosine: 0.8 }, floor: { cosine: 0.7 }, tea: { cosine: 0.2 } }
     const found = relevances(turns, { mode: "hybrid" }, { floor: 0.7, weight: 1 })
     assert.sameMembers(Object.keys(found), ["best", "middle", "tea"])

@@ -12,7 +12,7 @@ const read = (name: string) =>
 const decode = Schema.decodeUnknownSync(Schema.parseJson(Schema.Struct({ id: Schema.String, text: Schema.String })))
 const texts = (name: string) => read(name).map((line) => decode(line))
 
-it("search ranks the right note first for at least 95 of 100 questions about code and operations", () => {
+it("search ranks the right note first for at least 190 of 200 questions about code and operations", () => {
   const index = MemoryIndex.make({ analyzer: Analyzer.make() })
   const notes = texts("docs.jsonl")
   for (const { id, text } of notes) {

@@ -30,12 +30,12 @@ describe("the confidence of a search result", () => {
     assert.isAbove(sure("What did Bob row in the harbour race?"), sure("What did Ada row in the harbour race?"))
   })
 
-  it("the confidence is lower if no turn has the words of the question, and 0 if nothing matches", () => {
+  it("the confidence is lower if the question has words that no turn contains, and 0 if nothing matches", () => {
     assert.isAbove(sure("Who painted the lighthouse?"), sure("Who painted the lighthouse keeper's bicycle yellow?"))
     assert.strictEqual(sure("quantum chromodynamics"), 0)
   })
 
-  it("the confidence of a search among notes is higher the more words of the question one note has", () => {
+  it("the confidence of a search among notes is higher, the larger the share of the question's words in one note", () => {
     const notes = MemoryIndex.make()
     for (const [n, body] of ["Ada drinks green tea.", "Bob sails.", "The office has a kettle."].entries()) {
       notes.add(World.record(String(n), { body, summary: body }))
@@ -53,7 +53,7 @@ describe("the confidence of a search result", () => {
     assert.isUndefined(search({ text: undefined, confidence: true }).confidence)
   })
 
-  it.effect("a block injected into a prompt is empty if the confidence is below minConfidence", () =>
+  it.effect("no memory is injected into a prompt if the confidence of the search is below the option minConfidence", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* put(store, draft("Ada drinks green tea."))

@@ -11,7 +11,7 @@ const leg = (ids: string, weight?: number): RankedList<string> => ({
 const order = (...legs: ReadonlyArray<RankedList<string>>) => reciprocalRank(legs).map(({ id }) => id).join("")
 
 describe("reciprocalRank", () => {
-  it("the score is the sum of weight ÷ (60 + rank) over the rankings, divided by that of a hit first in every ranking", () => {
+  it("the score of a hit is the sum of weight ÷ (60 + rank) over the rankings, divided by the largest possible sum", () => {
     const most = 1 / 61 + 2 / 61
     const scores = new Map(reciprocalRank([leg("ab"), leg("bc", 2)]).map(({ id, score }) => [id, score]))
     assert.deepStrictEqual(Array.from(scores.keys()), ["b", "c", "a"])
@@ -20,12 +20,12 @@ describe("reciprocalRank", () => {
     assert.closeTo(scores.get("c")!, 2 / 62 / most, 1e-15)
   })
 
-  it("a hit that is first in every ranking scores 1, and a ranking without hits adds nothing", () => {
+  it("a hit that is first in every ranking scores 1, and one that is first in a single ranking of two scores 0.5", () => {
     assert.deepStrictEqual(reciprocalRank([leg("a"), leg("a", 7), leg("a", 0.1)]), [{ id: "a", score: 1 }])
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("a hit that is last in two rankings precedes one that is first in a single ranking, but follows it if k is 0", () => {
+  it("a hit that is last in two rankings precedes one that is first in a single ranking, but follows it if the constant k is 0", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
@@ -36,7 +36,7 @@ describe("reciprocalRank", () => {
     assert.deepStrictEqual([a, b, c, d], [1, 1 / 2, 1 / 2, 1 / 4])
   })
 
-  it("equal fused scores keep the order of first occurrence, ranking by ranking", () => {
+  it("hits with equal fused scores keep the order in which they first occur, ranking by ranking", () => {
     assert.strictEqual(order(leg("ab"), leg("ba")), "ab")
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })
@@ -48,7 +48,7 @@ describe("reciprocalRank", () => {
     assert.deepStrictEqual(reciprocalRank([leg(""), leg("a", 0)]), [])
   })
 
-  it("each id has one score of 0..1, in descending order, for random rankings and any scale of the weights", () => {
+  it("the hits of random rankings have one score of 0..1 for each id, in descending order; doubling all weights changes nothing", () => {
     const ids = FastCheck.uniqueArray(FastCheck.constantFrom(..."abcdefgh"), { maxLength: 8 })
     const legs = FastCheck.array(
       FastCheck.tuple(ids, FastCheck.double({ min: 1e-3, max: 100, noNaN: true })).map(([ids, weight]) =>

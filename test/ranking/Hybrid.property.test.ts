@@ -176,7 +176,7 @@ const begun = (): State => {
 }
 
 describe("vector search and hybrid search", () => {
-  it("results are bit for bit those of the formulas, applied to a plain list of the visible records", () => {
+  it("results after random changes are exactly those of the scoring formulas applied to a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add },
       { weight: 1, arbitrary: remove },

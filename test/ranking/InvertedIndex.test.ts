@@ -21,7 +21,7 @@ const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, query: Read
 }
 
 describe("InvertedIndex", () => {
-  it("answers are the same however often the index is packed, before and after documents are added and removed", () => {
+  it("an index gives the same answers, however often it is packed between additions and removals of documents", () => {
     for (let seed = 1; seed <= 40; seed++) {
       const { below, many, next, of } = random(seed)
       let plain = new InvertedIndex()
@@ -62,7 +62,7 @@ describe("InvertedIndex", () => {
 })
 
 describe("Arena", () => {
-  it("two blocks never overlap in memory, whatever their size and however many segments they fill", () => {
+  it("no two blocks that an Arena allocates overlap, whatever their sizes and however many memory segments they fill", () => {
     const { below, next } = random(1)
     for (const first of [1, 2 ** 20]) { // a block of 2 ** 20 is longer than a segment
       const arena = new Arena()

@@ -30,7 +30,7 @@ const worldOf = ({ below, next, of }: ReturnType<typeof random>) => {
 }
 
 describe("search of many records by kind or tag", () => {
-  it("a search with the filter has the same hits, scores and count as a search without it whose hits are filtered afterwards", () => {
+  it("a search filtered by kind or tag gives the same hits, scores and count as filtering the hits of an unfiltered search", () => {
     const source = random(16)
     const index = worldOf(source)
     const viewer = Viewer.make({ userId: "ada" })

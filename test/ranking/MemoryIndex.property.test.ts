@@ -94,7 +94,7 @@ const run = (acts: ReadonlyArray<Act>) => {
 }
 
 describe("MemoryIndex after random changes", () => {
-  it("answers are bit for bit those of BM25 over a plain list of the visible records", () => {
+  it("answers are exactly those computed by BM25 and filters over a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add(12) },
       { weight: 1, arbitrary: remove(12) },
@@ -105,7 +105,7 @@ describe("MemoryIndex after random changes", () => {
     FastCheck.assert(FastCheck.property(array(any, { maxLength: 60 }), run), { seed: 1, numRuns: 400 })
   })
 
-  it("answers stay the same after so many changes that the index was compacted", () => {
+  it("answers stay exact after so many changes that the index is compacted", () => {
     const any = oneof(
       { weight: 80, arbitrary: add(150) },
       { weight: 15, arbitrary: remove(150) },
@@ -120,7 +120,7 @@ describe("MemoryIndex after random changes", () => {
     })
   })
 
-  it("answers stay the same after the index was encoded and restored repeatedly, with changes in between", () => {
+  it("answers stay exact if the index is repeatedly encoded and restored, with changes in between", () => {
     const any = oneof(
       { weight: 12, arbitrary: add(40) },
       { weight: 4, arbitrary: remove(40) },
@@ -172,7 +172,7 @@ describe("MemoryIndex after random changes", () => {
     )
   })
 
-  it("pages are disjoint and contain every unchanged record while others are added, changed and removed", () => {
+  it("the pages of a list are disjoint and contain every unchanged record, even if other records change between two pages", () => {
     const change = oneof(add(40), add(40), remove(40))
     const changes = array(array(change, { maxLength: 4 }), { minLength: 1, maxLength: 10 })
     FastCheck.assert(

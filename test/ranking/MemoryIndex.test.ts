@@ -35,7 +35,7 @@ const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewe
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
 
 describe("MemoryIndex", () => {
-  it("the nearest records are the same whether vectors were prepared in steps or at once", () => {
+  it("a vector search finds the same records whether the vectors are prepared in steps, with changes in between, or at once", () => {
     const vectors = Array.from({ length: 40 }, (_, n) => new Float32Array([n + 1, 40 - n]))
     const filled = () => {
       const index = indexOf(...vectors.map((_, n) => record(`${n}`, { body: `body ${n}` })))
@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("relevance is relative to the best hit; a query without a text returns all records by recency, a text without terms no record", () => {
+  it("relevance is relative to the best hit; a query without a text returns all records by recency, and one whose text has no terms none", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -165,7 +165,7 @@ describe("MemoryIndex", () => {
     for (const text of ["", " ", "the", "x", "\ud800", "?"]) assert.deepStrictEqual(found(index, { text }), [], text)
   })
 
-  it("equal scores are ordered newest first, then by id", () => {
+  it("hits with equal scores are ordered newest first, then by id", () => {
     const names = ["tea a1", "tea b1", "tea c1", "tea d1"]
     const index = indexOf(...names.map((name, n) => record(name, { createdAt: n < 3 ? 5 : 6 })))
     const rest = names.slice(0, 3).sort((a, b) => id(a) < id(b) ? -1 : 1)
@@ -175,7 +175,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
   })
 
-  it("expired records count neither as hits nor in statistics, except for System, and are found again if the clock goes back", () => {
+  it("expired records are found and counted in statistics only if the viewer is System, or if the clock goes back before their expiry", () => {
     const index = indexOf(
       record("tea", { expiresAt: 10 }),
       record("tea with milk"),
@@ -215,7 +215,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(restored, { text: "tea" }), ["tea"])
   })
 
-  it("encoding takes more steps if there are more scopes", () => {
+  it("encoding and restoring an index take more steps if its records are in more scopes", () => {
     const count = 5_000
     const stepsOf = (scopeOf: (n: number) => MemoryRecord["scope"]) => {
       const records = Array.from({ length: count }, (_, n) => record(`${n}`, { scope: scopeOf(n) }))
@@ -241,7 +241,7 @@ describe("MemoryIndex", () => {
     assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
   })
 
-  it("encoded bytes have the records of the index when encoding began, whatever changes later and however often it was restored", () => {
+  it("the encoded bytes contain the records that the index had when encoding began, whatever changes between the steps", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -395,7 +395,7 @@ describe("MemoryIndex", () => {
     assert.deepEqual(index.search(ada, { explain: true }, 0).hits[0]?.explanation, { relevance: 1, lexical: 1 })
   })
 
-  it("recency is computed with the half-lives of the kinds that were passed to make", () => {
+  it("recency is computed with the half-lives of the kinds that were passed to MemoryIndex.make", () => {
     const index = MemoryIndex.make({ kinds: new Map() })
     index.add(record("old", { kind: "user", createdAt: 0, importance: 1 }))
     const month = 30 * 24 * 3_600_000
@@ -404,7 +404,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(indexOf(index.get(id("old"))!).search(ada, { weights }, month).hits[0]!.score, 1)
   })
 
-  it("the tokenizer that was passed to make is used", () => {
+  it("records and queries are tokenised by the tokenizer that was passed to MemoryIndex.make", () => {
     const index = MemoryIndex.make({ tokenizer: tokenizer({ stem: true }) })
     index.add(record("running"))
     assert.deepStrictEqual(found(index, { text: "runs" }), ["running"])
@@ -487,7 +487,7 @@ describe("MemoryIndex.list", () => {
     }
   })
 
-  it("the order is the same for a viewer who sees few of many records and for one who sees all", () => {
+  it("the order of a list is the same whether the viewer sees few of many records in the index or all of them", () => {
     const crowd = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
     for (let n = 0; n < 200; n++) crowd.add(record(`crowd ${n}`, { createdAt: n % 7, scope: { userId: "bob" } }))
     const ids = (index: MemoryIndex.MemoryIndex) => index.list(ada, {}, 0)!.items.map(({ id }) => id)
@@ -496,7 +496,7 @@ describe("MemoryIndex.list", () => {
 })
 
 describe("MemoryIndex.whyNot", () => {
-  it("the reason is the first that excludes the record, in a fixed order", () => {
+  it("whyNot returns the first reason that excludes the record, in a fixed order of reasons", () => {
     const index = indexOf(
       record("tea", { createdAt: 2 }),
       record("tea and milk", { createdAt: 1, expiresAt: 9, invalidAt: 8 }),
@@ -547,7 +547,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(copy.view(Viewer.accessFilterOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
-  it("memory does not grow, however often ten records are replaced", () => {
+  it("an index does not take more heap memory, however often its ten records are replaced", () => {
     const index = MemoryIndex.make()
     const body = Array.from({ length: 60 }, (_, n) => `w${n}`).join(" ")
     const replace = (times: number) => {
@@ -561,7 +561,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
   })
 
-  it("the words in the index do not keep the text of a removed record in memory", () => {
+  it("the words in the index do not keep the text of a replaced record in heap memory", () => {
     const index = MemoryIndex.make()
     const before = room()
     for (let n = 0; n < 500; n++) {

@@ -91,7 +91,7 @@ describe("isNear", () => {
     }
   })
 
-  it("long texts are near if one word is changed, removed or added", () => {
+  it("more than 280 of 300 long texts are near to their copy in which one word is changed, removed or added", () => {
     let folded = 0
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(600, seed)
@@ -103,14 +103,14 @@ describe("isNear", () => {
     assert.isAbove(folded, 280)
   })
 
-  it("long texts are not near if many words are changed", () => {
+  it("long texts are not near if every tenth word is changed", () => {
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(300, seed)
       assert.isFalse(near(words.join(" "), words.map((word, n) => n % 10 === 0 ? `other${word}` : word).join(" ")))
     }
   })
 
-  it("long texts are near if they repeat the same words, however often", () => {
+  it("long texts that repeat the same few words have the same signature, however often they repeat them", () => {
     const said = signature("tea with milk ".repeat(100))
     for (const times of [400, 4_000]) assert.deepStrictEqual(signature("tea with milk ".repeat(times)), said)
   })

@@ -28,7 +28,7 @@ const indexed = (bodies: ReadonlyArray<string>) => {
 }
 
 describe("passagesOf", () => {
-  it("consecutive passages of at most 600 characters leave out nothing of the body but white space", () => {
+  it("the passages of a body have at most 600 characters each, and together leave out nothing but white space", () => {
     const pieces = FastCheck.constantFrom(
       "word ",
       "A sentence ends. ",
@@ -79,7 +79,7 @@ describe("search of a long record", () => {
     assert.strictEqual(plain(query).hits[0]?.record.body, `${needle} And more.`)
   })
 
-  it("the hit contains the passage with the words, and its offset in the body", () => {
+  it("the hit contains the passage with the words of the query, and the offset of the passage in the body", () => {
     const [hit] = indexed([chapter])({ text: "rhubarb cordial" }).hits
     assert.include(hit?.passage?.text, needle)
     const { start, text } = hit!.passage!
@@ -94,7 +94,7 @@ describe("search of a long record", () => {
     assert.isUndefined(short?.passage)
   })
 
-  it("the shares in the explanation are finite and add up to the relevance", () => {
+  it("the shares of the ranker in the explanation add up to the relevance", () => {
     for (const { explanation } of indexed([chapter, needle])({ text: "rhubarb cordial", explain: true }).hits) {
       const shares = Object.entries(explanation!).filter(([key]) => key.startsWith("rank:"))
       assert.closeTo(shares.reduce((sum, [, share]) => sum + share, 0), explanation!["relevance"]!, 1e-9)
@@ -128,7 +128,7 @@ describe("search of a long record", () => {
       assert.isBelow(text.length, 1_500)
     }).pipe(Effect.provide(layerInMemory)))
 
-  it.effect("a search does not find a word that a long record lost by an update, and returns the new passage", () =>
+  it.effect("a search no longer finds a word that an update removed from a long record, and returns the passage with the new word", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       const [put] = yield* store.put(ada, [draft(chapter)])

@@ -61,7 +61,7 @@ describe("DotKernel", () => {
 })
 
 describe("QuantizedVectors", () => {
-  it("every exact cosine lies between narrow bounds", () => {
+  it("the exact cosine lies between the two bounds computed from quantized vectors, which are close together", () => {
     for (const dimensions of [1, 2, 15, 16, 17, 100, 384, 3_072, 40_000]) {
       const rows = scattered(30, dimensions, 0, dimensions)
       rows.push(new Float32Array(dimensions), rows[0]!.map((number) => -1e35 * number))

@@ -35,7 +35,7 @@ describe("Ranker", () => {
     )
   })
 
-  it("the rank of a record without session is its word score divided by the best one, unless the question names a speaker or time", () => {
+  it("the rank of a record without session is its word score divided by the best word score, if the question names no speaker or time", () => {
     const { rank } = asked("tea")
     for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noSignals, words }, 0.7), words / 0.7)
     assert.strictEqual(rank({ ...noSignals, words: 1 }, 0), 0)
@@ -68,14 +68,14 @@ describe("Ranker", () => {
     assert.deepStrictEqual(named("what are the plans?"), [])
   })
 
-  it("words of the first person name the viewer, unless the viewer is System", () => {
+  it("words such as my in a question count as the viewer's name, unless the viewer is System", () => {
     assert.deepStrictEqual(asked("my tea").own, { userId: "Ada", actorId: undefined })
     assert.deepStrictEqual(asked("my tea").words, ["my", "tea", "ada"])
     assert.isUndefined(asked("the tea").own)
     assert.isUndefined(asked("my tea", Viewer.system()).own)
   })
 
-  it("words are taken for misspelt if they differ by one inserted, removed or replaced letter", () => {
+  it("a long word counts as misspelt if one letter is inserted, removed or replaced", () => {
     for (const other of ["melani", "melaniee", "nelanie", "melxnie"]) {
       assert.isTrue(Ranker.isMisspelt("melanie", other), other)
     }

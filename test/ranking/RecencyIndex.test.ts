@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
+import { MemoryId } from "../../src/domain/MemoryId.ts"
 import { RecencyIndex } from "../../src/ranking/internal/RecencyIndex.ts"
 import { uniform } from "./vectors.ts"
 import * as world from "./world.ts"
@@ -18,29 +19,48 @@ const counting = () => {
   return counted
 }
 
+/** Returns an id that is greater than that of every smaller number. */
+const ascending = (n: number) => MemoryId.make(`${n}`.padStart(26, "0"))
+
 describe("RecencyIndex", () => {
-  it("the order is by recency, whatever the order of additions and whenever the index is read", () => {
+  it("records are ordered by recency, whatever the order of additions and whenever the index is read", () => {
     const { array, boolean, integer, property, tuple } = FastCheck
     FastCheck.assert(
-      property(array(tuple(integer({ min: 0, max: 8 }), boolean()), { maxLength: 40 }), (course) => {
-        const index = new RecencyIndex()
-        course.forEach(([createdAt, isAsked], doc) => {
-          index.add(doc, { id: world.id(`${doc}`), createdAt })
-          if (!isAsked) return
-          const docs = Array.from({ length: doc + 1 }, (_, doc) => doc)
-          const expected = docs.toSorted((a, b) => index.newestFirst(b, a))
-          assert.deepStrictEqual(index.all(), expected)
-          for (const at of docs) {
-            const position = { id: world.id(`${at}`), recency: course[at]![0] }
-            assert.strictEqual(index.after(index.all(), position), expected.indexOf(at))
-          }
-        })
-      }),
+      property(
+        array(tuple(integer({ min: 0, max: 8 }), boolean()), { maxLength: 40 }),
+        boolean(),
+        (course, isAscending) => {
+          const index = new RecencyIndex()
+          const idOf = (doc: number) => isAscending ? ascending(doc) : world.id(`${doc}`)
+          course.forEach(([createdAt, isAsked], doc) => {
+            index.add(doc, { id: idOf(doc), createdAt })
+            if (!isAsked) return
+            const docs = Array.from({ length: doc + 1 }, (_, doc) => doc)
+            const expected = docs.toSorted((a, b) => index.newestFirst(b, a))
+            assert.deepStrictEqual(index.all(), expected)
+            for (const at of docs) {
+              const position = { id: idOf(at), recency: course[at]![0] }
+              assert.strictEqual(index.after(index.all(), position), expected.indexOf(at))
+            }
+          })
+        }
+      ),
       { seed: 1, numRuns: 500 }
     )
   })
 
-  it("the order of 30,000 records is by recency, and after a sort in steps, `all` has little work left", () => {
+  it("records of one batch, which have one time and ascending ids, are ordered without a comparison", () => {
+    const index = counting()
+    for (let doc = 0; doc < 5_000; doc++) {
+      index.add(doc, { id: ascending(doc % 1_000), createdAt: Math.floor(doc / 1_000) })
+    }
+    assert.strictEqual(index.all().length, 5_000)
+    assert.isAtMost(index.compared, 5)
+    assert.deepStrictEqual(index.all().slice(0, 2), [999, 998])
+    assert.deepStrictEqual(index.all().slice(-1), [4_000])
+  })
+
+  it("30,000 records that are sorted in steps of bounded work are ordered by recency, and reading them then takes little work", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)
@@ -60,7 +80,7 @@ describe("RecencyIndex", () => {
     assert.deepStrictEqual(all, expected)
   })
 
-  it("the order is by recency if the index is read, or records are added, between two steps of its sorting", () => {
+  it("records are ordered by recency even if the index is read or records are added between two steps of sorting", () => {
     const { array, integer, property } = FastCheck
     FastCheck.assert(
       property(array(integer({ min: 0, max: 12 }), { maxLength: 40 }), (stops) => {
@@ -89,7 +109,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("the work is proportional to the number of new records that are out of order, not to that of all records", () => {
+  it("reading the index takes work in proportion to the newest records that were added out of order, not to all records", () => {
     const index = counting()
     for (let doc = 0; doc < 20_000; doc++) index.add(doc, { id: world.id(`${doc}`), createdAt: doc })
     assert.lengthOf(index.all(), 20_000)

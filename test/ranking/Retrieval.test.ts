@@ -47,7 +47,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("documents and frequencies are counted over all visible records; candidates are the `depth` best that pass the filter", () => {
+  it("documents and term frequencies are counted over all visible records; candidates are the best that pass the filter, at most depth of them", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -57,7 +57,7 @@ describe("MemoryIndex.match", () => {
     assert.strictEqual(candidates[1]!.score, candidates[1]!.lexical / best)
   })
 
-  it("records that are asked for by id are scored, too, each once, if they are visible and pass the filter", () => {
+  it("records named in includeIds are candidates, too, each once, if they are visible and pass the filter", () => {
     const index = indexOf(...records)
     const also = ["third", "other", "best", "third", "user", "bob", "nobody"].map(id)
     assert.deepStrictEqual(names(index, { kinds: ["note"] }, { includeIds: also, depth: 1 }), [
@@ -131,7 +131,7 @@ describe("Searcher", () => {
     Searcher.run(() => Searcher.search(retrieval, options, ada, query, 0))
   const records = ["a", "b", "c"].map((name, n) => record(name, { body: `tea ${name.repeat(4)}`, createdAt: n }))
 
-  it.effect("the result has `exact: false` if either retriever is inexact, and no `exact` if both are exact", () =>
+  it.effect("leftOut.exact is false if the search by words or the one by vectors is inexact, and absent if both are exact", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const embedding = { model: "m", vector: [1, 0] }
@@ -185,7 +185,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
     }))
 
-  it.effect("the bodies that are read are those of the hits and of folded candidates, and few others", () =>
+  it.effect("search reads the bodies of the hits and of folded candidates, and of few other records", () =>
     Effect.gen(function*() {
       const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
       const index = indexOf(

@@ -21,7 +21,7 @@ describe("score", () => {
     assert.deepStrictEqual(score({ weights: { lexical: 0 } })(input({})), { score: 0.4, factors: { lexical: 0.4 } })
   })
 
-  it("the score is the weighted mean of the factors, whose shares add up to it", () => {
+  it("the score is the weighted mean of the factors, and the shares of the factors add up to the score", () => {
     const weights = { lexical: 2, importance: 1, confidence: 1 }
     assert.deepStrictEqual(score({ weights })(input({ importance: 1, confidence: 0 })), {
       score: 0.45,

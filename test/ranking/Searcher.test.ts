@@ -60,7 +60,7 @@ const queries = times(400, 2_000)
 
 describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`${queries} random queries get the answers of an in-memory index: ${size} records, a share of ${repeating} repeated`, () =>
+    it.effect(`${queries} random queries over ${size} records, a share of ${repeating} of them repeated, get the answers of an in-memory index`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -117,7 +117,7 @@ describe("Searcher over an index without bodies", () => {
   }
 })
 
-it("300 equal records are folded into one hit, and no other record within the limit is lost", () => {
+it("a search folds 300 equal records into one hit, and still returns the only other match", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (let n = 0; n < 300; n++) {
     index.add(record(`same ${n}`, { summary: "Drinks green tea", body: "Drinks green tea" }))
@@ -129,7 +129,7 @@ it("300 equal records are folded into one hit, and no other record within the li
   }
 })
 
-it("a hit whose score equals minScore is returned, and whyNot agrees", () => {
+it("a record whose score equals minScore is a hit, and whyNot returns no reason against it", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (
     const [name, body] of [["one", "green tea"], ["two", "tea at the harbour"], ["three", "a boat and tea, then bread"]]
@@ -146,7 +146,7 @@ it("a hit whose score equals minScore is returned, and whyNot agrees", () => {
   }
 })
 
-describe("hybrid search", () => {
+describe("hybrid search, and search among copies", () => {
   /** Makes an index in which each record has the given vector. */
   const indexOf = (all: ReadonlyArray<readonly [made: MemoryRecord, vector: ReadonlyArray<number>]>) => {
     const embeddings = new Embeddings()
@@ -187,7 +187,7 @@ describe("hybrid search", () => {
     }
   })
 
-  it.effect("ten texts with fifty copies each are found in at most three rounds, each by its newest copy", () =>
+  it.effect("a search with limit 10 among 40 texts of 50 copies each finds the newest copy of ten texts in at most three rounds", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

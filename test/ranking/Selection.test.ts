@@ -138,7 +138,7 @@ describe("search that evaluates few of its matches", () => {
     { "metadata.toString": { exists: true } }
   ]
 
-  it("a search with a metadata filter has the same hits as a search without it whose hits are filtered afterwards", () => {
+  it("a search with a metadata filter gives the same hits as filtering the hits of a search without the filter", () => {
     for (const where of conditions) {
       const isMeant = matching({ where }, undefined)
       for (const weights of [undefined, { recency: 1, importance: 0.5 }]) {
@@ -153,7 +153,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("no record is evaluated for a metadata filter whose value thousands of records share", () => {
+  it("a search with a metadata filter evaluates fewer than 60 records if thousands of records share the metadata value", () => {
     for (const text of ["tea", "cup7 cup8 cup9"]) {
       const { hits, looks } = looksOf({ text, where: { "metadata.colour": { eq: "red" } } })
       assert.isAbove(hits.length, 2)
@@ -162,7 +162,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("no two metadata values that a filter distinguishes are treated as equal", () => {
+  it("a metadata filter does not confuse different values, such as the number 1 and the string 1", () => {
     const values: ReadonlyArray<Json> = ["1", 1, true, "true", null, "null", "", 0, -0, "x".repeat(65), [1], { a: 1 }]
     const index = MemoryIndex.make()
     const records = Array.from({ length: 4_000 }, (_, n) => {
@@ -193,7 +193,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("hits and scores are the same among thousands of matches with many equal scores", () => {
+  it("hits and scores equal those of a search that evaluates every match, also among thousands of matches with equal scores", () => {
     const any = random(7)
     const { below, maybe, next, of } = any
     let inexact = 0
@@ -267,7 +267,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(left, 10)
   })
 
-  it("no record is evaluated for a filter by kind, tag, trust or asOf, and the count is exact", () => {
+  it("a search with a filter by kind, tag, trust or asOf evaluates fewer than 100 of thousands of matches, and its count is exact", () => {
     for (
       const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
     ) {
@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("few matches are evaluated for filters by importance or data, or for weights; with such a filter, the count is inexact", () => {
+  it("a search with weights, or with a filter by importance or data, evaluates few of its matches; with such a filter the count is inexact", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },
@@ -315,7 +315,7 @@ describe("search that evaluates few of its matches", () => {
 })
 
 describe("hybrid search that evaluates few of its matches", () => {
-  it("leftOut is never 0 if hits are left out", () => {
+  it("leftOut.limit is above 0 if the search left out matches", () => {
     const index = MemoryIndex.make({ analyzer })
     const near = (n: number, body: string) => record(`near ${n}`, { body, data: { room: 1 } })
     const filler = (name: string, n: number) => Array.from({ length: 60 }, (_, i) => `${name}${n}x${i}`).join(" ")

@@ -131,7 +131,7 @@ const foundIn = (
 const queries = times(60, 600)
 
 describe("search among thousands of turns in hundreds of sessions", () => {
-  it("hits, order, scores and counts equal those of computing each record's score separately", () => {
+  it("hits, their order, scores and counts are the same as if the score of each record were computed separately", () => {
     const any = random(15)
     const { below, maybe, of } = any
     const { docs, index } = worldOf(4_000, any)

@@ -44,7 +44,7 @@ describe("tokenise", () => {
     }
   })
 
-  it("case, accents and Unicode composition make no difference", () => {
+  it("the terms of a text do not depend on its case, accents or Unicode composition", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString({ maxLength: 30 }), (text) => {
         assert.deepStrictEqual(tokenise(text.normalize("NFC")), tokenise(text.normalize("NFD")))
@@ -81,7 +81,7 @@ describe("tokenise", () => {
   })
 
   const long = times(250_000, 1_000_000)
-  it(`${long} characters of any kind make a bounded number of terms`, async () => {
+  it(`the terms of a text of ${long} characters of any kind are together at most 20 times as long as the text`, async () => {
     for (const text of ["a", "京", "é", "ｶﾞ", "ไ", "한", "\ud800", "\u0301", "e\u0301", "a ", "\u0000", "😀", "ﷺ"]) {
       const terms = tokenise(text.repeat(Math.floor(long / text.length)))
       assert.isAtMost(terms.reduce((sum, { length }) => sum + length, 0), 20 * long)
@@ -169,7 +169,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(["r", "8.104.9", "東", "tea"].map(isCounted), [false, false, true, true])
   })
 
-  it("single characters other than capitals are dropped from a query, unless nothing else is in it", () => {
+  it("single letters other than capitals are dropped from a query, unless the query has no other term", () => {
     const { query } = Analyzer.make()
     assert.deepStrictEqual(query("R"), ["r"])
     assert.deepStrictEqual(query("r"), ["r"])
@@ -178,12 +178,12 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(query("who am I"), ["who", "am"])
   })
 
-  it("the fingerprint differs from that of a tokenizer without compounds", () => {
+  it("a tokenizer with compounds has another fingerprint than one without compounds", () => {
     const [with_, without] = [true, false].map((compounds) => Analyzer.make({ compounds }).index)
     assert.notStrictEqual(fingerprint(with_!), fingerprint(without!))
   })
 
-  it("compounds of many parts and long runs of signs cost little, and any text is accepted", () => {
+  it("any text is tokenised without an error, even a compound of 40,000 parts or a run of 80,000 signs", () => {
     for (
       const text of [
         ...naughty,

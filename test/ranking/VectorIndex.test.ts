@@ -66,7 +66,7 @@ describe("cosineSimilarity", () => {
     assert.strictEqual(cosineSimilarity([5e-324, 0], [1e308, 0]), 1)
   })
 
-  it("the cosine is never above 1 for vectors of the same direction", () => {
+  it("the cosine of parallel vectors is never above 1 or below -1, whatever the rounding", () => {
     const next = gaussian(6)
     for (let n = 0; n < 1_000; n++) {
       const a = Array.from({ length: 7 }, next)
@@ -161,7 +161,7 @@ describe("VectorIndex", () => {
       for (const query of rows.slice(950)) assert.deepStrictEqual(index.search(query, 3), naive(left, query, 3))
     })
 
-    it(`${sort}: equal scores keep the order of addition; a replaced vector keeps its position`, () => {
+    it(`${sort}: vectors with equal scores are returned in the order of addition; a replaced vector keeps its position`, () => {
       const one = Float32Array.of(1, 0)
       const index = filled(Array.from({ length: 100 }, () => one), quantizeFrom)
       assert.deepStrictEqual(index.search(one, 3).map(({ id }) => id), [0, 1, 2])
@@ -173,7 +173,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.searchAmong(one, [50, 7, 0], 2).map(({ id }) => id), [7, 50])
     })
 
-    it(`${sort}: a zero vector has the cosine 0, stored or searched for`, () => {
+    it(`${sort}: a zero vector has the cosine 0, whether it is stored or is the query`, () => {
       const index = make<string>(2, { quantizeFrom })
       for (const [id, x] of [["away", -1], ["zero", 0], ["near", 1]] as const) index.add(id, Float32Array.of(x, 0))
       assert.deepStrictEqual(index.search(Float32Array.of(1, 0), 9), [
@@ -193,7 +193,7 @@ describe("VectorIndex", () => {
     })
   }
 
-  it("the filter is called for few of the vectors", () => {
+  it("a search of 5,000 quantized vectors calls its filter for fewer than 1,000 of them", () => {
     const rows = scattered(5_000, 32, 0, 4)
     let asked = 0
     filled(rows, 0).search(rows[0]!, 10, () => ++asked > 0)
@@ -212,7 +212,7 @@ describe("VectorIndex", () => {
     assert.deepStrictEqual(index.search(query, 5), [])
   })
 
-  it("a vector of other dimensions, or one that is not finite, throws and changes nothing", () => {
+  it("add and search throw a RangeError and change nothing if a vector has other dimensions or a number that is not finite", () => {
     const index = make<string>(2)
     for (const wrong of [[1], [1, 2, 3], [NaN, 1], [1, Infinity]]) {
       const vector = Float32Array.from(wrong)

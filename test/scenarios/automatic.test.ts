@@ -45,11 +45,11 @@ const remembered = (store: MemoryStore.Service, tenant?: string) =>
   )
 const times = (all: ReadonlyArray<string>, text: string) => all.filter((one) => one === text).length
 
-describe.each(worldsOf)("an agent over %s that is interrupted or crashes", (_, layer, each) => {
+describe.each(worldsOf)("an agent over the store %s that is interrupted or crashes", (_, layer, each) => {
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("an agent may stop at any moment of a turn: the next process remembers stored turns exactly once, others at most once", () =>
+  it.effect("texts that turnEnd or add_memory finished storing are remembered by the next process exactly once, others at most once", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -84,7 +84,7 @@ describe.each(worldsOf)("an agent over %s that is interrupted or crashes", (_, l
       }
     }))
 
-  it.effect("a flush during which the agent stops is continued by the next process, and the model is asked nothing twice", () =>
+  it.effect("a flush that was interrupted is completed by the next flush, and each turn is remembered exactly once", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 60; after += 2 * each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -116,7 +116,7 @@ describe("isolation of viewers in MemoryManager", () => {
   const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })
 
   for (const [n, steps] of FastCheck.sample(worlds, { numRuns: 25, seed: 11 }).entries()) {
-    it.effect(`world ${n}: after concurrent writes, no search, prompt or tool shows a viewer a text of a scope that it does not see`, () =>
+    it.effect(`search, prompts and tools show each viewer only texts of scopes that it sees, after concurrent writes (world ${n})`, () =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
         const { accept, flush, inject, search } = yield* MemoryManager.MemoryManager

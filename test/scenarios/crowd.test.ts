@@ -54,7 +54,7 @@ const modelOf = (readAt: Map<string, Array<number>>) =>
 
 describe("MemoryManager with conversations whose extraction hangs, dies or fails", () => {
   it.effect(
-    `the turns of all other users among ${users} are extracted within two trigger periods, and none twice`,
+    `each turn of every other user (${users} users in all) is extracted once, at most two intervals of the extraction trigger later`,
     () =>
       Effect.gen(function*() {
         const readAt = new Map<string, Array<number>>()

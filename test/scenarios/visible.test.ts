@@ -39,7 +39,7 @@ const draft: Draft = {
 const named = { [`notes${hostile}`]: { layer: memory, description: hostile, writable: true } }
 
 describe("text that a model reads", () => {
-  it.effect("blocks and tools of one store show no invisible characters and no chat markup", () =>
+  it.effect("the context, the index and the tool results of one store contain no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const service = yield* MemoryService.MemoryService
       const store = yield* MemoryStore.MemoryStore
@@ -64,7 +64,7 @@ describe("text that a model reads", () => {
       })
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("tools of named stores, with their names and descriptions, show no invisible characters and no chat markup", () =>
+  it.effect("search_memory shows no invisible characters and no chat markup from a store's name, description or records", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       yield* add(ada, [draft], { origin: "import", trust: 3 })
@@ -79,7 +79,7 @@ describe("text that a model reads", () => {
       clean("failure", (yield* Effect.flip(search!.call({ query: "tea", stores: [hostile] }))).message)
     }).pipe(Effect.provide(world({ stores: named }))))
 
-  it.effect("results of a store's own tools and denials of plugins show no invisible characters and no chat markup", () => {
+  it.effect("results of a store's own tools and a plugin's denials of calls contain no invisible characters and no chat markup", () => {
     const foreign = {
       ...note,
       call: (input: unknown) =>
@@ -108,7 +108,7 @@ describe("text that a model reads", () => {
     )
   })
 
-  it.effect("a tool made with MemoryTool.make shows no invisible characters and no chat markup, even without a guard", () =>
+  it.effect("the description, results and failures of a MemoryTool contain no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const tool = (handler: () => Effect.Effect<string, MemoryTool.Failure>) =>
         MemoryTool.make({
@@ -129,7 +129,7 @@ describe("text that a model reads", () => {
       clean("failure", (yield* Effect.flip(failing.call({}))).message)
     }))
 
-  it.effect("prompts of the pipeline and of the kinds contain no invisible characters and no chat markup", () =>
+  it.effect("instruction files and prompts of the pipeline and of AgenticMemory contain no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const [put] = yield* store.put(ada, [draft])
@@ -157,7 +157,7 @@ describe("text that a model reads", () => {
       for (const { user } of asked) clean("notes", user)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("the block of episodes contains no invisible characters and no chat markup", () =>
+  it.effect("the text that EpisodicMemory.buildMemoryBlock returns contains no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const episodes = yield* EpisodicMemory.EpisodicMemory
       const visitor = Viewer.make({ actorId: `tea${hostile.replaceAll("/", "")}` })

@@ -48,7 +48,7 @@ const queries = times(60, isLong ? 1_000 : 200)
 
 describe.each(Object.entries(databases))("the database store %s", (_, layer) => {
   for (const { repeating, seed, size } of worlds) {
-    it.scoped(`random queries get the answers of an in-memory store: ${size} records, a fraction of ${repeating} with repeated texts`, () =>
+    it.scoped(`search, list and whyNot answer like an in-memory store (random queries, ${size} records, share of repeats ${repeating})`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -111,7 +111,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
       }))
   }
 
-  it.scoped("the nearest of many vectors, and their cosines, are the same as in an in-memory store, before and after edits", () =>
+  it.scoped("vector search returns the same records and cosines as an in-memory store, before and after edits of records", () =>
     Effect.gen(function*() {
       const next = uniform(7)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)

@@ -64,7 +64,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       }
     }))
 
-  it.scopedLive("a record that is edited while vectors are read is found by the vector of its new text", () =>
+  it.scopedLive("a record that is edited while a search reads vectors is found by the vector of its new text", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       const ids = (yield* store.list(ada, { limit: 30 })).items.map(({ id }) => id)
@@ -84,7 +84,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(hits.map(({ record }) => record.id).sort(), ids.toSorted())
     }))
 
-  it.scoped("compact erases a vector that was attached after its text had been purged", () =>
+  it.scoped("compact erases a vector that was attached to a text after the record with that text had been purged", () =>
     Effect.gen(function*() {
       const store = yield* built(layer)
       const [put] = yield* store.put(ada, [draft("soon gone", { scope: { userId: "ada" } })])
@@ -97,7 +97,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(yield* vectorsOf(store).models("default"), [])
     }))
 
-  it.scoped("the engine's method `due` returns all rows in pages of one row, without gaps or repetitions, if the option `trash` is 0", () =>
+  it.scoped("the engine's method `due`, asked for one row at a time, returns each expired or forgotten row once if `trash` is 0", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_750_000_000_000)
       const engine = name === "sqlite"

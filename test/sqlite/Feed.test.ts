@@ -86,7 +86,7 @@ describe("changes from another process on one SQLite file", () => {
       assert.deepStrictEqual(heard.map((change) => told(change).at(-1)), [0, 3, 6, 9, 12].map((n) => `hour ${n}`))
     }))
 
-  it.scopedLive("two processes that write at once both emit all changes in order, each once", () =>
+  it.scopedLive("two processes that write at once emit each other's changes completely and in order, each change once", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { process, tell } = yield* peer
@@ -123,7 +123,7 @@ const writes = times(100, 2_000)
 const numbers = Array.from({ length: writes }, (_, n) => n)
 
 describe("reads of another process's writes on one SQLite file", () => {
-  it.scopedLive("find, list, get and links return at once what the other process wrote, and not what it forgot", () =>
+  it.scopedLive("search, list, get and links immediately return what another process wrote, and no longer what it forgot", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { tell } = yield* peer

@@ -44,7 +44,7 @@ describe("a SQL transaction of the caller", () => {
       yield* sound(ours)
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("the settings that a caller's transaction makes for its statements do not affect the store's statements", () =>
+  it.scoped("the setting SqlClient.SafeIntegers that a caller makes for its own statements does not affect the store's statements", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       yield* store.put(bob, [draft("tea")])
@@ -131,7 +131,7 @@ describe("an interrupted call of a SQLite store", () => {
 })
 
 describe("opening a SQLite file that another process has locked", () => {
-  it.scopedLive("a call waits until the lock is released, and fails with unavailable if the option patience is too short", () =>
+  it.scopedLive("opening waits until the lock is released, and fails with unavailable if that takes longer than the option patience", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })

@@ -57,7 +57,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("a vault that was the target of a copy has all records after it is reopened, and passes vault.verify", () =>
+  it.scoped("a vault that was the target of a copy passes vault.verify after it is reopened, and a second copy into it is verified", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "reopened")
       const root = yield* place
@@ -100,7 +100,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(below, ada, record.id))?.body, "two")
     }))
 
-  it.scoped("Copy.copy of a store into itself, or of an Overlay into itself, writes nothing and reports verified", () =>
+  it.scoped("Copy.copy of a store into itself, or of an Overlay into itself, writes nothing", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "itself", 10)
       const branch = yield* built(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, from)))
@@ -111,7 +111,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
-  it.scoped("a copy that is stopped by a failure of the target at any call completes with the same result when run again", () =>
+  it.scoped("a copy that stopped because any call of the target failed makes the target equal to the source when it is run again", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "faults", 8)
       for (const at of every) {
@@ -127,7 +127,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("a copy that is interrupted after any batch is completed when run again", () =>
+  it.scoped("a second run completes a copy that was interrupted after any of its batches", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "interrupted", 8)
       for (const sort of [memory, vault]) {
@@ -229,7 +229,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("Copy.copy with `tenants` reads and writes no other tenant", () =>
+  it.scoped("Copy.copy with the option `tenants` reads and writes only the tenants that the option names", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "tenants", 8)
       const asked = new Set<string>()
@@ -249,8 +249,7 @@ describe("Copy.copy", () => {
           ...reader,
           read: note(reader.read),
           revisions: note(reader.revisions),
-          page: (access, ...rest) =>
-            note((_: string) => reader.page(access, ...rest))(access.tenant),
+          page: (access, ...rest) => note((_: string) => reader.page(access, ...rest))(access.tenant),
           uses: { ...reader.uses, read: note(reader.uses.read) }
         })
       }
@@ -262,7 +261,7 @@ describe("Copy.copy", () => {
       yield* equal(from, to, ["ACME/é", "zeta"])
     }))
 
-  it.scoped("a copy keeps other records of the target, and use counts that are higher there", () =>
+  it.scoped("a copy keeps records that only the target has, and use counts that are higher in the target", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -278,7 +277,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(to, ada, theirs.id))?.body, "theirs")
     }))
 
-  it.scoped("a copy into a store without revisions and vectors copies the newest revisions, and reports both as omitted", () =>
+  it.scoped("a copy into a store without history and vectors copies newest revisions, and reports history and vectors as omitted", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "shelf", 8)
       const to = yield* built(stores.shelf)
@@ -372,7 +371,7 @@ describe("Copy.copy", () => {
       assert.isTrue((yield* Copy.copy(readOnly, one)).verified)
     }))
 
-  it.scoped("the report is the same for every batch size, in memory and in a vault", () =>
+  it.scoped("the report of a copy from a vault to memory is the same for every batch size", () =>
     Effect.gen(function*() {
       const from = yield* lived(vault, "batches", 10)
       const { written: _, ...whole } = yield* Copy.copy(from, yield* memory)

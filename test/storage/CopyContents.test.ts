@@ -106,7 +106,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* into(false), { omitted: ["uses"], written: 1, uses: [{ count: 0 }] })
     }))
 
-  it.scoped("a copied tombstone keeps its use count and time of forgetting, and can be restored and is erased as in the source", () =>
+  it.scoped("a copied tombstone keeps its use count and time of forgetting, can be restored, and is erased after the trash duration", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory

@@ -89,7 +89,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(ops(calls), ["read"])
     }))
 
-  it.effect("stream reads each row once", () =>
+  it.effect("the store's method stream reads each row of the engine once", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_050)
       const calls = yield* during(Stream.runDrain(store.stream(ada, { limit: 100 })))
@@ -97,7 +97,7 @@ describe("calls of an Engine", () => {
       assert.strictEqual(calls.reduce((sum, { given }) => sum + given, 0), 2_050)
     }))
 
-  it.effect("an engine whose index another analyzer made is refused until the index is rebuilt", () =>
+  it.effect("MemoryStore.make refuses an engine whose index another analyzer made, until MemoryStore.reindex has rebuilt the index", () =>
     Effect.gen(function*() {
       const made: { analyzer: string | undefined; entries: number } = { analyzer: undefined, entries: 0 }
       const engine = indexed(yield* inMemory, made)
@@ -112,7 +112,7 @@ describe("calls of an Engine", () => {
       assert.strictEqual((yield* again.search(ada, { text: "tea" })).hits.length, 1)
     }))
 
-  it.effect("links reads only the records on both ends of the links", () =>
+  it.effect("the store's method links reads only the record and the records that are linked with it", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const tea = yield* put(store, draft("[[Water]]", { summary: "Tea" }))
@@ -123,7 +123,7 @@ describe("calls of an Engine", () => {
       assert.isAtMost(calls.reduce((sum, { given }) => sum + given, 0), 4)
     }))
 
-  it.effect("compact reads and erases the rows that are due, a thousand rows at a time", () =>
+  it.effect("compact reads and erases only the expired rows, a thousand rows at a time", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(10)
       yield* store.put(ada, Array.from({ length: 2_500 }, (_, n) => draft(`${n}`, { expiresAt: 1_000 })))
@@ -145,7 +145,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(yield* during(pending("default", "m", 3)), [{ op: "pending", asked: 3, given: 3 }])
     }))
 
-  it.effect("a generated id that another record has is replaced by another id, in a second transaction", () =>
+  it.effect("a generated id that a record already has is replaced by a new id, in a second transaction", () =>
     Effect.gen(function*() {
       const { engine } = yield* counted(0)
       const ids = ["a", "b", "a", "c"].map((name) => id(name))
@@ -192,7 +192,7 @@ it.effect("100 puts to 50 tenants on an engine with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a shared store without an index is scanned for search, list, links, deduplication and compact only", () =>
+it.effect("a shared store without an index is scanned only for search, list, deduplication and compact", () =>
   Effect.gen(function*() {
     const rows = new Map<string, MemoryStore.Stored>()
     let scans = 0
@@ -228,7 +228,7 @@ it.effect("a shared store without an index is scanned for search, list, links, d
   }))
 
 describe("the in-memory engine", () => {
-  it.effect("the engine lists the tenants that have a row of a scope, and the scopes with more records than a cap", () =>
+  it.effect("tenantsWith lists the tenants that have records of a scope, and overCap the scopes with more records than a kind's cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -249,7 +249,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
     }))
 
-  it.effect("the engine answers for a tenant that was idle for long as it would if this were its only tenant", () =>
+  it.effect("calls for a tenant return the same as if it were the only tenant, even after calls for hundreds of other tenants", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -294,7 +294,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(Chunk.toReadonlyArray(found), tenants)
     }))
 
-  it.effect("the engine keeps neither a tenant nor its index in memory if the tenant is only read", () =>
+  it.effect("the engine lists no tenant that was only read, and none whose records were all purged", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -304,7 +304,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }))
 
-  it.effect("a transaction whose decision is a Left writes nothing, and fails with the error in it", () =>
+  it.effect("a transaction whose decide function returns a Left writes nothing, and fails with the error in the Left", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const needs = { ids: [id("x")], dedupeKeys: [], revisions: [] }

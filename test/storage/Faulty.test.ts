@@ -63,7 +63,7 @@ law(
 )
 
 law(
-  "a Faulty store fails only the named operations, and only their n-th call",
+  "a Faulty store fails only in the operations that a fault names, and only at their n-th call if the fault says `at: n`",
   [{ ops: ["put", "update"], at: 2 }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -76,7 +76,7 @@ law(
 )
 
 law(
-  "a fault before the operation leaves nothing written",
+  "a fault before an operation, which is the default, makes a put fail and nothing is written",
   [{ ops: ["put"] }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -86,7 +86,7 @@ law(
 )
 
 law(
-  "a fault after the operation fails the call although the write was made",
+  "a fault with `when: after` makes a put fail although its record has been written",
   [{ ops: ["put"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -106,7 +106,7 @@ law(
 )
 
 law(
-  "a fault after a call of stream occurs at the end of the stream, when every record was emitted",
+  "a fault with `when: after` makes a stream fail at its end, after every record was emitted",
   [{ ops: ["stream"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -118,21 +118,25 @@ law(
     })
 )
 
-law("the first of two faults in the plan that are due at the same call occurs, and each fault counts its own calls", [
-  { ops: ["list"], at: 2, fault: "unavailable" },
-  { at: 2, fault: "corrupt" },
-  { at: 3, fault: "conflict" }
-], (faulty) =>
-  Effect.gen(function*() {
-    yield* faulty.list(ada, {})
-    yield* refuses("unavailable", faulty.list(ada, {}))
-    yield* refuses("conflict", faulty.list(ada, {}))
-    yield* faulty.list(ada, {})
-  }))
+law(
+  "only the first of two faults set for the same call occurs, and each fault also counts the calls at which other faults occur",
+  [
+    { ops: ["list"], at: 2, fault: "unavailable" },
+    { at: 2, fault: "corrupt" },
+    { at: 3, fault: "conflict" }
+  ],
+  (faulty) =>
+    Effect.gen(function*() {
+      yield* faulty.list(ada, {})
+      yield* refuses("unavailable", faulty.list(ada, {}))
+      yield* refuses("conflict", faulty.list(ada, {}))
+      yield* faulty.list(ada, {})
+    })
+)
 
 for (const reason of ReasonSchema.literals as ReadonlyArray<Reason>) {
   law(
-    `a fault can have reason ${reason}, with its detail`,
+    `a fault with the reason ${reason} makes the call fail with this reason`,
     [{ fault: reason }],
     (faulty) => refuses(reason, faulty.list(ada, {}))
   )

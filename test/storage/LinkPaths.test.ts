@@ -150,7 +150,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     })
   }
 
-  it("the note to which a [[wikilink]] resolves has the linking note among its backlinks, and no other note has", () => {
+  it("only the note to which a [[wikilink]] resolves has the linking note among its backlinks", () => {
     for (const [by, link, to] of cases) {
       const links = Links.make()
       const from = note(by, link)
@@ -160,7 +160,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     }
   })
 
-  it("a [[wikilink]] resolves to a file before a record without a path, and to the newest record only if none has a path", () => {
+  it("a [[wikilink]] resolves to a file rather than to a record without a path, and to the newest record if none has a path", () => {
     const plain = [1, 2].map((n) =>
       note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
     )

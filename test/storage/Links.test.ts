@@ -64,7 +64,7 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
 }
 
 describe("the index of links", () => {
-  it("an index changed at random returns for every viewer the same links as an index built from scratch", () => {
+  it("an index returns for every viewer the links that a scan of all records finds, after any random changes", () => {
     const { array, boolean, constantFrom, integer, oneof, option, tuple } = FastCheck
     const slot = integer({ min: 0, max: 7 })
     const name = constantFrom("Tea", "tea", "Cup", "Garden/Tea", "a/Cup", "Straße")
@@ -126,7 +126,7 @@ describe("the index of links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a [[wikilink]] also resolves by a file's path or earlier id, and among files with one title to that with the shortest path", () => {
+  it("a [[wikilink]] also resolves to a file by its path or source.reference, and among files of one title to the shortest path", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -163,7 +163,7 @@ describe("the index of links", () => {
   })
 
   // an algorithm that walks the records for each mention would exceed the test's timeout
-  it("links of a name that ten thousand records have and ten thousand refer to are found quickly", () => {
+  it("links are found quickly even if ten thousand records have the same name and all refer to it", () => {
     const links = Links.make()
     for (let n = 0; n < 10_000; n++) {
       links.set(
@@ -177,7 +177,7 @@ describe("the index of links", () => {
 })
 
 describe("KeyIndex", () => {
-  it("get returns the same objects after 15,000 keys were spread over several tables", () => {
+  it("get returns the objects of every key, even if there are so many keys (15,000) that they are spread over several tables", () => {
     const index = new KeyIndex<{ n: number }>()
     const all = Array.from({ length: 20_000 }, (_, n) => ({ key: Math.imul(n % 15_000, 0x01000193), n }))
     for (const one of all) index.add(one.key, one)

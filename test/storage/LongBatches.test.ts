@@ -56,7 +56,7 @@ const atEachTurn = <E>(law: (turn: number, isLast: boolean) => Effect.Effect<voi
   })
 
 describe("a long batch in memory", () => {
-  it.effect("the batch yields to the event loop while it is validated and decided, and readers see none of it until it is committed", () =>
+  it.effect("the batch yields to the event loop while it is validated and computed, and readers see nothing of it before its commit", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, fact("Coffee"))
@@ -86,7 +86,7 @@ describe("a long batch in memory", () => {
       assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(long, unpaced)))
     }))
 
-  it.effect("another fiber's update, forget or put of one of the batch's records is not lost, although the batch yields meanwhile", () =>
+  it.effect("an update, forget or put by another fiber while the batch yields is not lost, even if it concerns a record of the batch", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -115,7 +115,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch with an ifRevision fails with conflict if another fiber changes the record while the batch yields", () =>
+  it.effect("a batch with an ifRevision for a record fails with conflict if another fiber changes this record while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -184,7 +184,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch is written as it was validated, even if the caller changes its drafts meanwhile", () =>
+  it.effect("the batch is written as it was validated, even if the caller changes the drafts before the batch is committed", () =>
     atEachTurn((turn) =>
       Effect.gen(function*() {
         const store = yield* made()

@@ -82,7 +82,7 @@ it.effect("the in-memory store erases expired records every hour, and forgotten 
     assert.deepStrictEqual(yield* left(store), [])
   }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-it.effect("the option trash sets the time for which a forgotten record can be restored: none, two days or for ever", () =>
+it.effect("compact erases a forgotten record after the duration of the option trash: at once, after two days, or never", () =>
   Effect.gen(function*() {
     for (const [trash, days] of [[0, 0], ["2 days", 2], [Infinity, 9]] as const) {
       const made = MemoryStore.make("rows", { ...rows().primitives, trash })
@@ -119,7 +119,7 @@ it.effect("compact does not erase records that a backend wrongly reports as forg
     assert.strictEqual(yield* store.compact, 1)
   }))
 
-it.effect("MemoryStore.make erases due records before it returns", () =>
+it.effect("MemoryStore.make erases expired records before it returns", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     const first = yield* MemoryStore.make("first", primitives)
@@ -153,7 +153,7 @@ it.effect("a failed commit changes neither the index nor the table of dedupe key
     assert.isEmpty(others)
   }).pipe(Effect.scoped))
 
-it.effect("a batch whose commit conflicts with another process is decided again on the rows that the other process wrote", () =>
+it.effect("a batch whose commit conflicts with a write of another process is computed again from the rows which that process wrote", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     let intruders = 3
@@ -193,7 +193,7 @@ it.effect("MemoryStore.make refuses a durable or shared store without a secret",
     }
   }))
 
-it.effect("a writer whose every commit conflicts fails with unavailable after a number of attempts", () =>
+it.effect("a write whose every commit conflicts fails with unavailable after a number of attempts", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("crowded", {
       ...rows().primitives,
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch that puts under an invisible record's id fails with its first other error, or with invalid_id if it has no other", () =>
+it.effect("a batch with a put under an invisible record's id fails with the error of another mutation, or else with invalid_id", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

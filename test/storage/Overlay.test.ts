@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with conflict for an id that both stores have put, and for one that the base store has forgotten",
+  "Overlay.commit fails with conflict if both stores have put a record under one id, or if the base store has forgotten an updated record",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit writes with the origin that all its records share, else pipeline, and with the worst of their trust values",
+  "Overlay.commit writes new records of different origins with origin pipeline and their worst trust; updated records keep their source",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "Overlay.commit leaves out instructions, which stay in the overlay",
+  "Overlay.commit does not write records with the origin instructions; they stay in the overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -251,7 +251,7 @@ law(
 )
 
 law(
-  "Overlay.commit leaves out records that have expired in the overlay",
+  "Overlay.commit does not write records that have expired in the overlay, and forgets them in the base store if it has them",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const bread = yield* put(below, draft("bread"))
@@ -296,7 +296,7 @@ law("Overlay.commit writes each tenant's records to that tenant", (below, branch
   }))
 
 law(
-  "Overlay.commit of an overlay whose base store is an overlay writes to that overlay",
+  "Overlay.commit writes only to the direct base store if this is itself an Overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("tea", { id: id("x") }))
@@ -313,7 +313,7 @@ law(
 )
 
 law(
-  "an Overlay whose base store is read-only works, except that its commit fails",
+  "an Overlay accepts writes and lists records even if nothing can be written to its base store",
   (below, _branch) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea"))
@@ -330,7 +330,7 @@ const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
 
 law(
-  "the tenants of an Overlay include a tenant whose records were all purged, as long as the base store has tombstones of that tenant",
+  "an Overlay lists a tenant until the tenant's last record or tombstone is purged in the Overlay",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))

@@ -38,7 +38,7 @@ describe("a TenantIndex that yields to the event loop while it is built", () => 
       assert.isTrue(tenantIndex.isBuilt())
     }))
 
-  it.live("an index that is being built with yields is completed at once for a caller that cannot wait", () =>
+  it.live("the method index completes an unfinished build at once, without yielding", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("an index is restored at once for a caller that cannot wait, and rebuilt if a row is missing", () =>
+  it.live("the method index completes an unfinished restore at once; it builds the index anew if a row in the bytes is missing", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()

@@ -148,7 +148,7 @@ describe("a federation", () => {
       })
     )))
 
-  it.effect("a federation lists forgotten records of a read-only store, which cannot be restored, only for System", () =>
+  it.effect("a federation lists the forgotten records of a read-only store only for Viewer.system, since they cannot be restored", () =>
     Effect.gen(function*() {
       const archive = yield* MemoryStore.MemoryStore
       yield* put(archive, draft("archived", { id: id("archived") }))
@@ -162,7 +162,7 @@ describe("a federation", () => {
       ))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("a federation lists a record forgotten in a store and its mirror once; restore, purge and erasure also affect the mirror", () =>
+  it.effect("a record forgotten in a store and its mirror is listed once until the store erases it; restore and purge affect both", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       const copies = (yield* federated.get("copies")).store

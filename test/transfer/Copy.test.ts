@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("copy fails with `conflict` if an owner has other threads in the target, until these are purged, as the error advises", () =>
+  it.scoped("copy fails with `conflict` if an owner has other threads in the target, and succeeds after the purge the error advises", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread that is copied, renamed and copied again has the new name in the target, and an append under the old fails", () =>
+  it.scoped("a thread that is copied, renamed and copied again has its new name in the target; an append under the old name fails", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

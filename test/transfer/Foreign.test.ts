@@ -110,7 +110,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it("attributes that a record cannot have are left out and reported", () => {
+  it("attributes that are nested too deeply for a record are left out and reported", () => {
     const deep = `{"a":${"[".repeat(1_000)}${"]".repeat(1_000)}}`
     const edge = `{"uuid":"b","fact":"t","attributes":${deep}}`
     for (
@@ -124,7 +124,7 @@ describe("importing a file", () => {
     }
   })
 
-  it.scoped("importing a file of mem0 keeps ids as scopes, times, categories and metadata, and omits expired memories", () =>
+  it.scoped("importing a mem0 file makes scopes of ids and tags of categories, keeps times and metadata, and omits expired memories", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")
       const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
@@ -247,7 +247,7 @@ describe("importing a file", () => {
       }
     }))
 
-  it.scoped("imported conversations are redacted as records are, and importing them again adds nothing", () =>
+  it.scoped("secrets in imported conversations are redacted, and importing the same conversations again adds nothing", () =>
     Effect.gen(function*() {
       const store = yield* at(
         MemoryStore.layerInMemory.pipe(Layer.provide(Redaction.layer())),
@@ -271,7 +271,7 @@ describe("importing a file", () => {
       assert.notInclude(JSON.stringify(message), secret)
     }))
 
-  it.scoped("importing a conversation again appends its new messages; if earlier messages differ, it is reported and not changed", () =>
+  it.scoped("importing a conversation again appends its new messages; one whose earlier messages differ is reported and not changed", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const chat = (...texts: ReadonlyArray<string>) =>
@@ -290,7 +290,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
     }))
 
-  it.scoped("importing a folder makes records named after the folder's files, with tags, kinds and links", () =>
+  it.scoped("importing a folder of Obsidian or Claude Code makes a record of each note, with its tags, kind and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!
@@ -310,7 +310,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("importing a file of another format fails; keys such as __proto__, NUL characters and lone surrogates do no harm", () =>
+  it.scoped("importing a file of another format makes no record; __proto__ keys, NUL characters and lone surrogates do no harm", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

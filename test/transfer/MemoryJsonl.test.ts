@@ -52,7 +52,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("a MemoryJsonl file contains the messages of threads, and is read into another store once, for their owner", () =>
+  it.scoped("a MemoryJsonl file contains the messages of threads; reading it twice writes them once, and only their owner sees them", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -145,7 +145,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual(skipped, [{ reason: "the line is not UTF-8", count: 1, examples: ["line 2"] }])
     }))
 
-  it.scoped("is refused without effect if its format is unknown or its version newer", () =>
+  it.scoped("a MemoryJsonl file of an unknown format or version is refused, and nothing is written", () =>
     Effect.gen(function*() {
       const [, ...lines] = linesOf(yield* written(yield* lived(memory, "version", 5)))
       for (
@@ -183,7 +183,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual(bodies, ["Coffee.", "Paris."])
     }))
 
-  it.scoped("a MemoryJsonl file that lacks a line in its middle is read as far as it goes, and the report says so", () =>
+  it.scoped("a MemoryJsonl file that lacks a line in its middle is read to its end, and the report says that lines are missing", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "hole", 8)
       yield* (yield* threadsOf(first)).append(ada, "tea", [user("Which tea?")])
@@ -197,7 +197,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file adds no message to another thread of the same name, and reports it", () =>
+  it.scoped("reading a MemoryJsonl file adds no message to a different thread of the same name in the store, and reports the thread", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       const said = (text: string, count: number) => Array.from({ length: count }, (_, n) => user(`${text} ${n}`))
@@ -214,7 +214,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([items[0]?.content, length], ["black 99", 100])
     }))
 
-  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox: the store extracts each of them once, and continues", () =>
+  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox; the store that reads it extracts each message once", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
       const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)
@@ -257,7 +257,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([records, tombstones, messages], [2, 1, 1])
     }))
 
-  it.scoped("a MemoryJsonl file is read in batches: the reading is only a little ahead of the writing", () =>
+  it.scoped("a MemoryJsonl file is read in batches, and only a few lines are read ahead of those written to the store", () =>
     Effect.gen(function*() {
       const first = yield* memory
       const total = 400
@@ -285,7 +285,7 @@ describe("a MemoryJsonl file", () => {
       assert.isAtMost(most, 15)
     }))
 
-  it.scoped("a MemoryJsonl file is written as it is consumed: rows are read at most two pages ahead", () =>
+  it.scoped("MemoryJsonl.write reads the store only as its stream is consumed, at most two pages of rows ahead", () =>
     Effect.gen(function*() {
       const store = yield* memory
       yield* store.put(ada, Array.from({ length: 3_000 }, (_, n) => draft(`Fact ${n}.`, { id: id(`fact ${n}`) })))

@@ -61,7 +61,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the records that are read from a snapshot of an earlier release equal those in the files",
+    "the records in a snapshot of an earlier release have the same bodies as the files that were not edited since",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -85,7 +85,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the tombstones in a snapshot of an earlier release have expiry times after the vault was opened once",
+    "opening a vault of an earlier release gives the tombstones in its snapshot the times that compaction needs",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -175,7 +175,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a cassette of an earlier release is replayed answer by answer",
+    "a cassette of an earlier release returns the recorded answer to each recorded prompt",
     (root, { cassette }) =>
       Effect.gen(function*() {
         const { complete } = yield* Completion.Completion

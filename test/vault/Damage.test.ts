@@ -37,12 +37,12 @@ const law = (title: string, check: (root: string) => Effect.Effect<void, unknown
 const write = (root: string, content: string | Uint8Array) => fs.writeFileSync(path.join(root, at), content)
 const text = (root: string) => fs.readFileSync(path.join(root, at), "utf8")
 
-describe("a damaged file of a record that the history knows", () => {
+describe("a record whose file is damaged, and whose revisions are in the vault's history", () => {
   for (const [name, damage] of Object.entries(damages)) {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       law(
-        `the record stays as in its last good revision, with its history, and the file is reported as an issue: file ${name} ${when}`,
+        `the record stays at its last good revision and keeps its history, and the file is reported as an issue: file ${name} ${when}`,
         (root) =>
           Effect.gen(function*() {
             const whole = text(root)
@@ -104,7 +104,7 @@ describe("a damaged file of a record that the history knows", () => {
       }))
 
     law(
-      `the file is restored by vault.repair, or only listed if the option write is not set: file ${name}`,
+      `vault.repair lists the file, and restores it if the option write is set: file ${name}`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)
@@ -162,7 +162,7 @@ describe("vault.verify", () => {
 
 describe("an older version of a record's file", () => {
   law(
-    "an older version copied back while no process runs becomes the next revision, and the newer text stays in the history",
+    "an older version copied back while the vault is closed becomes the next revision, and the newer text stays in the history",
     (root) =>
       Effect.gen(function*() {
         const second = text(root)

@@ -24,7 +24,7 @@ const day = 1_717_286_400_000
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("a vault written by Deuz (another memory library)", () => {
-  it.scoped("files are unchanged on disk when the vault is opened, and each record has its scope and an id derived from Deuz's id", () =>
+  it.scoped("the vault opens without changing a file, and each record has the scope that Deuz wrote and an id derived from Deuz's id", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const before = files(root)
@@ -76,7 +76,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepInclude(yield* the(store, system, id(chat)), { kind: "episodic", importance: 0.5 })
     }))
 
-  it.scoped("a tag that Deuz wrote malformed is dropped, and the record is kept", () =>
+  it.scoped("a malformed tag that Deuz wrote is left out of the record's tags, and stays in its metadata", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const half = yield* the(store, system, id(chat))
@@ -86,7 +86,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a viewer with reach `within` also lists records of the user's narrower scopes, but none that has expired or is no longer valid", () =>
+  it.scoped("a user's viewer with reach `within` also lists records of the user's narrower scopes, but none that has expired or is no longer valid", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })
@@ -98,7 +98,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isUndefined(yield* get(store, user, id(expired)))
     }))
 
-  it.scoped("the next write of a record moves its file to the library's path for its scope, and keeps its id and history", () =>
+  it.scoped("the next update of a record moves its file to the folder of its scope, and keeps the record's id and history", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const all = [sla, berlin, edited, chat, closed, expired, refund, sister]
@@ -129,7 +129,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isUndefined(yield* get(store, Viewer.make({ userId: "u_123", reach: "within" }), id(chat)))
     }))
 
-  it.scoped("links by Deuz's ids resolve before and after a file is moved, if the viewer sees both records", () =>
+  it.scoped("a link that names a record by Deuz's id resolves before and after the record's file is moved, if the viewer sees both records", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const both = Viewer.make({ userId: "u_123", agentId: "support-bot" })
@@ -171,7 +171,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.lengthOf(yield* store.history(system, id(sla)), 2)
     }))
 
-  it.scoped("a file in the root folder whose frontmatter names a scope belongs to that scope, whoever wrote it", () =>
+  it.scoped("a file outside the folders of scopes whose frontmatter names a scope belongs to that scope, whichever program wrote the file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const head = { id: "\"one\"", kind: "semantic", createdAt: "1", userId: "ada" }
@@ -207,7 +207,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.make({ userId: "bob" }), {})).items, [])
     }))
 
-  it.scoped("a file without a body, with a fractional time, is a record: its summary is its id, and its time is rounded down", () =>
+  it.scoped("a file without a body is a record whose summary is Deuz's id; a fractional createdAt is rounded down", () =>
     Effect.gen(function*() {
       const root = yield* place
       const before = "---\nid: \"a b\"\nkind: \"semantic\"\nuserId: \"ada\"\ncreatedAt: 1717286400000.25\n---\n\n\n"

@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("Deuz's vectors are used for their records, unless the text was edited or the vector's dimensions differ from the others", () =>
+  it.scoped("a record gets the vector that Deuz stored, unless its text was edited since or the vector has other dimensions than Deuz's others", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")
@@ -49,7 +49,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8"), left)
     }))
 
-  it.scoped("vectors remain after the vault is reopened, a file is moved and Deuz's vector file is deleted", () =>
+  it.scoped("a vector is kept after its record's file is moved, Deuz's vector file is deleted and the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       yield* Effect.scoped(Effect.gen(function*() {

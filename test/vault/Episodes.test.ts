@@ -9,8 +9,8 @@ import * as EpisodicMemory from "../../src/kinds/EpisodicMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { files, opened, place } from "./Place.ts"
 
-describe("an episode (a record of a solved task) in a vault", () => {
-  it.scopedLive("an episode can be edited by hand, and if its kind's Schema refuses the edit, the last valid version stays until the edit is corrected", () =>
+describe("an episode (a record of an event) in a vault", () => {
+  it.scopedLive("an edit by hand changes the episode; one that the kind's Schema rejects is an issue, and leaves the last valid version in place", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

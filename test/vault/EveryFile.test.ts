@@ -260,12 +260,12 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
 /** Tries every 37th damage. Under `npm run soak`, tries every damage, but of the flipped bits every second one. */
 const step = (name: string) => times(37, name.startsWith("bit") ? 2 : 1)
 
-describe("a vault in which one file is damaged", () => {
+describe("a vault with damaged files", () => {
   for (const isClosed of [true, false]) {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "after" : "before"
       const state = isClosed ? "that its writer closed" : "whose writer died"
-      it.scopedLive(`a vault ${state} keeps every record and revision that some file still has: damage ${when} the next opening`, () =>
+      it.scopedLive(`a vault ${state} keeps every record and revision that is intact in some file if one file is damaged ${when} the next opening`, () =>
         Effect.gen(function*() {
           const vault = yield* made(isClosed)
           const all = filesOf(vault.root).filter((file) => !/\/lock$|\/turns\//.test(file)).flatMap((file) =>
@@ -280,7 +280,7 @@ describe("a vault in which one file is damaged", () => {
     }
   }
 
-  it.scopedLive("a vault with both copies of its manifest damaged opens, or fails to open and then changes no file", () =>
+  it.scopedLive("opening a vault in which both copies of the manifest are damaged succeeds, or fails and changes no file", () =>
     Effect.gen(function*() {
       const vault = yield* made(true)
       const manifests = [".effect-memory/vault.json", ".effect-memory/vault.copy.json"]

@@ -51,13 +51,13 @@ describe("a writer that stalls while it takes the lock", () => {
     const [name, hasOneName, isStep] of [
       ["once its lock file exists", false, (method: string, at: string) => method === "stat" && isLock(at)],
       [
-        "before it begins, on a disk without hard links,",
+        "before it creates its folder of temporary files, on a disk without hard links,",
         true,
         (method: string, at: string) => method === "mkdir" && at.includes("/turns/")
       ]
     ] as const
   ) {
-    it.scopedLive(`a writer that stalls ${name} leaves the lock of the next holder alone and waits for it`, () =>
+    it.scopedLive(`a writer that stalls ${name} does not remove the lock of the next holder, and waits until it is released`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -94,7 +94,7 @@ describe("a writer that stalls while it takes the lock", () => {
       }))
   }
 
-  it.scopedLive("a writer that stalls and then fails to write the lock file leaves the lock of the next holder alone", () =>
+  it.scopedLive("a writer that stalls and then fails to write the lock file does not remove the lock of the next holder", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -120,7 +120,7 @@ describe("a writer that stalls while it takes the lock", () => {
 })
 
 describe("a lock on a disk that gives each name of a file its own inode number", () => {
-  it.scopedLive("the lock is acquired and released as usual, and never taken from its own holder", () =>
+  it.scopedLive("concurrent and later writers acquire and release the lock, and never take it for a stale one", () =>
     Effect.gen(function*() {
       const root = yield* place
       const numbers = new Map<string, number>()
@@ -170,7 +170,7 @@ describe("a process that fences a lock holder (moves away the folder of the hold
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`the process fences the holder although ${name} is left where an earlier fencing moved that folder`, () =>
+    it.scopedLive(`the process succeeds even if ${name} from an earlier fencing is at the path to which it moves the folder`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -196,7 +196,7 @@ describe("a live process whose staging folder (the folder of its temporary files
   const kept = (root: string) =>
     fs.readdirSync(turns(root), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("claim."))
 
-  it.scopedLive("the process keeps writing, and takes the lock with a new file", () =>
+  it.scopedLive("later writes of the process succeed, and it creates a new file with which it takes the lock", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -211,7 +211,7 @@ describe("a live process whose staging folder (the folder of its temporary files
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("a write or a forget completes even if the folder is deleted before any of its disk calls", () =>
+  it.scopedLive("a batch completes even if the folder is deleted just before any one of the batch's disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {
@@ -245,7 +245,7 @@ describe("a live process whose staging folder (the folder of its temporary files
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("each process locks with a file of its own, so the lock of one that died is taken over although the other one runs", () =>
+  it.scopedLive("each process takes the lock with a file of its own, so that the other one takes over its lock if it dies", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -265,7 +265,7 @@ describe("two processes with the same random seed", () => {
       assert.isFalse(fs.existsSync(path.join(root, lockFile)))
     }))
 
-  it.scopedLive("one process can write after the other has died at any point", () =>
+  it.scopedLive("one process can still write after the other has died and left its temporary files behind", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seeded = Effect.suspend(() => Effect.withRandom(opened(root), Random.make("one")))

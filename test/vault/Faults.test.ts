@@ -107,7 +107,7 @@ describe("a vault on a failing disk", () => {
       it.scopedLive(
         `${
           only ?? "an error"
-        } at any disk call of ${name} results in a typed error and no change, or in the complete effect`,
+        } at any disk call of ${name} leads to a MemoryError and no change, or to complete success`,
         () =>
           Effect.gen(function*() {
             const template = yield* filled
@@ -211,7 +211,7 @@ describe("vectors of a vault on a failing disk", () => {
   }
   for (const [name, call] of Object.entries(calls)) {
     it.scopedLive(
-      `an error at any disk call of ${name} is typed, changes no record, and loses no attached vector`,
+      `an error at any disk call of ${name} causes at most a MemoryError, changes no record, and loses no attached vector`,
       () =>
         Effect.gen(function*() {
           const template = yield* filled

@@ -17,7 +17,7 @@ const derived = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0CD.md"
 const runs = "runs/run-42/01HV3ZK4T6N8QW2RJ5Y7M9X0DE.md"
 
 describe("a vault written by drover (another memory program)", () => {
-  it.scopedLive("files are unchanged on disk when the vault is opened, and each record has the scope of its path and frontmatter", () =>
+  it.scopedLive("the vault opens without changing a file, and each record has the scope that its path and frontmatter name", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const before = files(root)
@@ -46,7 +46,7 @@ describe("a vault written by drover (another memory program)", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("the next write of a record moves its file to the path of its scope, and keeps unknown frontmatter keys", () =>
+  it.scopedLive("the next update of a record moves its file to the folder of its scope, and keeps frontmatter keys that the library does not use", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       yield* Effect.scoped(Effect.gen(function*() {
@@ -75,7 +75,7 @@ describe("a vault written by drover (another memory program)", () => {
       assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
     }))
 
-  it.scopedLive("a crash during a move may leave both files: the new one counts, and the next write deletes the old one", () =>
+  it.scopedLive("a record whose move a crash interrupted may have two files: the new one is read, and the next write deletes the old one", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const old = fs.readFileSync(path.join(root, bobs), "utf8")
@@ -131,7 +131,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       }
     }))
 
-  it.scopedLive("every record is read: values beyond a limit are cut or kept in metadata, reported as issues, and left in the file", () =>
+  it.scopedLive("every record is read; a value that the library cannot accept is adapted and reported as an issue, and the file is left unchanged", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = files(root)
@@ -148,7 +148,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("updates of these records are accepted, and another process reads the same records", () =>
+  it.scopedLive("an update of such a record succeeds, and the record is the same after the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const written = yield* Effect.scoped(Effect.gen(function*() {
@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("links resolve by a note's name, with or without its folder, also after the note gets a new name", () =>
+  it.scopedLive("a link resolves by a note's name, with or without the folder, and after a rename of the note by its old and its new name", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")

@@ -77,22 +77,22 @@ describe("an update of a hand-written note", () => {
       }))
 
   law(
-    "an update of a hand-written note that adds a tag inserts one line and changes nothing else",
+    "an update that adds a tag to a hand-written note inserts one line in its file and changes nothing else",
     tea,
     { tags: ["garden", "hot", "new"] },
     tea.replace("  - hot\r\n", "  - hot\r\n  - new\r\n")
   )
   law(
-    "an update of a hand-written note that removes a tag deletes its line and changes nothing else",
+    "an update that removes a tag of a hand-written note deletes the tag's line in the file and changes nothing else",
     tea,
     { tags: ["hot"] },
     tea.replace("\r\n  - garden # green", "")
   )
-  law("an update of a hand-written note that changes metadata changes only the value of the property", tea, {
+  law("an update of a hand-written note's metadata changes only the value of the changed property in its file", tea, {
     metadata: { title: "Green: tea", mood: "rainy" }
   }, tea.replace("'sunny'", "'rainy'"))
   law(
-    "an update of a hand-written note that changes the body replaces the body only",
+    "an update of a hand-written note's body replaces only the changed text in its file",
     tea,
     { body: "Sow.\r\nRest." },
     tea.replace("Reap.", "Rest.")
@@ -103,20 +103,20 @@ describe("an update of a hand-written note", () => {
   }
   const { kind: _, ...patch } = sidecar
   law(
-    "an update of fields for which a hand-written note has no property leaves a note without frontmatter byte for byte as it is",
+    "an update of importance, tags, links and other fields leaves the file of a note without frontmatter byte for byte as it is",
     plain,
     patch,
     plain
   )
   law(
-    "an update of fields for which a hand-written note has no property leaves a note with unparsable frontmatter byte for byte as it is",
+    "an update of the importance leaves the file of a note with unparsable frontmatter byte for byte as it is",
     "---\na: b: c\n---\nSow.\n",
     {
       importance: 0.9
     },
     "---\na: b: c\n---\nSow.\n"
   )
-  law("an update of the importance of a hand-written note leaves an empty file empty", "", { importance: 0.9 }, "")
+  law("an update of the importance of an empty note leaves its file empty", "", { importance: 0.9 }, "")
 
   it.scopedLive("an update that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
     Effect.gen(function*() {
@@ -135,7 +135,7 @@ describe("an update of a hand-written note", () => {
       assert.lengthOf(yield* store.history(system, idOf("Tea.md")), 1)
     }))
 
-  it.scopedLive("an update is kept across later edits by the author, except for what the author removes", () =>
+  it.scopedLive("fields that an update set are kept when the author edits the note later, except for tags and properties that the author deletes", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const check = ({ store }: Opened, revision: number) =>
@@ -242,7 +242,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("an update is undone byte for byte by a Restore, also if the note was forgotten or deleted", () =>
+  it.scopedLive("a Restore of an earlier revision writes the note's file back byte for byte, also if the note was forgotten or its file deleted", () =>
     Effect.gen(function*() {
       const notes = { "Deep/Tea.md": tea, "Plain.md": plain }
       const root = yield* folder(notes)
@@ -274,7 +274,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("vault.repair restores a damaged note byte for byte as its author wrote it, and keeps the update, which is not stored in the note", () =>
+  it.scopedLive("vault.repair restores a damaged note byte for byte as its author wrote it, and keeps an updated field that is stored outside the note", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -362,13 +362,13 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "Cha.md": "Tea.md", "Plain.md": "Plain.md" }
   },
   {
-    title: "a copied note remains the same record, and the copy is a new one",
+    title: "a copied note remains the same record, and the copy is a new record",
     notes: { "Tea.md": tea },
     act: (root) => write(root, { "Copy of tea.md": tea }),
     becomes: { "Tea.md": "Tea.md", "Copy of tea.md": "Copy of tea.md" }
   },
   {
-    title: "two notes that swap their paths are two edits: the record at each path stays, since no path is missing",
+    title: "two notes that swap their paths count as two edits, and the record at each path stays",
     notes: { "A.md": long("a"), "B.md": long("b") },
     act: (root) => {
       move(root, "A.md", "C.md")
@@ -387,7 +387,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "C.md": "C.md", "D.md": "D.md" }
   },
   {
-    title: "if two equally similar new files replace a note, both are new records",
+    title: "two new files that resemble a deleted note equally are both new records",
     notes: { "A.md": long("a") },
     act: (root) => {
       fs.rmSync(path.join(root, "A.md"))
@@ -417,7 +417,7 @@ const cases: ReadonlyArray<Case> = [
     becomes: { "users/bob/Tea.md": "users/bob/Tea.md" }
   },
   {
-    title: "if the folders of two notes swap their names, the record at each path stays",
+    title: "two notes whose folders swap their names count as two edits, and the record at each path stays",
     notes: { "one/Tea.md": long("a"), "two/Tea.md": long("b") },
     act: (root) => {
       move(root, "one", "three")
@@ -486,7 +486,7 @@ describe("a note that is moved or renamed", () => {
       }))
   }
 
-  it.scopedLive("the note keeps its history and the fields that no property states, and links to it by id, path or name resolve", () =>
+  it.scopedLive("the note keeps its history and the fields that its frontmatter lacks, and links to it by its id, old path or old name resolve", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,
@@ -583,7 +583,7 @@ describe("a note that is moved or renamed", () => {
         }))
     }))
 
-  it.scopedLive("the note is updated and forgotten at its new path, even before the vault's next scan", () =>
+  it.scopedLive("an update or a forget of the note changes the file at the new path, even before the vault's next scan", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -611,7 +611,7 @@ describe("a note that is moved or renamed", () => {
       }
     }))
 
-  it.scopedLive("notes moved along with their whole folder are recognised, while the vault is open and while it is closed", () =>
+  it.scopedLive("notes whose whole folder is renamed remain the same records, whether the vault is open or closed meanwhile", () =>
     Effect.gen(function*() {
       const count = times(300, 3_000)
       const notes = Array.from(

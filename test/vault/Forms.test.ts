@@ -22,7 +22,7 @@ const plain = FastCheck.tuple(record, FastCheck.stringMatching(/^[A-Za-z0-9][ -~
 const context: Document.Context = { key: "key", kinds: Context.get(Context.empty(), MemoryKind.Kinds) }
 
 describe("the library's own encoder and printer of a record", () => {
-  it("the encoder of the history returns the same bytes as the Schema's encoder", () => {
+  it("the encoder of records for the history returns the same JSON as the Schema of MemoryRecord", () => {
     FastCheck.assert(
       FastCheck.property(record, (record) => {
         assert.strictEqual(JSON.stringify(encoded(record)), JSON.stringify(encode(record)))

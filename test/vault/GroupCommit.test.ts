@@ -140,7 +140,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), ["first", ...done].sort())
     }))
 
-  it.scopedLive("writers of one record or one dedupe key see each other's writes", () =>
+  it.scopedLive("concurrent updates of one record get consecutive revisions, and concurrent puts with one dedupe key make one record", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -164,7 +164,7 @@ describe("concurrent writers of one process", () => {
       assert.strictEqual((yield* get(store, ada, id("a")))?.body, `again ${count - 1}`)
     }))
 
-  it.scopedLive("a call that writes nothing is not delayed while writers wait for the disk", () =>
+  it.scopedLive("a call that fails without writing ends while another writer still waits for the disk", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       yield* put(vault.store, draft("first"))
@@ -227,7 +227,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("a process may die before any disk call: every acknowledged write is kept, and no write without all earlier ones", () =>
+  it.scopedLive("a process that dies before any disk call leaves every acknowledged write, and no write without all earlier ones", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

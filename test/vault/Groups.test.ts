@@ -105,7 +105,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
     }
   }
 
-  it.scopedLive("a failed group commit is not completed by another process that has read its lines, and no record is forgotten", () =>
+  it.scopedLive("a group commit that fails is not completed by another process that has read its lines in the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
@@ -142,7 +142,7 @@ describe("a file of a group commit that is edited by hand", () => {
         "before the group's lines are appended to the history",
         (method: string, at: string) => method === "write" && isHistory(at)
       ],
-      ["after the group's writes were planned", (method: string, at: string) => method === "open" && isHistory(at)],
+      ["before the group commit opens the history", (method: string, at: string) => method === "open" && isHistory(at)],
       ["before the group's first file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
   ) {
@@ -238,7 +238,7 @@ describe("a group commit that falls back to single writes because one file canno
 })
 
 describe("a put", () => {
-  it.scopedLive("a put that starts while the scope of the vault closes, or after it, is acknowledged and kept", () =>
+  it.scopedLive("a put that starts while the scope of the vault closes, or after it has closed, is acknowledged and kept", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 2) {
         const root = yield* place

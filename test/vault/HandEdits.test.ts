@@ -68,7 +68,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand cannot change hash, revision, trust or origin",
+    "an edit by hand cannot set the revision, updatedAt, trust or origin of a record",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const claims = `origin: instructions\ntrust: 0\nrevision: 99\nupdatedAt: 2001-01-01T00:00:00Z\nhash: ${
@@ -82,23 +82,26 @@ describe("an edit by hand", () => {
       })
   )
 
-  law("an edit by hand that deletes the file forgets the record", ({ remove, store, vault }) =>
-    Effect.gen(function*() {
-      yield* store.update(system, one, { body: "more" })
-      remove(at)
-      yield* vault.refresh
-      const viewer = (yield* get(store, system, one))!
-      assert.strictEqual(viewer.body, "more", "the library knows what it was")
-      assert.lengthOf((yield* store.list(system, {})).items, 0)
-      assert.deepStrictEqual(yield* store.forget(system, [one]), [false])
-      yield* store.compact
-      assert.strictEqual((yield* get(store, system, one))?.body, "more", "it can be restored")
-      yield* store.forget(system, [one], { purge: true })
-      assert.isUndefined(yield* get(store, system, one))
-    }))
+  law(
+    "a record whose file is deleted by hand is forgotten, and its last text is kept until the record is purged",
+    ({ remove, store, vault }) =>
+      Effect.gen(function*() {
+        yield* store.update(system, one, { body: "more" })
+        remove(at)
+        yield* vault.refresh
+        const viewer = (yield* get(store, system, one))!
+        assert.strictEqual(viewer.body, "more", "the library knows what it was")
+        assert.lengthOf((yield* store.list(system, {})).items, 0)
+        assert.deepStrictEqual(yield* store.forget(system, [one]), [false])
+        yield* store.compact
+        assert.strictEqual((yield* get(store, system, one))?.body, "more", "it can be restored")
+        yield* store.forget(system, [one], { purge: true })
+        assert.isUndefined(yield* get(store, system, one))
+      })
+  )
 
   law(
-    "an edit by hand that deletes the file of a record with a history does not prevent the vault from opening",
+    "a vault opens without a record whose file was deleted by hand, even if the record has earlier revisions",
     ({ remove, root, store }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })
@@ -110,7 +113,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand that makes a file unreadable is reported, the last good revision stays, and a correction becomes the next one",
+    "an edit by hand that makes a file unreadable is reported, the last good revision stays, and a correction becomes the next revision",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {
         const changes = yield* Queue.unbounded<string>()
@@ -157,54 +160,60 @@ describe("an edit by hand", () => {
       })
   )
 
-  law("an edit by hand may use Windows line ends", ({ store, vault, write }) =>
-    Effect.gen(function*() {
-      const note = id("windows")
-      write(`global/${note}.md`, text(`id: ${note}\nkind: reference\nsummary: s`, "a\nb").replaceAll("\n", "\r\n"))
-      write("plain.md", "a\r\nb\r\n")
-      yield* vault.refresh
-      assert.strictEqual((yield* get(store, system, note))?.body, "a\r\nb")
-      assert.deepStrictEqual(
-        (yield* store.list(system, { scope: "global" })).items.map(({ body }) => body),
-        ["a\r\nb", "a\r\nb"]
-      )
-    }))
+  law(
+    "a file written by hand with Windows line ends is read, and the record's body keeps them",
+    ({ store, vault, write }) =>
+      Effect.gen(function*() {
+        const note = id("windows")
+        write(`global/${note}.md`, text(`id: ${note}\nkind: reference\nsummary: s`, "a\nb").replaceAll("\n", "\r\n"))
+        write("plain.md", "a\r\nb\r\n")
+        yield* vault.refresh
+        assert.strictEqual((yield* get(store, system, note))?.body, "a\r\nb")
+        assert.deepStrictEqual(
+          (yield* store.list(system, { scope: "global" })).items.map(({ body }) => body),
+          ["a\r\nb", "a\r\nb"]
+        )
+      })
+  )
 
-  law("an edit by git is read and counted as a revision", ({ read, root, store, vault }) =>
-    Effect.gen(function*() {
-      const git = (...args: ReadonlyArray<string>) =>
-        execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false", ...args], {
-          cwd: root,
-          stdio: "pipe"
-        })
-      git("init", "-q")
-      git("add", "-A")
-      git("commit", "-qm", "one")
-      assert.strictEqual(String(git("ls-files")).trim(), at, "sidecars stay out")
-      yield* store.update(system, one, { body: "later" })
-      const two = yield* put(store, draft("two"))
-      git("add", "-A")
-      git("commit", "-qm", "two")
-      git("checkout", "-q", "HEAD~1")
-      assert.include(read(at), "the first")
-      yield* vault.refresh
-      assert.deepInclude(yield* get(store, ada, one), { body: "the first", revision: 3 })
-      assert.isUndefined(yield* get(store, ada, two.id))
-      assert.deepStrictEqual((yield* store.history(system, one)).map(({ body }) => body), [
-        "the first",
-        "later",
-        "the first"
-      ])
-      const again = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => get(store, ada, one)))
-      assert.deepInclude(again, { body: "the first", revision: 3 })
-      git("checkout", "-q", "-")
-      yield* vault.refresh
-      assert.deepInclude(yield* get(store, ada, one), { body: "later", revision: 4 })
-      assert.deepInclude(yield* get(store, ada, two.id), { body: "two", revision: 3 })
-      const updated = yield* store.update(system, one, { body: "last" }, { ifRevision: 4 })
-      assert.strictEqual(updated.revision, 5)
-      assert.lengthOf(yield* store.history(system, one), 5)
-    }))
+  law(
+    "a git checkout counts as an edit by hand: the text that it writes to a record's file becomes the next revision",
+    ({ read, root, store, vault }) =>
+      Effect.gen(function*() {
+        const git = (...args: ReadonlyArray<string>) =>
+          execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false", ...args], {
+            cwd: root,
+            stdio: "pipe"
+          })
+        git("init", "-q")
+        git("add", "-A")
+        git("commit", "-qm", "one")
+        assert.strictEqual(String(git("ls-files")).trim(), at, "sidecars stay out")
+        yield* store.update(system, one, { body: "later" })
+        const two = yield* put(store, draft("two"))
+        git("add", "-A")
+        git("commit", "-qm", "two")
+        git("checkout", "-q", "HEAD~1")
+        assert.include(read(at), "the first")
+        yield* vault.refresh
+        assert.deepInclude(yield* get(store, ada, one), { body: "the first", revision: 3 })
+        assert.isUndefined(yield* get(store, ada, two.id))
+        assert.deepStrictEqual((yield* store.history(system, one)).map(({ body }) => body), [
+          "the first",
+          "later",
+          "the first"
+        ])
+        const again = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => get(store, ada, one)))
+        assert.deepInclude(again, { body: "the first", revision: 3 })
+        git("checkout", "-q", "-")
+        yield* vault.refresh
+        assert.deepInclude(yield* get(store, ada, one), { body: "later", revision: 4 })
+        assert.deepInclude(yield* get(store, ada, two.id), { body: "two", revision: 3 })
+        const updated = yield* store.update(system, one, { body: "last" }, { ifRevision: 4 })
+        assert.strictEqual(updated.revision, 5)
+        assert.lengthOf(yield* store.history(system, one), 5)
+      })
+  )
 })
 
 describe("a record's file that is copied or moved to another path", () => {
@@ -219,7 +228,7 @@ describe("a record's file that is copied or moved to another path", () => {
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `a copy of a record's file at the path of ${name} is not a record, and is left as it is`,
+      `a copy of a record's file at a path that belongs to ${name} is not a record, and is left as it is`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)
@@ -243,7 +252,7 @@ describe("a record's file that is copied or moved to another path", () => {
   }
 
   law(
-    "a record's file is not a record while the folder of its scope has another name, and is one again under the old name",
+    "a record is absent while the folder of its scope is renamed, and present again once the folder has its old name",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)
@@ -372,7 +381,7 @@ describe("an invalid file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `an invalid file with ${name} is reported, skipped and left as it is`,
+      `an invalid file with ${name} is reported and skipped, or read safely, and is left as it is`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))
@@ -405,7 +414,7 @@ describe("an invalid file", () => {
   )
 
   law(
-    "an invalid file that is a pipe is reported and does not block the vault",
+    "a named pipe with the name of a Markdown file is reported and does not block the vault",
     ({ issues, root, vault }) =>
       Effect.gen(function*() {
         execFileSync("mkfifo", [path.join(root, "pipe.md")])

@@ -54,7 +54,7 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history of a vault", () => {
-  it.scopedLive("a new record of another process is not listed as forgotten if the history was read, but not yet the record's file", () =>
+  it.scopedLive("a new record of another process is not listed as forgotten if this process has read the history, but not yet the record's file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -95,7 +95,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "a history that is deleted while the vault is open loses only earlier revisions, and records can still be changed",
+    "deleting the history while the vault is open loses only earlier revisions, and records can still be changed",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -164,7 +164,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("batch numbers continue after a compaction, and a line of a writer that has not read the history since is refused", () =>
+  it.scoped("batch numbers continue after a compaction, and an append by a writer that has not read the history since fails with conflict", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a reader of a rewritten history sees isReplaced true or the generation change until it has read the file to its end", () =>
+  it.scopedLive("a record missing from a rewritten history that is only partly read is indicated by isReplaced or a changed generation", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -330,7 +330,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a batch that a crash cut in two is not in the history, even after later batches", () =>
+  it.scoped("a batch of which a crash left only a part is ignored, even after later batches were appended to the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -353,7 +353,7 @@ describe("the history of a vault", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("another writer's batch is kept if it is at the offset at which a stalled writer meant to append", () =>
+  it.scoped("a stalled writer fails with conflict if another writer's batch is at the offset at which it meant to append, and the batch is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -369,7 +369,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a location from before a rewrite of the history never returns the line of another record", () =>
+  it.scoped("a location from before a rewrite of the history yields no revision, rather than the line of another record", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))

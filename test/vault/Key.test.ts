@@ -147,7 +147,7 @@ describe("the key of a vault, with which it signs its records", () => {
       }
     }))
 
-  it.scopedLive("a new key is generated if a person writes `new` in its place, and the history and all records remain", () =>
+  it.scopedLive("a new key is generated if a person writes `new` in place of the key in vault.json, and all records and their history remain", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const first = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>
@@ -164,7 +164,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("the key of a clone without the hidden folder is generated once and then kept, although no signature is valid", () =>
+  it.scopedLive("the key of a vault that lost its hidden folder is generated anew once and then kept, although no signature is valid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })
@@ -173,7 +173,7 @@ describe("the key of a vault, with which it signs its records", () => {
       assert.deepStrictEqual(yield* state(root), file)
     }))
 
-  it.scopedLive("the key is kept if every record was edited by hand", () =>
+  it.scopedLive("the key is kept even if every record was edited by hand, so that no signature is valid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const later = Date.now() / 1_000 + 60

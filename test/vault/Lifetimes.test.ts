@@ -38,14 +38,14 @@ const readsOfOpening = (count: number) =>
     return reads
   })
 
-describe("a vault with tombstones", () => {
+describe("a vault with tombstones (entries of forgotten records in its history)", () => {
   it.scoped("opening the vault reads the history file as often with 150 tombstones as with 50", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`compaction erases old tombstones, ${closed ? "after a reopening" : "in the process that wrote them"}`, () =>
+    it.scoped(`compaction erases a forgotten record once it expires, or else after 30 days, ${closed ? "also after a reopening" : "in the process that forgot it"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000

@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("heartbeats are written whenever the lock is held: soon after an earlier use, after a pause, and after its scope closed", () =>
+  it.scoped("heartbeats are written whenever the lock is held: right after an earlier use, after a long pause, and after the lock's scope closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -209,7 +209,7 @@ describe("the lock of a vault", () => {
 
   for (const hasOneName of [false, true]) {
     const where = hasOneName ? "without hard links" : "with hard links"
-    it.scoped(`the lock is released only once the heartbeat in progress is written, on a file system ${where}`, () =>
+    it.scoped(`withLock returns only once a heartbeat in progress has been written, on a file system ${where}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [writes, goesOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("a release of the lock that dies leaves no open file and no heartbeat, and the lock can be taken once it is stale", () =>
+  it.scoped("a release of the lock that dies with a defect leaves no file open and stops the heartbeat, and the stale lock can be taken over", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)

@@ -221,14 +221,14 @@ describe("a folder of unusual notes", () => {
       assert.deepStrictEqual(bytes(root), before)
     }))
 
-  law("the longest note is searched to its end", ({ store }) =>
+  law("a search finds a word at the end of a very long note", ({ store }) =>
     Effect.gen(function*() {
       const { hits } = yield* store.search(system, { text: "quincunx" })
       assert.deepStrictEqual(hits.map(({ record }) => record.id), [idOf("bodies/long.md")])
     }))
 
   law(
-    "an update of another field keeps a note's text, and is refused if only a part of the note could be read",
+    "an update of a note's importance keeps its text, and fails with invalid_draft if only a part of the note could be read",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault
@@ -281,20 +281,23 @@ describe("a folder of unusual notes", () => {
       )
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  law("notes can be filtered by their properties", ({ store, root, vault }) =>
-    Effect.gen(function*() {
-      fs.writeFileSync(path.join(root, "one.md"), matter("status: open\nrating: 5\nauthor: {name: Ada}"))
-      fs.writeFileSync(path.join(root, "two.md"), matter("status: done\nrating: 3"))
-      yield* vault.refresh
-      const where = (where: Readonly<Record<string, object>>) =>
-        Effect.map(store.list(system, { where: where as never }), ({ items }) => items.map(({ summary }) => summary)) // untyped conditions
-      assert.deepStrictEqual(yield* where({ "metadata.status": { eq: "open" } }), ["one"])
-      assert.deepStrictEqual(yield* where({ "metadata.rating": { lt: 5 } }), ["two"])
-      assert.deepStrictEqual(yield* where({ "metadata.author.name": { eq: "Ada" } }), ["one"])
-      assert.deepStrictEqual(yield* where({ "metadata.mood": { eq: "sunny" } }), ["windows"])
-    }))
+  law(
+    "list filters notes by the properties in their frontmatter, also by nested ones",
+    ({ store, root, vault }) =>
+      Effect.gen(function*() {
+        fs.writeFileSync(path.join(root, "one.md"), matter("status: open\nrating: 5\nauthor: {name: Ada}"))
+        fs.writeFileSync(path.join(root, "two.md"), matter("status: done\nrating: 3"))
+        yield* vault.refresh
+        const where = (where: Readonly<Record<string, object>>) =>
+          Effect.map(store.list(system, { where: where as never }), ({ items }) => items.map(({ summary }) => summary)) // untyped conditions
+        assert.deepStrictEqual(yield* where({ "metadata.status": { eq: "open" } }), ["one"])
+        assert.deepStrictEqual(yield* where({ "metadata.rating": { lt: 5 } }), ["two"])
+        assert.deepStrictEqual(yield* where({ "metadata.author.name": { eq: "Ada" } }), ["one"])
+        assert.deepStrictEqual(yield* where({ "metadata.mood": { eq: "sunny" } }), ["windows"])
+      })
+  )
 
-  it.scopedLive("an update of metadata changes the note's properties in place, and deletes removed ones", () =>
+  it.scopedLive("an update of a note's metadata changes its properties in place, and deletes those that the new metadata lacks", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")

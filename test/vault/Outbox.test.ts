@@ -208,7 +208,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("forgetAll by an agent's viewer leaves the messages of the agent's users and visitors, which the viewer does not see", () =>
+  it.scopedLive("forgetAll by an agent's viewer leaves the queued messages of the agent's users and sessions, which this viewer does not see", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -224,7 +224,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("forgetAll removes only messages of the viewer's scope and of narrower ones, and none if the filter names kinds", () =>
+  it.scopedLive("forgetAll removes only queued messages that the viewer sees and the filter's scope includes, and none if the filter names kinds", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

@@ -121,7 +121,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("data of built-in kinds in a vault", () => {
   law(
-    "data of a record is frontmatter under its field names, and the text of the data is the body of the file",
+    "a record's data is written under `data` in the frontmatter, and its main text, such as a setting's value, as the body of the file",
     ({ page }) =>
       Effect.sync(() => {
         for (
@@ -163,7 +163,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "values of settings can be edited by hand, in the body or under `value`; a file with a changed key is no entry until it is corrected",
+    "a setting's value can be edited by hand, in the body or under `value`; a file with a changed key is no entry until it is corrected",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)
@@ -181,7 +181,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "changes by the library start from the data as a person last edited it by hand",
+    "the services of the kinds read and change the data as it was last edited by hand",
     ({ beliefs, core, edit, knowledge, page, procedures, root, tasks, vault }) =>
       Effect.gen(function*() {
         yield* edit("- never guess\n", "- never guess\n    - ask first\n")
@@ -203,7 +203,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "data edited by hand that its kind's Schema refuses is reported, affects no other record, and is read again once corrected",
+    "data edited by hand that its kind's Schema rejects is reported, affects no other record, and is read again once corrected",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (

@@ -74,7 +74,7 @@ const age = (root: string) => {
 const sampled = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => all.filter((_, n) => n % times(3, 1) === 0)
 
 describe("a reopened vault", () => {
-  it.scoped("two runs with the same clock and the same random seed write the same files, byte for byte", () =>
+  it.scoped("the same writes with the same clock and random seed give the same files, byte for byte", () =>
     Effect.gen(function*() {
       const run = Effect.suspend(() =>
         Effect.gen(function*() {
@@ -193,7 +193,7 @@ describe("a reopened vault", () => {
       })
   )
 
-  it.scopedLive("duplicates are found by the kinds that are configured now, not by those at the time of the snapshot", () =>
+  it.scopedLive("duplicates are found by the `dedupe` option of the kinds configured now, not of those configured when the snapshot was saved", () =>
     Effect.gen(function*() {
       const root = yield* place
       const say = Effect.scoped(Effect.gen(function*() {

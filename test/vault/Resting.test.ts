@@ -23,7 +23,7 @@ const rest = (vault: Markdown.VaultService) =>
     { discard: true }
   )
 
-describe("a vault that has stopped polling, since it was not used", () => {
+describe("a vault that has stopped polling because it was not used", () => {
   it.scoped("the first call of the store returns the edits that were made by hand meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* place
@@ -38,7 +38,7 @@ describe("a vault that has stopped polling, since it was not used", () => {
       assert.deepStrictEqual(answers, [["white tea"], ["white tea"]])
     }))
 
-  it.scoped("an edit is published to a new subscriber once refresh is called", () =>
+  it.scoped("an edit by hand is published to a new subscriber to changes once refresh is called", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

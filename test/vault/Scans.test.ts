@@ -77,7 +77,7 @@ const twins = Effect.gen(function*() {
 })
 
 describe("a scan of a vault that is in progress", () => {
-  it.scopedLive("a batch of another process is read as a whole, even if a write of this process reads one of its files meanwhile", () =>
+  it.scopedLive("a batch of another process is read as a whole, even if a write of this process reads one of the batch's files meanwhile", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))
@@ -110,7 +110,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("a scan in progress does not keep a put in the same process from finding the duplicate that another process wrote", () =>
+  it.scopedLive("a put during the scan finds a duplicate that another process wrote, even before the scan has read its file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = yield* gate

@@ -35,7 +35,7 @@ const placed = (body: string, n: number): Placed => {
 const bytesOf = (texts: ReadonlyArray<string>) => Buffer.concat(texts.map((text) => Buffer.from(text)))
 
 describe("a part of a snapshot", () => {
-  it("the entries read from a part are those printed, whatever characters are in their texts", () => {
+  it("the entries read from a part are those written to it, whatever characters are in their texts", () => {
     const piece = FastCheck.constantFrom(
       "a",
       "plain text. ",

@@ -13,7 +13,7 @@ import { files, opened, place, reached } from "./Place.ts"
 
 const lock = (root: string) => path.join(root, ".effect-memory/lock")
 
-describe("something else than a file at the path of a vault's lock", () => {
+describe("something other than a file at the path of a vault's lock", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "a pipe": (at) => void execFileSync("mkfifo", [at]),
     "a folder": (at) => fs.mkdirSync(at),
@@ -22,7 +22,7 @@ describe("something else than a file at the path of a vault's lock", () => {
     "a broken link": (at) => fs.symlinkSync("nowhere", at)
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`${name} is removed like a stale lock`, () =>
+    it.scopedLive(`${name} is removed by the next writer, like a stale lock`, () =>
       Effect.gen(function*() {
         const root = yield* place
         fs.mkdirSync(path.dirname(lock(root)))
@@ -94,7 +94,7 @@ const full = (fs: { isFull: boolean }) =>
   )
 
 describe("a vault on a full disk", () => {
-  it.scopedLive("new records are refused, but records can still be purged, and other processes notice the purge", () =>
+  it.scopedLive("a put fails with io, but records can still be purged, and other processes read the purge", () =>
     Effect.gen(function*() {
       const root = yield* place
       const fs = { isFull: false }

@@ -61,8 +61,8 @@ describe("a temporary file of a vault", () => {
 
   for (const isDirect of [true, false]) {
     it.scopedLive(
-      `a writer whose folder of temporary files another process has removed replaces no file, ${
-        isDirect ? "with direct file access" : "through the platform"
+      `a writer replaces no file after another process has removed the writer's folder of temporary files, ${
+        isDirect ? "with direct calls of Node" : "with a wrapped FileSystem"
       }`,
       () =>
         Effect.gen(function*() {

@@ -88,7 +88,7 @@ describe("a forgotten record of a vault", () => {
       assert.deepStrictEqual(hidden, [])
     }))
 
-  it.scoped("a record that an earlier release without a trash forgot is erased by the next compaction", () =>
+  it.scoped("a record that was forgotten by an earlier release without a trash is erased when the vault is opened", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -99,7 +99,7 @@ describe("a forgotten record of a vault", () => {
       assert.isFalse(fs.existsSync(path.join(root, ".effect-memory/revisions")))
     }))
 
-  it.scoped("a record whose file was deleted by hand is listed as forgotten, and no compaction erases it", () =>
+  it.scoped("a record whose file was deleted by hand is listed as forgotten, and can be restored after a reopening", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

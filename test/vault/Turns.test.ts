@@ -87,7 +87,7 @@ describe("a vault that yields to the event loop during long work", () => {
       assert.isAtMost(most, records / 2)
     }))
 
-  it.scopedLive("rewriting the history yields, and results in the same lines", () =>
+  it.scopedLive("rewriting the history yields, and a new reader finds each record in the rewritten file", () =>
     Effect.gen(function*() {
       const { disk: fs, history } = yield* written
       yield* history.news(true)
@@ -172,7 +172,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("the function groupsOf divides the entries into parts in order, and omits none", () => {
+  it("the function groupsOf divides the entries into parts in order, omits none, and measures at most 512 per step", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++

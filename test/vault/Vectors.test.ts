@@ -89,7 +89,7 @@ describe("vectors of a vault", () => {
       assert.isBelow(size(root), 41 * row + 100)
     }))
 
-  it.scopedLive("two calls attach vectors of different dimensions to a model at once: one is refused, the other stores its vector", () =>
+  it.scopedLive("two calls attach vectors of different dimensions to a model at once: one fails, the other stores its vector", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])
@@ -103,7 +103,7 @@ describe("vectors of a vault", () => {
     }))
 
   it.scopedLive(
-    "vectors in a file that is truncated, damaged, empty or of another model are ignored, and can be attached again",
+    "a vector file that is truncated, damaged, empty or of another model yields no wrong vector, and lost vectors can be attached again",
     () =>
       Effect.gen(function*() {
         const head = `{"model":"m","dimensions":`
@@ -149,7 +149,7 @@ describe("vectors of a vault", () => {
       })
   )
 
-  it.scopedLive("vectors of models with similar names stay separate, and no model name leads out of the folder", () =>
+  it.scopedLive("vectors of models with similar names stay separate, and no model name leads to a path outside the folder of vectors", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const models = [
@@ -248,7 +248,7 @@ describe("vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("vectors in a file that an earlier release shared between tenants are used by exactly the tenants with the text", () =>
+  it.scopedLive("a vector in a file that an earlier release shared between tenants is read only by tenants that have a record with its text", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("vectors in a file that an earlier release shared between tenants are erased with their text, even if never read", () =>
+  it.scopedLive("a vector in a file that an earlier release shared between tenants is erased once its text is purged, even if it was never read", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)

@@ -102,18 +102,18 @@ describe("concurrent writers of a vault", () => {
       assert.isAbove(outcomes.nothing, 1)
     })
 
-  it.scopedLive("the first of several writers, interrupted at any step, leaves each batch whole or absent, and the others complete", () =>
+  it.scopedLive("interrupting the first of several writers at any step leaves each batch whole or absent, and the other writers complete", () =>
     law(() => [0], quick))
-  it.scopedLive("a writer behind the first, interrupted at any step, leaves each batch whole or absent", () =>
+  it.scopedLive("interrupting one of the later writers at any step leaves each batch whole or absent, and the other writers complete", () =>
     law((step) => [1 + step % 4], quick))
-  it.scopedLive("several writers that are interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("interrupting two of several writers at any step leaves each batch whole or absent, and the other writers complete", () =>
     law((step) => [step % 5, (step + 2) % 5], quick))
-  it.scopedLive("writers that are all interrupted at any step leave each batch whole or absent", () =>
+  it.scopedLive("interrupting all writers at any step leaves each batch whole or absent, and the next write succeeds", () =>
     law(() => [0, 1, 2, 3, 4], quick))
-  it.scopedLive("several writers that are interrupted on a slow disk leave each batch whole or absent", () =>
+  it.scopedLive("interrupting two of several writers that wait for a real fsync leaves each batch whole or absent", () =>
     law((step) => [step % 5, (step + 1) % 5]))
 
-  it.scopedLive("writers that are all interrupted while another process holds the lock stop trying to lock", () =>
+  it.scopedLive("writers that are all interrupted while another process holds the lock stop trying to take it", () =>
     Effect.gen(function*() {
       const root = yield* place
       let claims = 0
@@ -294,7 +294,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
 })
 
 describe("writers that commit together", () => {
-  it.scopedLive("changes are published in the order of the commits, however many steps each writer runs at a time", () =>
+  it.scopedLive("changes are published in the order of the commits, however many steps each writer's fiber runs before it yields", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, quick)

@@ -14,6 +14,11 @@ export class RecencyIndex {
   readonly #ids: Array<MemoryId> = []
   /** Sorted doc ids, oldest first. A new record is mostly the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
+  /**
+   * Doc ids that follow `#docs`, all of the same time, by ascending id, as the records of a batch are added. This is the reverse of their
+   * order in `#docs`. Empty while there are late doc ids or runs.
+   */
+  readonly #ties: Array<number> = []
   /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
   #late: Array<number> = []
   /** Sorted runs of doc ids that were added out of order since the last merge. */
@@ -24,10 +29,30 @@ export class RecencyIndex {
   add(doc: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
     this.#recency.set(doc, recencyOf(record))
     this.#ids[doc] = record.id
+    if (this.#isSorted() && this.#addTie(doc)) return
+    this.#endTies()
     const last = this.#docs.at(-1)
     const isNext = this.#isSorted() && (last === undefined || this.newestFirst(doc, last) < 0)
     if (isNext) this.#docs.push(doc)
     else if (this.#late.push(doc) === longest) this.#endRun()
+  }
+
+  /** Adds a doc id to `#ties` if it belongs there; returns whether it does. */
+  #addTie(doc: number): boolean {
+    const { data } = this.#recency
+    const last = this.#ties.at(-1) ?? this.#docs.at(-1)
+    if (last === undefined || data[doc] !== data[last] || this.#ids[doc]! < this.#ids[last]!) return false
+    if (this.#ties.length === 0) {
+      const before = this.#docs.at(-2)
+      if (before !== undefined && data[before] === data[last]) return false
+      this.#ties.push(this.#docs.pop()!) // it is `last`
+    }
+    this.#ties.push(doc)
+    return true
+  }
+
+  #endTies(): void {
+    for (let doc = this.#ties.pop(); doc !== undefined; doc = this.#ties.pop()) this.#docs.push(doc)
   }
 
   /** Orders two doc ids, to break ties of a ranking as `byRecency` does: newest first, then by id. */
@@ -39,6 +64,7 @@ export class RecencyIndex {
    * those doc ids, and all that are newer than the oldest of them.
    */
   all(): ReadonlyArray<number> {
+    this.#endTies()
     if (this.#late.length > 0) this.#endRun()
     if (this.#isSorted()) return this.#docs
     const merging = this.#merging ??= this.#merge()

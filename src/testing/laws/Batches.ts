@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a Restore in a batch finds revisions that earlier mutations of the batch wrote, and fails with not_found for one that they purged",
+    "a Restore can restore a revision that its own batch wrote, if the store has history; it fails with not_found if the batch purged it",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a Put that follows a Forget of its duplicate in one batch returns the oldest remaining duplicate, or creates a record if none remains",
+    "a Put after Forgets of duplicates in the same batch returns the oldest duplicate that remains, or creates a record if none remains",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {
@@ -129,7 +129,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a batch of 160 drafts is deduplicated within itself, and writes nothing if one of its mutations is refused",
+    "a batch of 160 drafts with 80 different texts creates 80 records; it writes nothing if one of its mutations is refused",
     (store) =>
       Effect.gen(function*() {
         const facts = Array.from({ length: 160 }, (_, n) => Put(fact(`Tea number ${n % 80}`)))
@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a batch can put a correction and end the old record: list returns the correction, and with an earlier asOf the old record",
+    "one batch can put a new fact and set invalidAt of the old one: list then returns the new fact, and with an earlier asOf the old one",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

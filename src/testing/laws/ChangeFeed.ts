@@ -18,7 +18,7 @@ import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
 /** The laws of `changes`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "changes emits the store's own writes in order, with `by: \"here\"` and the record as of each write",
+    "the changes stream emits each write made through this store in order, with `by: \"here\"` and the record as of that write",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("before anyone listened"))
@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "changes emits nothing for a duplicate put, a touch, a forget of an unknown id, a refused batch or a compaction",
+    "the changes stream emits nothing for a put of a duplicate, a touch, a forget of an unknown id, a refused batch or a compaction",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea"))
@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "changes emits to each viewer the writes of exactly those records that the viewer sees",
+    "the changes stream of a viewer emits the writes of exactly those records that the viewer sees",
     (store) =>
       Effect.gen(function*() {
         const within = Viewer.make({ userId: "ada", reach: "within" })
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "changes emits Forgotten when a record moves out of the scopes that the viewer sees, and Written when it moves into them",
+    "the changes stream emits Forgotten when a record moves out of the scopes that the viewer sees, and Written when it moves into them",
     (store) =>
       Effect.gen(function*() {
         const toAda = yield* listen(store, ada)
@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a slow subscriber buffers only changes that its viewer sees, so that other viewers' changes never end its subscription",
+    "a slow subscriber to changes buffers only those that its viewer sees; other viewers' changes never fill the buffer and end the stream",
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024

@@ -9,7 +9,7 @@ import { ada, draft, listed, put, the } from "../Sample.ts"
 /** The laws of concurrent writers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a put, update, Forget or Restore with an outdated ifRevision changes nothing and fails with conflict, with both revision numbers",
+    "a put, update, Forget or Restore with an outdated ifRevision changes nothing; it fails with a conflict that has both revision numbers",
     (store) =>
       Effect.gen(function*() {
         const { id, revision } = yield* put(store, draft("Tea"))
@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put with `ifRevision: 0` fails if the record exists, and with `ifRevision: 1` fails with actual revision 0 if it was forgotten",
+    "a put with `ifRevision: 0` fails with conflict if the record exists, and one with `ifRevision: 1` if the record was forgotten",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))
@@ -51,7 +51,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "concurrent updates of one record are all applied, whether they retry with ifRevision or omit ifRevision",
+    "concurrent updates of one record are all applied if each reads again and retries after a conflict, or if each omits ifRevision",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("count", { data: { n: 0 } }))

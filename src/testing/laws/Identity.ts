@@ -82,23 +82,26 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("drafts that differ in scope, kind, case, summary or data are not duplicates", (store) =>
-    Effect.gen(function*() {
-      const viewer = Viewer.make({ userId: "ada", agentId: "pilot" })
-      const different: ReadonlyArray<Draft> = [
-        fact("Tea"),
-        fact("tea"),
-        fact("Te a"),
-        fact("Tea", { kind: "feedback" }),
-        fact("Tea", { scope: "global" }),
-        fact("Tea", { scope: { userId: "ada", agentId: "pilot" } }),
-        fact("Tea", { summary: "Of drinks" }),
-        fact("Tea", { data: { a: 1 } })
-      ]
-      const puts = yield* store.put(viewer, different)
-      assert.deepStrictEqual(puts.map(({ outcome }) => outcome), different.map(() => "created" as const))
-      assert.lengthOf(yield* listed(store, viewer), different.length)
-    })),
+  law(
+    "drafts that differ in scope, kind, letter case, summary or data are not duplicates",
+    (store) =>
+      Effect.gen(function*() {
+        const viewer = Viewer.make({ userId: "ada", agentId: "pilot" })
+        const different: ReadonlyArray<Draft> = [
+          fact("Tea"),
+          fact("tea"),
+          fact("Te a"),
+          fact("Tea", { kind: "feedback" }),
+          fact("Tea", { scope: "global" }),
+          fact("Tea", { scope: { userId: "ada", agentId: "pilot" } }),
+          fact("Tea", { summary: "Of drinks" }),
+          fact("Tea", { data: { a: 1 } })
+        ]
+        const puts = yield* store.put(viewer, different)
+        assert.deepStrictEqual(puts.map(({ outcome }) => outcome), different.map(() => "created" as const))
+        assert.lengthOf(yield* listed(store, viewer), different.length)
+      })
+  ),
 
   law("duplicate drafts in one put create one record", (store) =>
     Effect.gen(function*() {
@@ -109,7 +112,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a draft with the text that a record got by an update is a duplicate of the record, and a draft with the old text is not",
+    "a draft equal to a record's updated text is a duplicate of the record; a draft equal to its text before the update is not",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))

@@ -13,7 +13,7 @@ const viewers = [ada, Viewer.make({}), Viewer.everyone(), Viewer.make({ runId: "
 /** The laws of internal rows. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "only System can read, find, count or change records of scope Internal (the library's own rows); no other viewer can",
+    "only the viewer System can read, find, count or change records of scope Internal (the library's own rows)",
     (store) =>
       Effect.gen(function*() {
         const query = { text: "tea", explain: true }
@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "System can list records of scope Internal, write them in one batch with a viewer's records, and purge them",
+    "the viewer System can list records of scope Internal, change them in one batch with a viewer's records, and purge them",
     (store) =>
       Effect.gen(function*() {
         const own = yield* put(store, row("own"), system)

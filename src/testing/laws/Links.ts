@@ -28,7 +28,7 @@ const write = (store: Service, id: MemoryId, summary: string, body = "", viewer:
 /** The laws of links and names in texts. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "links returns the targets of a record's links and [[wikilinks]], and for each target the records that link to it",
+    "the result of links has in `to` the targets of a record's links and [[wikilinks]], and in `from` the records that link to the record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, tea, "Tea", "in a [[cup]], from a [[pot]]; again, a [[CUP|mug]]")
@@ -77,7 +77,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links omits a record's links to itself, and returns each target once for each type of link",
+    "the result of links omits links of a record to itself, and has each target once for each type of link",
     (store) =>
       Effect.gen(function*() {
         const links = [{ to: tea, type: "x", weight: 1 }, { to: cup, type: "x", weight: 0.5 }, {
@@ -123,7 +123,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a [[wikilink]] that matches several records resolves to the one in its record's scope, else the newest, else the first by id",
+    "a [[wikilink]] that matches several records resolves to one in the linking record's scope, else to the newest, else the first by id",
     (store) =>
       Effect.gen(function*() {
         const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // sorting keeps both
@@ -145,7 +145,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links omits targets that are invisible, expired or not valid now, and a [[wikilink]] then resolves to another match",
+    "the result of links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another match",
     (store) =>
       Effect.gen(function*() {
         const his = { scope: { userId: "bob" } }
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "links omits links that come from a record that is expired or not valid now",
+    "the result of links omits links from a record that is expired or not valid now",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(2_000)

@@ -49,7 +49,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the pages of a list contain every unchanged record exactly once while other fibers write",
+    "the pages of a list contain each unchanged record exactly once even if records are put, updated and forgotten between two pages",
     (store) =>
       Effect.gen(function*() {
         const drafts = Array.from({ length: 25 }, (_, n) => draft(`kept ${n}`, { id: id(`kept ${n}`) }))

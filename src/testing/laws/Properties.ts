@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a viewer's answers and changes equal those of a store without the records that the viewer does not see, for random calls",
+    "random calls of a viewer, and its changes stream, give the same results as in a store without the records that it does not see",
     (store, another) =>
       each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {

@@ -256,23 +256,26 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("apply refuses a malformed mutation, and put refuses an invalid provenance", (store) =>
-    Effect.gen(function*() {
-      const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {
-        _tag: "Restore",
-        id: id("x"),
-        revision: -1
-      }]
-      for (const mutation of mutations) {
-        yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // untyped code could pass it
-      }
-      const provenances: ReadonlyArray<object> = [{ trust: 4 }, { trust: NaN }, { origin: "god" }]
-      for (const provenance of provenances) yield* refuses("invalid_draft", store.put(ada, [draft("x")], provenance))
-      assert.deepStrictEqual(yield* listed(store, ada), [])
-    })),
+  law(
+    "apply refuses a malformed mutation, and put refuses an invalid origin or trust in its options",
+    (store) =>
+      Effect.gen(function*() {
+        const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {
+          _tag: "Restore",
+          id: id("x"),
+          revision: -1
+        }]
+        for (const mutation of mutations) {
+          yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // untyped code could pass it
+        }
+        const provenances: ReadonlyArray<object> = [{ trust: 4 }, { trust: NaN }, { origin: "god" }]
+        for (const provenance of provenances) yield* refuses("invalid_draft", store.put(ada, [draft("x")], provenance))
+        assert.deepStrictEqual(yield* listed(store, ada), [])
+      })
+  ),
 
   law(
-    "a body of origin file is limited to 1,048,576 characters in put and update, any other body to 65,536",
+    "put and update allow a body of at most 1,048,576 characters if the record's origin is file, and of 65,536 otherwise",
     (store) =>
       Effect.gen(function*() {
         const body = `${long(100_000)} quincunx`

@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and its result. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "search also returns the conversation turns next to a matching turn, above equal texts elsewhere, and no turns further away",
+    "search also returns the turns directly before and after a matching conversation turn, and no others, above equal texts elsewhere",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -87,7 +87,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search for a text in the first person ranks the viewer's own words first, above the same words of others",
+    "search ranks the viewer's own words above similar words of other speakers if the query is in the first person (my)",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -102,27 +102,30 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("search for a text that names a time ranks records valid at that time first", (store) =>
-    Effect.gen(function*() {
-      yield* TestClock.setTime(Date.UTC(2024, 0, 10))
-      yield* store.put(ada, [
-        draft("we played tennis", { validAt: Date.UTC(2023, 4, 8, 20) }),
-        draft("we played some tennis", { validAt: Date.UTC(2023, 5, 20) }),
-        draft("we played more tennis", { validAt: Date.UTC(2024, 0, 9, 12) })
-      ])
-      for (
-        const [text, body] of [
-          ["Who won the tennis on 8 May 2023?", "we played tennis"],
-          ["Who won at tennis in June?", "we played some tennis"],
-          ["Did we win at tennis yesterday?", "we played more tennis"]
-        ] as const
-      ) assert.strictEqual((yield* found(store, ada, { text }))[0], body)
-      const then = yield* found(store, ada, { text: "tennis last month", asOf: Date.UTC(2023, 6, 1) })
-      assert.strictEqual(then[0], "we played some tennis")
-    })),
+  law(
+    "search ranks records whose validAt is in the time that the query names (in June, yesterday) above equally matching others",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(Date.UTC(2024, 0, 10))
+        yield* store.put(ada, [
+          draft("we played tennis", { validAt: Date.UTC(2023, 4, 8, 20) }),
+          draft("we played some tennis", { validAt: Date.UTC(2023, 5, 20) }),
+          draft("we played more tennis", { validAt: Date.UTC(2024, 0, 9, 12) })
+        ])
+        for (
+          const [text, body] of [
+            ["Who won the tennis on 8 May 2023?", "we played tennis"],
+            ["Who won at tennis in June?", "we played some tennis"],
+            ["Did we win at tennis yesterday?", "we played more tennis"]
+          ] as const
+        ) assert.strictEqual((yield* found(store, ada, { text }))[0], body)
+        const then = yield* found(store, ada, { text: "tennis last month", asOf: Date.UTC(2023, 6, 1) })
+        assert.strictEqual(then[0], "we played some tennis")
+      })
+  ),
 
   law(
-    "search ranks a record with the whole identifier first (8.104.8, C++, user_id, .env), and finds a single letter (R)",
+    "search for an identifier (8.104.8, C++, user_id, .env) ranks a record with the whole identifier first, and finds a single letter (R)",
     (store) =>
       Effect.gen(function*() {
         const notes = [
@@ -171,7 +174,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search folds near-duplicates of equal kind and data and counts them in leftOut; with `fold: false`, and in list, they remain",
+    "search returns one of the near-duplicates of equal kind and data and counts the others in leftOut; with `fold: false` it returns all",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -225,7 +228,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "a text keeps its first vector, and a model keeps its dimensions until its last vector is purged",
+    "attach does not replace the vector of a text, and accepts vectors of other dimensions once the model's last vector was purged",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("green tea"))
@@ -252,7 +255,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "near-duplicates of the nearest record do not use up the limit, and awaiting counts only records that the viewer sees",
+    "near-duplicates of the nearest record do not use up the limit; awaiting counts visible records without a vector that pass the filter",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Array.from({ length: 130 }, (_, n) => draft(`${"-".repeat(n)} green tea`)))

@@ -8,7 +8,7 @@ import { ada, draft, fact, found, get, listed, put, system, whyNot } from "../Sa
 /** The laws of expiry and valid time. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "an expired record is absent from every read and write from its expiresAt on, also with an earlier asOf",
+    "every read and write treats a record as absent from its expiresAt on, even a read with an earlier asOf",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Bread is in the oven", { expiresAt: 60_000, data: { n: 1 } }))
@@ -33,7 +33,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("System can read an expired record until compact erases it", (store) =>
+  law("the viewer System can read an expired record until compact erases it", (store) =>
     Effect.gen(function*() {
       const bread = yield* put(store, draft("Bread", { expiresAt: 1_000 }))
       yield* TestClock.adjust("1 second")
@@ -110,7 +110,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list as System returns records that are valid at any time, and with asOf only those valid at that time",
+    "list returns to the viewer System records whatever their validAt and invalidAt, and with asOf only those valid at that time",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")

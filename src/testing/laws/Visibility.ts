@@ -36,7 +36,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer sees the scopes of its tenant that have only its own ids (reach exact), or that have all of its ids (reach within)",
+    "a viewer of reach exact sees scopes that have no ids but its own; a viewer of reach within sees scopes that have all of its ids",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)
@@ -130,7 +130,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "an id with a slash in it is one id of a scope, and is never confused with the scope of several ids joined by slashes",
+    "a userId or agentId that contains slashes is one id; its scope is never confused with a scope of several ids",
     (store) =>
       Effect.gen(function*() {
         const scopes: ReadonlyArray<MemoryScope> = [
@@ -182,7 +182,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "calls on an invisible record answer as for an unknown id, except that a put under its id fails with invalid_id",
+    "calls with the id of a record that the viewer does not see answer as for an unknown id, except that a put fails with invalid_id",
     (store) =>
       Effect.gen(function*() {
         const secret = yield* put(store, fact("Tea is a secret", { tags: ["secret"] }), ada)

@@ -245,7 +245,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "writes to instructions fail with read_only unless their origin is instructions",
+    "a write to a record of origin instructions fails with read_only unless the write itself has that origin",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -269,7 +269,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "put, purge and restore of forgotten instructions fail with read_only unless their origin is instructions",
+    "put, purge and Restore of a forgotten record of origin instructions fail with read_only unless the write itself has that origin",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -291,20 +291,23 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("touch counts a use and does not change the record", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, fact("Tea"))
-      const coffee = yield* put(store, fact("Coffee"))
-      yield* TestClock.adjust("1 second")
-      yield* store.touch(ada, [tea.id])
-      yield* store.touch(ada, [tea.id, id("nobody")])
-      assert.deepEqual(yield* store.uses(ada, [coffee.id, tea.id, id("nobody")]), [
-        { count: 0 },
-        { count: 2, accessedAt: 1_000 },
-        { count: 0 }
-      ])
-      assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
-    }))
+  law(
+    "touch adds 1 to the use count of each given record, and does not change the record itself",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, fact("Tea"))
+        const coffee = yield* put(store, fact("Coffee"))
+        yield* TestClock.adjust("1 second")
+        yield* store.touch(ada, [tea.id])
+        yield* store.touch(ada, [tea.id, id("nobody")])
+        assert.deepEqual(yield* store.uses(ada, [coffee.id, tea.id, id("nobody")]), [
+          { count: 0 },
+          { count: 2, accessedAt: 1_000 },
+          { count: 0 }
+        ])
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
+      })
+  )
 ]
 
 /** Asserts that a put returned exactly one result, and returns it. */

@@ -69,7 +69,7 @@ describe("a federation", () => {
   )
 
   law(
-    "list returns the records that follow a page full of copies",
+    "list returns the records that follow a page which consists only of a mirror's copies",
     Federated.layer({ main: memory, copies: { ...faulty({ ops: ["apply"], at: 1 }), mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -107,7 +107,7 @@ describe("a federation", () => {
   )
 
   law(
-    "vectors.attach adds a vector to each store that has the text",
+    "vectors.attach adds the vector of a text to each store that has a record with this text",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -151,7 +151,7 @@ describe("a federation", () => {
   )
 
   law(
-    "every call on an invisible record answers as for a record that does not exist",
+    "calls on an invisible record return the same as for an absent record, except that a put under its id fails with invalid_id",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -213,7 +213,7 @@ class Project extends Context.Tag("Project")<Project, Federated.Named>() {}
 
 describe("stores attached to a federation", () => {
   law(
-    "two entries with one layer are two separate stores",
+    "two stores configured with the same layer are separate: a record written to one is not in the other",
     Federated.layer({ a: memory, b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -223,7 +223,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "a store is listed while its scope is open, in order of attachment, and no second store can have its name",
+    "an attached store is listed until its Effect scope is closed, in order of attachment, and no second store can take its name",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {

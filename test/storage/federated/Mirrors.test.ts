@@ -59,7 +59,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "copies add no second record to get, list, search, history, changes, tenants, uses and counts",
+    "copies in a mirror add no second record to the results of get, list, search, history, changes, tenants and uses",
     mirrored,
     (store) =>
       Effect.gen(function*() {
@@ -113,7 +113,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
     }))
 
-  it.scoped("a mirror emits no change for a copy that another federation made", () =>
+  it.scoped("a federation emits no change for a copy that another federation writes to a mirror of both", () =>
     Effect.gen(function*() {
       const [main, copies] = [
         yield* Layer.build(MemoryStore.layerInMemory),
@@ -131,7 +131,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
     }))
 
   law(
-    "a change of a mirror's own record is emitted even if a purged copy had the same id before",
+    "the change of a record that is written directly to a mirror is emitted, even if a purged copy had the same id before",
     Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {

@@ -27,7 +27,7 @@ describe("search of a federation", () => {
     }))
 
   law(
-    "search folds equal texts of two stores into one hit with the names of both stores; without a text both are returned",
+    "search folds records of equal text in two stores into one hit that names both stores; a query without text returns both records",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -49,7 +49,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "whyNot says that a hit of another store displaced a record beyond the limit or the budget",
+    "whyNot returns beyond_limit or beyond_budget for a record that was displaced by a hit of another store",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -153,7 +153,7 @@ describe("search of a federation", () => {
       })
   )
 
-  it.effect("search reports `exact: false` if one of its stores does", () =>
+  it.effect("search returns `leftOut.exact: false` if the search of one of its stores does", () =>
     Effect.gen(function*() {
       const inexact = Layer.map(MemoryStore.layerInMemory, (context) => {
         const store = Context.get(context, MemoryStore.MemoryStore)
@@ -194,7 +194,7 @@ describe("search of a federation", () => {
 
 describe("a record of a federation, in a member store that fails", () => {
   law(
-    "get, list and put do not report the record as absent, and return and update records of other stores",
+    "get, list and put fail if the failing store may have the record; records found in other stores can be read and updated",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {
@@ -208,7 +208,7 @@ describe("a record of a federation, in a member store that fails", () => {
   )
 
   law(
-    "the record is not overwritten: a change fails while a store that may have the record cannot be read",
+    "a change of the record fails, and overwrites nothing, while a store that may have the record cannot be read",
     Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {

@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a change of a record in a read-only store is refused; an invisible record counts as absent, but no put can use its id", () =>
+  it.effect("a change of a record in a read-only store fails with read_only, or with not_found or invalid_id if it is invisible", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -113,7 +113,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write of one id by many fibers at once puts the record into one store only",
+    "concurrent puts under one id write the record to one store only, even if the route names different stores for them",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -247,7 +247,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "mutations that cannot be undone are applied after all other mutations of the batch",
+    "purges, which cannot be undone, are applied after all other mutations of the batch",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

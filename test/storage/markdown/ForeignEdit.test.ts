@@ -30,7 +30,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
-  it("a tag is added or removed as a line of its own, whatever else is next to it", () => {
+  it("a tag in a list with one tag per line is added or removed with its line, and the other lines are kept", () => {
     assert.strictEqual(
       edited(list, { tags: ["garden", "plants", "hot"] }),
       list.replace("  - plants\n", "  - plants\n  - hot\n")
@@ -46,7 +46,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     )
   })
 
-  it("tags keep their form: a list in one line, a text, or a property without a value", () => {
+  it("a change of tags keeps the form of the tags property where possible, such as a list in one line or words between commas", () => {
     const inLine = "---\ntags: [garden, \"plants\"] # mine\n---\nSow."
     assert.strictEqual(edited(inLine, { tags: ["garden", "plants", "hot"] }), inLine.replace("s\"]", "s\", \"hot\"]"))
     assert.strictEqual(edited(inLine, { tags: ["plants"] }), inLine.replace("garden, ", ""))
@@ -63,7 +63,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited(bare, { tags: ["hot"] }), bare.replace("tags:", "tags: [hot]"))
   })
 
-  it("quotes, line ends and a BOM are kept, and a property is removed with its line", () => {
+  it("an edit keeps quotes, line ends and the BOM, and removes a property together with its lines", () => {
     const text =
       "\uFEFF---\r\nsummary: \"Tea\"\r\nmood: sunny # today\r\nmore:\r\n  - 1\r\n---\r\n\r\nSow.\r\nReap.\r\n"
     const { record } = read(text)
@@ -77,7 +77,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited(text, { body: "Sow.\r\nRest." }), text.replace("Reap.", "Rest."))
   })
 
-  it("neither inline tags nor fields without a property in the frontmatter are written to the text", () => {
+  it("an edit writes no field that has no property in the frontmatter, and changes no inline tag such as #hot", () => {
     for (const text of [list, "Sow. #hot", "---\n---\nSow.", "---\na: b: c\n---\nSow.", "---\nnot a map\n---\nSow."]) {
       const { record: { tags } } = read(text)
       const fields = { importance: 1, kind: "project", confidence: 0.5, summary: "Other", invalidAt: 9, updatedAt: 9 }
@@ -87,7 +87,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited("Sow. #hot", { tags: [] }), "Sow. #hot")
   })
 
-  it("any body is written, also one that looks like frontmatter or begins with a line break", () => {
+  it("any body that an edit writes is read back unchanged, also one that looks like frontmatter or begins with a line break", () => {
     for (const text of ["Sow.", "---\na: 1\n---\nSow.\n", "---\na: b: c\n---\nSow.", "\r\nSow.\r\n", ""]) {
       for (
         const body of ["---\nb: 2\n---\nReap.", "\nReap.", "Reap.\n", "\r\n\r\nx\r\n\r\n", "", "---\n", "x\u2028---"]
@@ -213,7 +213,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.isAbove(written, 50)
   })
 
-  it("a record keeps its values for which the text has no property, and loses the values whose property the author removed", () => {
+  it("a record keeps values that were never in the note's text, and loses those whose property or inline tag the author removed", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

@@ -32,7 +32,7 @@ describe("the speaker (actor) of a turn in a file", () => {
     assert.deepStrictEqual([edited.body, edited.source.actor, signed], ["I like black tea.", "Mel", false])
   })
 
-  it("an author's own `actor` property that an earlier release preserved is not replaced, and the record stays signed", () => {
+  it("an `actor` property that an author added to a signed file of an earlier release is kept, and the file stays signed", () => {
     const encoded = Schema.encodeSync(MemoryRecord)(record())
     const before = Either.getOrThrow(Document.print(context, path, "default", record()))
       .replace(/^hash: .*$/m, `actor: a hand's\nhash: ${sign("k", canonicalJson(["default", encoded]))}`)
