@@ -40,7 +40,7 @@ describe("titles of tests and laws", () => {
     const found = all.flatMap((file) =>
       Array.from(
         readFileSync(join(root, file), "utf8").matchAll(
-          /\b(?:it(?:\.\w+)*|describe|law|ofHistory)\(\s*["`]([A-Za-z]+) [^"`]*/g
+          /\b(?:it(?:\.\w+)*|test|describe|law|prop|ofHistory|ofVectors)\(\s*["`]([A-Za-z]+) [^"`]*/g
         ),
         ([title, word]) => words.has(word!.toLowerCase()) ? [`${file}: ${title}`] : [] // the pattern has this group
       ).flat()

@@ -41,6 +41,20 @@ describe("Strands' configuration", () => {
   }
 
   law(
+    "initAgent names every violation of an invalid configuration, not only the first",
+    Effect.gen(function*() {
+      const extraction = { trigger: ExtractionTrigger.interval(0), options: { infer: false } }
+      const { detail } = yield* Effect.flip(open({ stores: [notes, { ...archive, extraction }] }))
+      assert.deepStrictEqual(detail, {
+        issues: [
+          "extraction.archive: the store takes no writes",
+          "extraction.archive: interval: expected a whole number of turns, 1 or more"
+        ]
+      })
+    })
+  )
+
+  law(
     "every store can be searched, and can be written only if its option writable is true",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, archive] })

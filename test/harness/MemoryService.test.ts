@@ -275,10 +275,12 @@ describe("MemoryService.layerTest", () => {
     Effect.gen(function*() {
       const layer = MemoryService.layerTest({ now: 0 })
       const put = Effect.flatMap(service, (memory) => memory.put(draft("Tea"))).pipe(
-        Effect.map(({ record }) => record.id),
+        Effect.map(({ outcome, record }) => [outcome, record.id]),
         MemoryService.as(ada)
       )
-      assert.strictEqual(yield* Effect.provide(put, layer), yield* Effect.provide(put, layer))
+      const first = yield* Effect.provide(put, layer)
+      assert.strictEqual(first[0], "created")
+      assert.deepStrictEqual(yield* Effect.provide(put, layer), first)
     }))
 
   it.effect("the clock starts at the time `now` and advances with the test clock", () =>

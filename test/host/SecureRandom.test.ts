@@ -6,7 +6,7 @@ import * as SecureRandom from "../../src/host/SecureRandom.ts"
 describe("SecureRandom", () => {
   it.effect("SecureRandom.secret returns another secret of 64 hex digits each time, although Random is seeded", () =>
     Effect.gen(function*() {
-      const draw = SecureRandom.secret.pipe(Effect.withRandom(Random.make("seed")))
+      const draw = Effect.suspend(() => Effect.withRandom(SecureRandom.secret, Random.make("seed")))
       const [first, second] = [yield* draw, yield* draw]
       assert.match(first, /^[0-9a-f]{64}$/)
       assert.notStrictEqual(first, second)

@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "by default, a recorded task has its action as summary and the current time, and a failed task has importance 0.75 instead of 0.5",
+    "a recorded task has by default its action as summary and the current time, and a failed task has importance 0.75 instead of 0.5",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

@@ -103,7 +103,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
       assert.isDefined((yield* DirectFiles.make(service)).linkStatNow)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("at most 128 calls run in one iteration of the event loop, however many fibers make them", () =>
+  it.scoped("one iteration of the event loop runs at most 128 calls, however many fibers make them", () =>
     Effect.gen(function*() {
       const files = DirectFiles.direct(yield* FileSystem.FileSystem)
       const root = yield* filled
