@@ -324,9 +324,9 @@ export const firstFacts = (
 const maxChanges = 128
 
 /**
- * Keeps the first decisions, so that they add at most `additions` records and change at most 128. Each ADD adds a record, and so does each
- * UPDATE of a record that an earlier decision changes; the first UPDATE or DELETE with an id changes a record. A NOOP does neither, and is
- * always kept. `leftOut` counts the dropped decisions.
+ * Keeps the first decisions, as long as they add at most `additions` records and change at most 128. The first UPDATE or DELETE of a record
+ * counts as a change. A later UPDATE of the same record counts as an addition, as an ADD does, because its text becomes a new record; a
+ * later DELETE of it counts as neither. A NOOP counts as neither, and is always kept. `leftOut` counts the dropped decisions.
  *
  * @internal
  */

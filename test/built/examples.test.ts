@@ -64,7 +64,7 @@ describe("examples", () => {
     assert.deepStrictEqual(await run(join(path, "a-first.js"), cwd), first)
   })
 
-  it("b-harness.ts stores a memory, and its next process continues with the next turn", async () => {
+  it("b-harness.ts stores a memory, and continues with the next turn when it is run again", async () => {
     const cwd = elsewhere()
     const checkpoint = () => JSON.parse(readFileSync(join(cwd, ".memory/runs/run-run-7.json"), "utf8"))
     const first = await run(join(path, "b-harness.js"), cwd)

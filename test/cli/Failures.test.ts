@@ -211,7 +211,8 @@ describe("effect-memory whose output is no longer read", () => {
 })
 
 it("effect-memory is one file that imports only Node's own modules", () => {
-  assert.deepStrictEqual(fs.readdirSync(path.dirname(file)).toSorted(), ["LICENSES.txt", "effect-memory.mjs"])
+  const names = fs.readdirSync(path.dirname(file)).filter((name) => !/\.cache(?:\.\d+)?$/.test(name)) // caches of compiled code
+  assert.deepStrictEqual(names.toSorted(), ["LICENSES.txt", "effect-memory.mjs"])
   const imports = Array.from(
     fs.readFileSync(file, "utf8").matchAll(/(?:^|[;}])import\b[^;"'()]*?(?:from)?["']([^"']+)["']/g),
     ([, from]) => from!

@@ -67,7 +67,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures returns all matching procedures, even if there are more than one page of the store holds",
+    "findProcedures returns all matching procedures, even if there are more of them than one page of the store holds",
     (memory, db) =>
       Effect.gen(function*() {
         const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }

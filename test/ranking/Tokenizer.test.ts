@@ -37,7 +37,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise(text).join(" "), terms)
   })
 
-  it("a word of any script is a term of every text that quotes it", () => {
+  it("the first term of a word, in any script, is a term of a text that has the word in brackets, in quotation marks or before an exclamation mark", () => {
     for (const word of ["京", "東京", "café", "чай", "サッカー", "ชา", "학교", "tea", "茶"]) {
       const [first] = tokenise(word)
       assert.include(tokenise(`(${word}) – “${word}”, x${" "}${word}!`), first)

@@ -61,7 +61,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* vectorsOf(to).pending("zeta", "m"), [])
     }))
 
-  it.scoped("a folder of Obsidian or Deuz notes is copied as the store reads the notes, with the vectors that Deuz stored", () =>
+  it.scoped("a copy of an Obsidian or @deuz-sdk/core vault has every record and every vector that a store over the vault has", () =>
     Effect.gen(function*() {
       for (const fixture of ["obsidian", "deuz"]) {
         yield* TestClock.setTime(1_717_286_460_000)

@@ -176,9 +176,9 @@ export interface Evidence {
 }
 
 /**
- * Returns the probability that the best match answers the query. A logistic regression, fitted on LoCoMo and REALTALK; the variant for
- * matches that are not messages was fitted on the same data without sessions and speakers, and on Cranfield. Half of the questions had no
- * answer: category 5 of LoCoMo, and questions about another conversation.
+ * Returns the probability that the best match answers the query, by logistic regression. The formula for a message was fitted on LoCoMo and
+ * REALTALK; the formula for any other match, whose `rank` is `undefined`, was fitted on the same data without sessions and speakers, and on
+ * Cranfield. Half of the questions had no answer: category 5 of LoCoMo, and questions about another conversation.
  */
 export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): number =>
   logistic(

@@ -208,7 +208,7 @@ describe("a record of a federation, in a member store that fails", () => {
   )
 
   law(
-    "a change of the record fails, and overwrites nothing, while a store that may have the record cannot be read",
+    "a change of the record fails and overwrites nothing as long as a store that may have the record cannot be read",
     Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {

@@ -245,8 +245,8 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   })
 
 /**
- * Returns the bytes that `compress` was given. `length` should be their number; a wrong number is slower, but not an error. Fails if
- * `compress` did not make the bytes.
+ * Decompresses the output of `compress`. `length` should be the number of decompressed bytes; a wrong number only makes it slower. Fails if
+ * `bytes` is not the output of `compress`.
  */
 export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uint8Array, Error> =>
   Effect.async<Uint8Array, Error>((resume) => {

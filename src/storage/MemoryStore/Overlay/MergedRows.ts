@@ -231,8 +231,8 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 }
 
 /**
- * Returns the provenance of a commit, from the records that it creates or replaces as a whole, and those whose trust has changed: the
- * origin that all of them share, else `pipeline`, and the worst of their trust values.
+ * Returns the provenance of a commit: the origin that all of its records share, else `pipeline`, and the worst of their trust values.
+ * Counts only the records that the commit creates or replaces as a whole, or whose trust it changes.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

@@ -1,0 +1,107 @@
+/** The cache of compiled code that the command keeps beside its bundle, one file for each command that has run. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { file, folder, type Options, run, told } from "./Running.ts"
+
+/** Copies the bundle into an empty folder, so that it has no cache yet. */
+const installed = Effect.map(folder, (cwd) => {
+  const bin = path.join(cwd, "bin/effect-memory.mjs")
+  fs.mkdirSync(path.dirname(bin))
+  fs.copyFileSync(file, bin)
+  return { cwd, bin }
+})
+
+/** The names of the files beside the bundle. */
+const besides = (bin: string) =>
+  fs.readdirSync(path.dirname(bin)).filter((name) => name !== path.basename(bin)).toSorted()
+
+const recalled = (options: Options) => told(["recall", "tea"], options)
+
+describe("the cache of compiled code", () => {
+  it.scopedLive("a command writes its cache once, and reads it when it runs again", () =>
+    Effect.gen(function*() {
+      const options = yield* installed
+      yield* told(["remember", "Drinks tea."], options)
+      const first = yield* recalled(options)
+      assert.include(first, "Drinks tea.")
+      const names = besides(options.bin)
+      assert.lengthOf(names, 2)
+      assert.match(names[0]!, /^recall-[0-9a-f]{16}-[\d.]+-\w+\.cache$/)
+      assert.match(names[1]!, /^remember-[0-9a-f]{16}-[\d.]+-\w+\.cache$/)
+      const stats = () => names.map((name) => fs.statSync(path.join(options.cwd, "bin", name)).ino)
+      const written = stats()
+      assert.strictEqual(yield* recalled(options), first)
+      assert.deepStrictEqual(stats(), written)
+      assert.deepStrictEqual(besides(options.bin), names)
+    }))
+
+  it.scopedLive("a cache that was truncated or changed is not used, and is replaced", () =>
+    Effect.gen(function*() {
+      const options = yield* installed
+      yield* told(["remember", "Drinks tea."], options)
+      const first = yield* recalled(options)
+      const cache = path.join(options.cwd, "bin", besides(options.bin)[0]!)
+      const good = fs.readFileSync(cache)
+      const flipped = Buffer.from(good)
+      flipped[good.length >> 1]! ^= 0xff
+      for (const damaged of [Buffer.alloc(0), good.subarray(0, 1_000), flipped, Buffer.alloc(good.length)]) {
+        fs.writeFileSync(cache, damaged)
+        assert.strictEqual(yield* recalled(options), first)
+        const { length } = fs.readFileSync(cache)
+        assert.isAbove(length, 100_000)
+        assert.isFalse(fs.readFileSync(cache).equals(damaged))
+      }
+    }))
+
+  it.scopedLive("a command runs without a cache if the cache cannot be written, and leaves no other file", () =>
+    Effect.gen(function*() {
+      const options = yield* installed
+      yield* told(["remember", "Drinks tea."], options)
+      const first = yield* recalled(options)
+      const cache = path.join(options.cwd, "bin", besides(options.bin)[0]!)
+      fs.rmSync(cache)
+      fs.mkdirSync(cache) // a file cannot replace a folder
+      const names = besides(options.bin)
+      const { code, stderr, stdout } = yield* run(["recall", "tea"], options)
+      assert.deepStrictEqual([code, stderr, stdout], [0, "", first])
+      assert.deepStrictEqual(besides(options.bin), names)
+    }))
+
+  it.scopedLive("no cache is written by a command that fails, without a command, or with NODE_DISABLE_COMPILE_CACHE", () =>
+    Effect.gen(function*() {
+      const options = yield* installed
+      assert.notStrictEqual((yield* run(["recall"], options)).code, 0)
+      assert.strictEqual((yield* run(["rcall", "tea"], options)).code, 2)
+      yield* told(["--version"], options)
+      yield* told(["remember", "Drinks tea."], { ...options, env: { NODE_DISABLE_COMPILE_CACHE: "1" } })
+      assert.deepStrictEqual(besides(options.bin), [])
+    }))
+
+  it.scopedLive("commands that run at the same time leave one whole cache", () =>
+    Effect.gen(function*() {
+      const options = yield* installed
+      yield* told(["remember", "Drinks tea."], options)
+      const all = yield* Effect.replicateEffect(recalled(options), 4).pipe(Effect.withConcurrency("unbounded"))
+      assert.strictEqual(new Set(all).size, 1)
+      const names = besides(options.bin)
+      assert.lengthOf(names, 2)
+      const { ino } = fs.statSync(path.join(options.cwd, "bin", names[0]!))
+      yield* recalled(options)
+      assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", names[0]!)).ino, ino)
+    }))
+
+  it.scopedLive("a command that shows its progress, which changes flags of V8, can use its cache", () =>
+    Effect.gen(function*() {
+      const options = yield* installed
+      yield* told(["remember", "Drinks tea."], options)
+      const exported = (name: string) => told(["export", path.join(options.cwd, name)], options)
+      yield* exported("first.jsonl")
+      const name = besides(options.bin).find((name) => name.startsWith("export-"))
+      assert.isDefined(name)
+      const { ino } = fs.statSync(path.join(options.cwd, "bin", name!))
+      yield* exported("second.jsonl")
+      assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", name!)).ino, ino)
+    }))
+})
