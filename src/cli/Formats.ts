@@ -181,8 +181,9 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
   })
 
 /**
- * Writes a file as a whole: writes a temporary file beside it, and then renames that, so that an interruption leaves no incomplete file.
- * Writes to the target of a symbolic link. Writes directly to a path that is no file, such as a pipe or a device.
+ * Writes a file as a whole: writes a temporary file beside it, and then renames the temporary file, so that an interruption leaves no
+ * incomplete file. If the path is a symbolic link, writes its target. Writes directly to a path that is no file, such as a pipe or a
+ * device.
  */
 const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
   Effect.gen(function*() {

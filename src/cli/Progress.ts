@@ -1,7 +1,6 @@
 /** Shows a line on stderr with the progress of a long command, its speed, and the remaining time; only if stderr is a terminal. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { setFlagsFromString } from "node:v8"
 import * as EventLoop from "../host/EventLoop.ts"
 import { number, Screen } from "./Screen.ts"
 
@@ -21,14 +20,9 @@ const pause = 100
  */
 const stretch = 20
 
-/**
- * Starts a progress line. `total`: number of items, if known; only then is the remaining time shown. Also sets V8's flag
- * `--optimize-for-size` for the rest of the process, because long commands use much memory: with it, an export of 100,000 records takes 120
- * MB instead of 196, in the same time.
- */
+/** Starts a progress line. `total`: number of items, if known; only then is the remaining time shown. */
 export const make = (noun: string, total?: number): Effect.Effect<Progress, never, Screen> =>
   Effect.gen(function*() {
-    setFlagsFromString("--optimize-for-size")
     const screen = yield* Screen
     let start = yield* Clock.currentTimeMillis
     let turned = start

@@ -141,7 +141,7 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes the erased person's folder in a vault, with all folders in it, as far as they are empty. A folder with a file in it stays. */
+/** Removes an erased person's folder in a vault and the folders in it, except those that contain a file at any depth. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const disk = yield* FileSystem

@@ -105,7 +105,7 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
 
-/** Adds a line to a file of tokens, which is created if it does not exist, and whose last line may lack its line feed. */
+/** Adds a line to a file of tokens; creates the file if it does not exist. Ends the file's last line first if it lacks its line feed. */
 const addLine = (file: string, line: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem
