@@ -1,6 +1,6 @@
 /**
  * Makes memories from conversations: `remember` extracts facts, embeds them, searches related memories, compares the facts with them and
- * writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
+ * writes the result; `recall` searches; `undo` takes the receipt of a `remember`, and reverts what it wrote.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

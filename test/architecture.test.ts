@@ -59,7 +59,7 @@ const forbid = (what: RegExp, where: ReadonlyArray<string> = []) =>
   assert.deepStrictEqual(files.filter((file) => !where.includes(file) && what.test(codeOf(file))), [])
 
 describe("the architecture of src", () => {
-  it("every module except the public modules is in a stratum, a folder of the list", () => {
+  it("every module except the public modules is in a folder that this test lists as a stratum", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
@@ -71,14 +71,14 @@ describe("the architecture of src", () => {
     assert.isAtMost(counted.length, 155)
   })
 
-  it("modules import only from their own stratum and from strata above it in the list", () => {
+  it("modules import only from their own stratum and from strata that precede it in this test's list", () => {
     for (const file of files.filter((file) => levelOf(file) >= 0)) {
       const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)
       assert.deepStrictEqual(below, [], file)
     }
   })
 
-  it("import cycles, including those of type imports, exist only between a module and its own parts", () => {
+  it("import cycles, including those of type imports, exist only between a module and files in the folder of the same name", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)
@@ -95,7 +95,7 @@ describe("the architecture of src", () => {
     )
   })
 
-  it("time and randomness come from Effect only", () => {
+  it("time, timers and randomness come from Effect only, except in the modules that this test names", () => {
     forbid(/\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/)
     forbid(/\bMath\.random\b|\brandomUUID\b|\bcrypto\.random/)
     forbid(/\bgetRandomValues\b/, ["domain/internal/HashPortable.ts"])
@@ -148,7 +148,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
-  it("only the command runs effects; no code but the listed exceptions ignores failures, suppresses type errors or uses `any`", () => {
+  it("only the command-line program runs effects; no code but the listed exceptions ignores failures, suppresses type errors or uses `any`", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
     // except in the module that logs a plugin's defect, and in the command, which prints a defect as one line
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
@@ -156,7 +156,7 @@ describe("the architecture of src", () => {
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's data has the type of its Schema
   })
 
-  it("modules of Effect are imported by their own path, not from effect, and the package's own files with .ts", () => {
+  it("modules of Effect are imported by their own path, not from effect; the package's own files are imported with the ending .ts", () => {
     for (const file of files) {
       for (const specifier of specifiers(file)) {
         if (specifier.startsWith(".")) assert.isTrue(specifier.endsWith(".ts"), `${file}: ${specifier}`)
@@ -209,7 +209,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(names.length, 200)
   })
 
-  it("each module of the index has a comment there, and the index lists them in the order of the strata", () => {
+  it("each module that the index lists has a comment above its line there, and the modules are in the order of the strata", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
@@ -225,7 +225,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(silent, [])
   })
 
-  it("no committed file contains a path of a developer's machine", () => {
+  it("no committed text file contains the path of this working copy, of its parent folder or of the home directory", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

@@ -187,8 +187,8 @@ function handler(
 }
 
 /**
- * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context, and would use its viewer and
- * thread in every call that provides none.
+ * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context; it would otherwise use them
+ * in every call that provides no viewer or thread of its own.
  */
 function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
@@ -270,8 +270,8 @@ const injected = (otherwise: Option.Option<Viewer>) =>
 /**
  * Wraps the `LanguageModel` that is provided to this layer: adds to each call the memories that `MemoryService.context` finds for its
  * prompt, at the end of the last user message. All text above the memories stays byte for byte the same, so a provider's prompt cache still
- * matches. They are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If nothing is found,
- * the prompt is unchanged.
+ * matches. The memories are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If nothing is
+ * found, the prompt is unchanged.
  *
  * One layer serves many users: a call acts on behalf of the viewer that `MemoryService.as` provides where the call or the stream is run.
  * Applying `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a

@@ -235,8 +235,8 @@ const known = (memory: MemoryService.Service, id: string) =>
   })
 
 /**
- * Returns the fields that a replacement copies from the old record, since the model does not supply them; `data` only if the kind is the
- * same, because each kind has its own Schema of `data`.
+ * Returns the fields that a replacement copies from the old record, since the model does not supply them. `data` is copied only if the kind
+ * stays the same, because each kind has its own Schema of `data`.
  */
 const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metadata }: MemoryRecord, next: string) => ({
   id,

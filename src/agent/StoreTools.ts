@@ -292,8 +292,8 @@ export const writable = (
 }
 
 /**
- * Returns the names of the scopes in which the viewer may see records: with reach `exact` its own and broader ones, else its own and
- * narrower ones.
+ * Returns the names of the scopes in which the viewer may see records. With reach `exact`, these are the viewer's own scope and broader
+ * scopes; otherwise, they are its own scope and narrower scopes.
  */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   if (viewer.reach === "exact") {

@@ -138,7 +138,7 @@ interface Read {
   readonly damage: ReadonlyArray<Finding>
   readonly ids: ReadonlySet<MemoryId>
   readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
-  /** Records that say the same as an earlier record, each with the earlier one. */
+  /** Ids of records that say the same as an earlier record, each with the id of the earlier record. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
   /** Records that are searched for by their summaries, chosen evenly among all records; their number is at most `2 * sampled`. */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>

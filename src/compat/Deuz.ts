@@ -3,10 +3,10 @@
  * helpers), implemented on this library. Use it to run code that was written for Deuz. A vault (folder of Markdown files) that Deuz wrote
  * needs no adapter: `Markdown.layer` opens it unchanged.
  *
- * As in Deuz, `seams` are the dependencies: the store, the model and the embedder; here also `run`, which runs effects. Time and new ids
- * come from Effect. `docs/compat.md` lists the deliberate differences, each with its test: `asOf` and `filter` are applied, changes and
- * deletions by id require the scope of the caller, a contradicted fact is marked as no longer valid instead of deleted, and a repeated fact
- * is one record.
+ * As in Deuz, `seams` are the dependencies: the store, the model and the embedder. Here, they also include `run`, which runs effects. Time
+ * and new ids come from Effect. `docs/compat.md` lists the deliberate differences, each with its test: `asOf` and `filter` are applied,
+ * changes and deletions by id require the scope of the caller, a contradicted fact is marked as no longer valid instead of deleted, and a
+ * repeated fact is one record.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -115,7 +115,7 @@ export interface MemoryStore {
     scope: MemoryScope,
     opts?: { readonly kind?: MemoryKind | undefined; readonly limit?: number | undefined }
   ): Promise<ReadonlyArray<MemoryRecord>>
-  /** Forgets records. Returns for each id whether it existed. */
+  /** Forgets records. Returns for each id whether its record existed. */
   delete(ids: ReadonlyArray<string>, scope: MemoryScope): Promise<ReadonlyArray<boolean>>
   /** Changes fields of a record. Rejects with `not_found` if the record does not exist or the scope does not see it. */
   update(

@@ -122,9 +122,9 @@ export interface Ids {
 }
 
 /**
- * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act on behalf of `viewer`, by default one that sees the
- * whole default tenant, since drover has no viewers. `search` and `list` act on behalf of the agent and the run that their options name,
- * in the viewer's tenant, and return nothing that `viewer` does not see. Records of scopes that drover does not have, such as a user's, are
+ * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act on behalf of `viewer`. The default viewer sees the
+ * whole default tenant, since drover has no viewers. `search` and `list` act on behalf of the agent and the run that their options name, in
+ * the viewer's tenant, and return nothing that `viewer` does not see. Records of scopes that drover does not have, such as a user's, are
  * not returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
@@ -216,7 +216,10 @@ export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.Memo
 export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("forget", ids)
 
-/** Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. The spec limits how many. */
+/**
+ * Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. The spec limits the number of
+ * entries.
+ */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
 
@@ -310,7 +313,7 @@ export { ResumeError } from "../harness/Resume.ts"
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"
-/** The type of documents that `buildDoc` makes, and that of documents that `bm25` has ranked. */
+/** The types of a document that `buildDoc` makes, and of a document with the score that `bm25` gave it. */
 export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
 /** Splits a text into its terms, words of any script. */
 export { tokenise } from "../ranking/Tokenizer.ts"

@@ -46,8 +46,8 @@ export const InMemoryAdapter = (
 
 /**
  * Recalls the memories that relate to a message: episodes, episodes found by meaning, and reflections, and renders them as a block for the
- * prompt. Each of the three queries returns only what the viewer sees; one that fails is listed in `failures`. Rejects only if all
- * fail.
+ * prompt. Each of the three queries returns only what the viewer sees; a query that fails is listed in `failures`. Rejects only if all
+ * three fail.
  */
 export const recallMemories = (
   message: string,

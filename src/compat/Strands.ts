@@ -199,8 +199,8 @@ export interface MemoryAddToolConfig extends MemoryToolConfig {
 /** A store of this library. Unlike in Strands, each call names the viewer on whose behalf it acts. */
 export type MemoryStore = Store.Service
 /**
- * The function of a store that extracts memories by itself. It receives messages, each with its sequence number in the session, from which
- * the store then makes records.
+ * The function of a store that extracts memories by itself. It receives messages, each with its sequence number in the session. The store
+ * then makes records from these messages.
  */
 export type AddMessagesContext = Store.Ingest
 /** Selects the messages to extract from. Default: all but tool calls and tool results. */

@@ -16,7 +16,7 @@ export const sign = (key: string, text: string | Uint8Array): string => Hash.sig
 /** Computes the signature of content that is passed in several parts. */
 export interface Signer {
   readonly add: (bytes: Uint8Array) => void
-  /** Returns the signature of all added bytes, which equals that of `sign`. Call it once. */
+  /** Returns the signature of all added bytes, the same that `sign` returns for them. Call `end` only once. */
   readonly end: () => string
 }
 

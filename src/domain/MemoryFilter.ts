@@ -86,8 +86,8 @@ export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 export const MemoryFilter = Schema.Struct({
   ...filter,
   /**
-   * Lists forgotten records that the viewer can restore, instead of live records; the most recently forgotten first. Without
-   * `asOf`, these include records that have ceased to be true. Works in `list` and `stream` only: a search fails with
+   * Whether to list the forgotten records that the viewer can restore, instead of live records; the most recently forgotten come first.
+   * Without `asOf`, they include records that have ceased to be true. Works in `list` and `stream` only: a search fails with
    * `invalid_draft`. Default false.
    */
   forgotten: Schema.optional(Schema.Boolean),
@@ -108,8 +108,8 @@ export const Weights = Schema.partial(Schema.Struct({
   importance: Weight,
   confidence: Weight,
   /**
-   * Weight of what a conversation adds to the score of one of its messages: the scores of the messages around it, and that of the whole
-   * session. Default 1. Not used for records without a session.
+   * Weight of what a conversation adds to the score of one of its messages: the scores of the messages around it, and the score of the
+   * whole session. Default 1. Not used for records without a session.
    */
   conversation: Weight,
   /**
@@ -216,8 +216,8 @@ export const SearchResult = Schema.Struct({
      * Whether `leftOut.limit` is the exact number of matches beyond the query's limit: `false` if it is only a lower bound, else absent. An
      * index must read the records of matches if the query has `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or has `weights`
      * together with `minScore`. It reads all of them if there are at most 2,048 matches. If there are more, it reads only those that can
-     * have the highest scores, and the number may be too low; hits and scores are the same as if it had read all. A store that cannot read
-     * every match, such as a database, may also have missed some of the best hits.
+     * have the highest scores, so that `leftOut.limit` may be too low; hits and scores are the same as if it had read all. A store that
+     * cannot read every match, such as a database, may also have missed some of the best hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
@@ -307,7 +307,7 @@ export type Filtered = Pick<
 
 /**
  * Returns a predicate that is true for records that satisfy the filter. It ignores viewer, expiry, `forgotten`, limit and cursor. `now` is
- * in epoch ms; if `now` is `undefined` and the filter has no `asOf`, records that are not true now also satisfy it.
+ * in epoch ms; if `now` is `undefined` and the filter has no `asOf`, records that are not true now also satisfy the filter.
  */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
@@ -346,7 +346,7 @@ export const absenceIn = (
   }
 }
 
-/** Returns `where` conditions that hold if a record's scope has no id field that `scope` lacks. Id values are not compared. @internal */
+/** Returns `where` conditions that hold if `scope` has every id field of the record's scope. Values of ids are not compared. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))

@@ -21,10 +21,14 @@ export interface MemoryKind<out N extends string = string, in out A = any> {
   /** Importance of a draft that does not set it, 0..1. Default 0.5. */
   readonly importance: number
   /**
-   * Time in which the recency score of a record halves. The score never falls below .1. If infinite, the score stays 1. Default 30 days.
+   * Time in which the recency score of a record halves. The score never falls below .1. An infinite half-life keeps it at 1. Default 30
+   * days.
    */
   readonly halfLife: Duration.Duration
-  /** Largest number of live records per exact scope. Beyond it, the least important, then the oldest, are dropped. Default: no limit. */
+  /**
+   * Largest number of live records per exact scope. `Retention` forgets records beyond it, the least important first, and of equally
+   * important ones the oldest. Default: no limit.
+   */
   readonly cap: number | undefined
   /** Whether records of the kind are listed in the memory index, the list of memories in the prompt of a model. Default true. */
   readonly shown: boolean

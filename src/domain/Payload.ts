@@ -160,7 +160,10 @@ export const Hindsight = Schema.Struct({
 /** A hindsight, as its schema decodes it. */
 export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
-/** Schema of the data of kind `reflection` for a counterfactual, a hypothesis about events that did not happen. The body states it. */
+/**
+ * Schema of the data of kind `reflection` for a counterfactual, a hypothesis about events that did not happen. The record's body states the
+ * hypothesis.
+ */
 export const Counterfactual = Schema.Struct({
   trigger: Schema.Literal(marks.counterfactual.trigger),
   beliefMemory: Schema.Literal(marks.counterfactual.beliefMemory),

@@ -60,10 +60,7 @@ export const linesOf = (
   ...at: ReadonlyArray<PropertyKey>
 ): [string, ...Array<string>] => ParseResult.isParseError(cause) ? lines(cause, ...at) : [otherwise]
 
-/**
- * Greatest length of a key in a message, in UTF-16 units; longer keys are cut. Needed, since keys of `data` and `metadata` may be very
- * long.
- */
+/** Greatest length of a key in a message, in UTF-16 units; longer keys are cut, since keys of `data` and `metadata` may be very long. */
 const longestKey = 64
 
 /** Returns the issue with a new message wherever the default message would quote the input. */

@@ -181,9 +181,9 @@ export const scopeOf = (viewer: Any): MemoryScope => {
 }
 
 /**
- * Returns the scope that a viewer's statements are about: that of its user, if the viewer has a user id; else that of its agent, if it has
- * neither a session id nor an actor id. In all other cases, and if the viewer does not see that scope (`within` with several ids), returns
- * the scope of all ids of the viewer.
+ * Returns the scope that a viewer's statements are about. With a user id, it is the scope of the user. With an agent id but no user,
+ * session or actor id, it is the scope of the agent. In all other cases, and if the viewer does not see that scope (reach `within` with
+ * several ids), it is the scope of all ids of the viewer.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer

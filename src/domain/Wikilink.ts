@@ -178,7 +178,7 @@ const prose = (text: string): ReadonlyArray<string> => {
   return paragraphs
 }
 
-/** A line break and the lines of white space after it; `\r\n` is one line break. */
+/** Matches a line break and the blank lines after it, at least one; `\r\n` is one line break. */
 const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 
 /** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only syntax in it. */

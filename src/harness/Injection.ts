@@ -107,9 +107,10 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
 }
 
 /**
- * Returns the text to search for, without injected blocks: the last assistant text if the last message is not a user's. Otherwise there are
- * two candidates: the last user text, and the last two user texts together. Returns the first candidate that names a topic, as "?", "ok"
- * and "and why?" do not. If neither names a topic, returns the first candidate with a word that is not in `assent`, or `undefined`.
+ * Returns the text to search for, without injected blocks. If the last message is not a user's, this is the last assistant text. Otherwise
+ * there are two candidates: the last user text, and the last two user texts together. Returns the first candidate that names a topic, as
+ * "?", "ok" and "and why?" do not. If neither names a topic, returns the first candidate with a word that is not in `assent`, or
+ * `undefined`.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
   const textsOf = (role: Message["role"]) =>

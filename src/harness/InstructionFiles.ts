@@ -3,9 +3,9 @@
  * outside the root is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files with the
  * same text in one directory, only the first is returned.
  *
- * A file imports others as in Claude Code: `@docs/git.md`, at the beginning of a line or after a space, outside of code, relative to the
- * importing file. An imported file follows the file that imports it. A name that belongs to no file is plain text. An import that leads out
- * of the root, forms a cycle, is nested deeper than five files or comes after the hundredth is left out and reported as an issue.
+ * A file imports another as in Claude Code, by `@` and a path relative to itself, such as `@docs/git.md`, at the start of a line or after a
+ * space, not in code. An imported file follows the file that imports it. A name that belongs to no file is plain text. An import that leads
+ * out of the root, forms a cycle, is nested deeper than five files or comes after the hundredth is left out and reported as an issue.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -53,8 +53,8 @@ export interface Service {
   /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only Global records of the tenant; forgets the records of files that are gone or no longer imported.
-   * Rewrites no unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if none can be.
+   * Stores the files as read-only Global records of the tenant; forgets the records of files that are gone or no longer imported. Rewrites
+   * no unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if no file can.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file below the root; `None` if it is missing or blank, or its name (that of `importedBy`, if given) is not in `filenames`. */
+  /** Reads a file. `None` if it or `importedBy` is missing or blank, or if `importedBy` (else the file) is not named in `filenames`. */
   readonly read: (
     relative: string,
     importedBy?: string

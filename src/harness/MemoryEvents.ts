@@ -1,6 +1,6 @@
 /**
- * Events about memory operations, for a harness (the program that runs an agent) to show, log and count. Listeners may miss events: one
- * that lags behind loses the oldest.
+ * Events about memory operations, for a harness (the program that runs an agent) to show, log and count. Listeners may miss events: a
+ * listener that lags behind loses the oldest.
  *
  * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of written records and
  * the words of searches are included only with `MemoryEvents.layer({ texts: true })`.

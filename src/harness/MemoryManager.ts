@@ -70,16 +70,16 @@ export interface Service {
     }
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
-   * Adds drafts to all writable stores or, if names are given, to those stores; fails with `read_only` if one of them is not writable.
-   * Returns one outcome per store. Fails if every store fails: with their common reason, or with `unavailable` if their reasons differ. The
-   * message names each store. Fails with `invalid_id` if a draft has an id and several stores are selected.
+   * Adds drafts to all writable stores or, if names are given, to the named stores; fails with `read_only` if a named store is not
+   * writable. Returns one outcome per store. Fails if every store fails: with their common reason, or with `unavailable` if their reasons
+   * differ. The message names each store. Fails with `invalid_id` if a draft has an id and several stores are selected.
    */
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for it; closing the scope does, too, for 30 s at most. */
+  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for its end, and so does closing the scope, 30 s at most. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately. Fails if all fail, and with `invalid_id` if there are several stores and a draft has an id. */
+/** Adds the drafts to each store separately. Fails if all stores fail, or, with `invalid_id`, if several stores get a draft with an id. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,

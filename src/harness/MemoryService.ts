@@ -96,8 +96,9 @@ export interface Service {
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
    * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`; returns their number. Keeps
-   * those that the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the records,
-   * and also matching ones in the trash that the viewer sees. If the filter has `forgotten: true`, only records in the trash match.
+   * matching records that the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the
+   * records, and also the matching records in the trash that the viewer sees. If the filter has `forgotten: true`, only records in the
+   * trash match.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */

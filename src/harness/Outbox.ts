@@ -114,10 +114,10 @@ export interface ExtractionConfig {
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * The scope in which extracted facts are stored. Default: the scope of the viewer's user. Without a user: the scope of the viewer's agent
-   * or, if the viewer names a session or an actor, of all its ids, so that facts about an anonymous visitor stay with the visit. `agent`
-   * selects the scope of the viewer's agent, so that all conversations of the agent see the facts. For a viewer with a user,
-   * `options.sharedWrites` must then include `agent`.
+   * The scope in which extracted facts are stored. Default: the scope of the viewer's user. Default without a user: the scope of the
+   * viewer's agent. If the viewer then names a session or an actor, it is the scope of all its ids, so that facts about an anonymous
+   * visitor stay with the visit. `agent` selects the scope of the viewer's agent, so that all conversations of the agent see the facts. For
+   * a viewer with a user, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
   /** Options of the pipeline for every extraction. A `scope` given here takes precedence over `about`. */
@@ -141,7 +141,7 @@ export interface Options extends ExtractionConfig {
   readonly timeSlice?: Duration.DurationInput | undefined
   /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
-  /** Longest time of an extraction, with all its model calls; a longer one fails, and is retried. Default two minutes. */
+  /** Longest time of an extraction, with all its model calls; a longer extraction fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
    * Largest number of conversations kept in memory. If there are more, conversations without waiting messages are closed, first those that

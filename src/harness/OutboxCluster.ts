@@ -59,16 +59,16 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the waiting messages of the viewer and of narrower viewers (those with its ids and further ones), and the cluster messages to
-   * their conversations; with `scope`, only for viewers whose ids match it. Returns the number of these conversations.
-   * `WritePolicy.forgetAll` erases only the rows in the store; cluster messages then remain until the owners close the conversations.
+   * Erases the waiting messages of the viewer and of narrower viewers, that is, of viewers that have the same ids and further ones. Also
+   * erases the cluster messages to the conversations of these viewers. With `scope`, does so only for viewers whose ids match it. Returns
+   * the number of conversations. `WritePolicy.forgetAll` erases only the rows in the store; cluster messages then remain until the owners
+   * close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Also checks the conversations whose last change is an hour old now, and
-   * was younger at the last call. If no message of such a conversation waits, erases the cluster messages to it, which remain if its owner
-   * was killed. For each waiting batch, sends the cluster message again, in case the process that appended the batch was killed before it
-   * sent the message.
+   * Compacts the store, and returns the number of erased records. Also checks each conversation once it has not changed for an hour. If no
+   * message of the conversation waits, erases the cluster messages to it, which remain if its owner was killed. Otherwise sends the cluster
+   * message of each waiting batch again, because the process that appended the batch may have been killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -152,7 +152,7 @@ export const make = (
       flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
       status: countsOf(store).pipe(
         Effect.tap((counts) => Effect.sync(() => seen = counts)),
-        Effect.catchAll(() => Effect.sync(() => seen)), // a failing store gives the counts of the last call
+        Effect.catchAll(() => Effect.sync(() => seen)), // returns the counts of the last call if the store fails
         Effect.map((counts) => ({
           ...counts,
           failuresInARow: runner.failuresInARow,
@@ -309,7 +309,7 @@ const requestAll = ({ client, store }: OpenCluster): Effect.Effect<void, MemoryE
       })
   )
 
-/** Finds the conversations that have waiting messages. Each has a session row, since every write of a conversation updates it. */
+/** Finds the conversations that have waiting messages. Each has a session row, since every write of a conversation updates this row. */
 const waitingConversations = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
@@ -351,7 +351,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    // whether the conversation's last change is an hour old, and was younger at the last call of `compact`
+    // whether the conversation's last change is at least an hour old, but was younger than that at the last call of `compact`
     const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {

@@ -36,8 +36,8 @@ export const Checkpoint = Schema.Struct({
 export interface Checkpoint extends Schema.Schema.Type<typeof Checkpoint> {}
 
 /**
- * A field that differs between the saved and the present spec. `before` (saved) or `after` (present) is `undefined`, and absent when
- * encoded, if that spec lacks the field.
+ * A field that differs between two specs: `before` is its value in the saved spec, `after` its value in the present one. If a spec lacks
+ * the field, the value is `undefined`, and absent when encoded.
  */
 export const Drift = Schema.Struct({
   field: Schema.String,
@@ -161,7 +161,8 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
               ) // report the first error, not one of the removal
             )
           }).pipe(
-            Effect.retry({ while: isTaken, times: 8 }), // a killed process left a file of this name, which a seeded Random draws again
+            // a killed process may have left a file of this name, because a seeded Random draws the same names in every process
+            Effect.retry({ while: isTaken, times: 8 }),
             Effect.zipRight(sync(directory)),
             Effect.uninterruptible,
             Effect.mapError(io("save"))

@@ -2,9 +2,9 @@
  * Stores the messages of conversations (threads), so that a chat can go on after a restart.
  *
  * A thread belongs to the subject of its viewer (`Viewer.subjectOf`): to the viewer's user, across all sessions. Without a user, it belongs
- * to the viewer's agent or, if the viewer names a session or an actor, to all of its ids together. Viewers with another subject can neither
- * read nor list the thread, nor find out that it exists. `MemoryService.forgetAll(filter, { purge: true })` erases threads along with
- * records. Messages are not records: a search of the store does not find them, only `search` of this service.
+ * to the viewer's agent or, if the viewer names a session or an actor, to all of the viewer's ids together. Viewers with another subject
+ * can neither read nor list the thread, nor find out that it exists. `MemoryService.forgetAll(filter, { purge: true })` erases threads
+ * along with records. Messages are not records: a search of the store does not find them, only `search` of this service.
  *
  * An append stores all of its messages or none. Concurrent appends are put into one order. The cost of an append, and of reading a page,
  * depends neither on the length of the thread nor on the number of threads.
@@ -53,9 +53,9 @@ export interface Service {
 
   /**
    * Reads the newest messages that fit into a budget of tokens, at four characters of text or JSON a token; the last message is always
-   * included. The result begins with a message of the user or the system, so that no tool result appears without its call. If no
-   * message of the user or the system fits, the result begins with the last one and exceeds the budget. If the thread has none at all, the
-   * result begins with the first fitting message that is not a tool result.
+   * included. The result begins with a message of the user or the system, so that no tool result appears without its call. If no such
+   * message fits, the result begins with the last such message and exceeds the budget. If the thread has no such message at all, the result
+   * begins with the first fitting message that is not a tool result.
    */
   readonly window: (
     viewer: Viewer.Viewer,

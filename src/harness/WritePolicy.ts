@@ -7,7 +7,7 @@
  *
  * ```text
  * globalWrites: "deny"   a write that creates, changes, restores or purges a Global record fails with `not_owned`
- * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows; else its write fails with `not_owned` (an
+ * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows; otherwise its write fails with `not_owned` (an
  *                        existing record) or `invalid_scope` (a draft)
  * ```
  *
@@ -121,8 +121,8 @@ export const mayWrite = (
 
 /**
  * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns their number. With `purge`, erases
- * them, and also matching ones in the trash, which are not counted. If in addition the filter restricts nothing but the scope, first erases
- * the viewer's threads, and its messages that wait for extraction, so that no memories are made of them meanwhile.
+ * these records, and also matching records in the trash, which are not counted. With `purge` and a filter that restricts nothing but the
+ * scope, first erases the viewer's threads and waiting messages, so that no memories are extracted from the messages meanwhile.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -161,7 +161,7 @@ interface Touched {
   readonly ids: ReadonlyArray<MemoryId>
   /** Scopes of drafts. */
   readonly scopes?: ReadonlyArray<MemoryScope>
-  /** Revisions that are restored or purged; without a number, the newest revision. */
+  /** Revisions that are restored or purged; an absent `revision` stands for the newest one. */
   readonly past?: ReadonlyArray<{ readonly id: MemoryId; readonly revision?: number }>
 }
 

@@ -63,7 +63,8 @@ export const isNone = ({ model }: Pick<Service, "model">): boolean => model === 
 /**
  * Provides a model that answers from a script, for tests: the n-th call returns the n-th value, or each call returns the result of the
  * function. A string is the answer, a `MemoryError` is the failure of the call, and any other value is answered as JSON. Calls after the
- * last value fail with `model`. Each build of the layer starts with the first value, but an iterator cannot be restarted and continues.
+ * last value fail with `model`. Each build of the layer starts with the first value. An iterator, which cannot be restarted, continues
+ * instead.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)

@@ -201,8 +201,8 @@ type Embed = Service["embed"]
  * Adds a cache of vectors, by purpose and text, and deduplicates concurrent requests. `ask` receives at most `batch` texts at a time,
  * without duplicates. Its vectors are shared, not copied.
  *
- * Law: a text is requested by one caller at a time; others wait for it. If the request fails, all of them fail, and the failure is not
- * cached. If the requesting caller is interrupted, the waiting ones request the text themselves.
+ * Law: one caller at a time requests a text, and other callers with the same text wait for the result. If the request fails, all these
+ * callers fail, and the failure is not cached. If the requesting caller is interrupted, the waiting callers request the text themselves.
  */
 const cached = (limit: number, batch: number, ask: Embed): Embed => {
   const kept = recentlyUsed(limit)

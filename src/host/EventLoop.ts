@@ -163,9 +163,9 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
 }
 
 /**
- * Calls a function with each value. Pauses after every `stretch` units of work, earlier if they take long, and
- * at the end if more than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads one
- * value ahead of each pause: if `values` is a Map that changes in the pause, `call` still gets that value.
+ * Calls a function with each value. Pauses after every `stretch` units of work, earlier if they take long, and at the end if more than a
+ * quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads the next value before it
+ * pauses, so `call` gets this value even if `values` is a Map that changes during the pause.
  */
 export const forEach = <A>(
   values: Iterable<A>,

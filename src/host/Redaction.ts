@@ -2,12 +2,12 @@
  * Replaces secrets in texts before they are stored or sent to a model: keys, tokens, card numbers and, if asked, e-mail addresses;
  * or whatever your own function finds. Provide it once, to all layers of memory; without it nothing is redacted.
  *
- * What is redacted: drafts, patches, and messages of outboxes and threads before any store stores them; texts before a model is asked
- * to extract, reconcile or embed them. What is not: texts that are already stored, files that others write into a vault, and rows
- * that `Copy` moves; ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON; updates by `Viewer.system`; the query
- * text of a `memory_recalled` event, which only `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event reports the
- * number of secrets found, never the secrets. Each `MemoryEvents` service that has the same redaction publishes it, and so does each
- * that is provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
+ * What is redacted: drafts, patches, and messages of outboxes and threads before any store stores them; texts before a model is asked to
+ * extract, reconcile or embed them. What is not: texts that are already stored, files that others write into a vault, and rows that `Copy`
+ * moves; ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON; updates by `Viewer.system`; the query text of a
+ * `memory_recalled` event, which only `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event reports the number of
+ * secrets found, never the secrets. Each `MemoryEvents` service that has the same redaction publishes this event, and so does each that is
+ * provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
  *
  * A store keeps the redaction with which it was built, and all services over the store use that one. If another redaction is provided
  * to them, `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported`. A federation fails to build with a
@@ -114,7 +114,7 @@ export const isSame = (one: Service | undefined, other: Service | undefined): bo
 
 /**
  * Returns the redaction for a service over a store: that of the store, or the provided one if the store has none. Logs a warning if the
- * provided one is not that of the store. @internal
+ * provided redaction is not that of the store. @internal
  */
 export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
   Effect.flatMap(Redaction, (provided) => {
@@ -142,8 +142,8 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
 
 /**
  * Returns one redaction for several stores that are used as one: their own redaction if all have the same (`isSame`). If they differ, or
- * some have none, returns a new redaction: it applies those of the stores in turn, and its `listen` listens to all of them. `isSame` is
- * false for the new redaction and each of theirs. @internal
+ * some have none, returns a new redaction, which applies the stores' redactions in turn, and whose `listen` listens to all of them.
+ * `isSame` is false for the new redaction and any of the stores' redactions. @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -163,7 +163,7 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
 
 /* Functions with which the library redacts what it writes and reads. Without a redaction, each of them changes nothing. */
 
-/** Redacts the texts of a batch. Leaves out rows that the library writes for itself, and updates by the viewer `System`. @internal */
+/** Redacts the texts of a batch. Does not change rows that the library writes for itself, nor updates by the viewer `System`. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,

@@ -97,7 +97,7 @@ export const Prompt = Schema.Struct({
   instructions: Schema.String,
   index: Block,
   context: Block,
-  /** Text that was searched for, by default the message; `null` if it names no topic, so that nothing was searched. */
+  /** Text that was searched for, taken from the message; `null` if the message names no topic, so that nothing was searched. */
   query: Schema.NullOr(Schema.String),
   /** Hits of that search, best first. `isShown`: whether the context has room for the hit. */
   hits: Schema.Array(Schema.Struct({ hit: Hit, isShown: Schema.Boolean }))

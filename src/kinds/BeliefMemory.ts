@@ -27,7 +27,7 @@ import { type DraftOf, make as typed, orNotFound, type PatchOf, type Typed, with
 
 /** The `data` of a belief. */
 export type Belief = Payload.Belief
-/** The `data` of a hindsight: the outcome of a task, and the beliefs that are about it. */
+/** The `data` of a hindsight: the outcome of a task, the beliefs held before the task, and those that the outcome corrected. */
 export type Hindsight = Payload.Hindsight
 /** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools say that it is a hypothesis, not a fact. */
 export type Counterfactual = Payload.Counterfactual
@@ -67,7 +67,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
  * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` if a belief to be changed is
- * superseded or no longer valid, and with `invalid_draft` if the reason is blank. Concurrent changes are all applied, one after another.
+ * superseded or no longer valid, and with `invalid_draft` if the reason for a change is blank. Concurrent changes are all applied in turn.
  */
 export interface Service {
   /** Stores a belief. Its summary defaults to its subject, predicate and object; its confidence defaults to 0.6. */
@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. Default `beliefs`: the ten beliefs in its scope or a broader one whose texts match its body best. */
+  /** Stores a hypothesis. By default, its `beliefs` are the ten that match its body best, from its scope and broader scopes. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>

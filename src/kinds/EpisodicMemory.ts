@@ -3,7 +3,7 @@
  * the episodes that matter for the reply, and `afterTurn` stores the turn as a new episode.
  *
  * The time of an episode is its `validAt`. Its counterpart, the person with whom the agent talked, is the `actorId` of its scope. Newest
- * first means ordered by that time, then by id.
+ * first means ordered by `validAt`, then by id.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -60,9 +60,13 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Chat messages and other events, newest first. Each of the two may fill half of `episodicLimit`, more if the other leaves room. */
+  /**
+   * Chat messages and events, newest first. Each of these two groups may fill half of `episodicLimit`, or more if the other leaves room.
+   */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /** Episodes found by meaning, best first. Leaves out those that are in `episodic`, and those whose text nearly repeats one of them. */
+  /**
+   * Episodes found by meaning, best first. Leaves out episodes that are in `episodic`, or that nearly repeat the text of one in `episodic`.
+   */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>

@@ -1,8 +1,8 @@
 /**
  * Entities and their relationships: links between records, indexed in both directions. A relationship is a link of the record at which it
- * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. A viewer sees a relationship if
- * it sees both ends. A traversal visits entities only; a search follows links through records of all kinds. The cost of a traversal
- * grows with the number of records that it visits, not with the size of the graph.
+ * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. A viewer sees a relationship if it
+ * sees both ends. A traversal follows links through entities only, a search through records of all kinds. The cost of a traversal grows
+ * with the number of records that it visits, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -107,13 +107,13 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns entities breadth first. The neighbours of an entity come in the order of weights, highest first. None if `from` is hidden. */
+  /** Returns entities breadth first, the neighbours of an entity by weight, highest first; none if the viewer does not see `from`. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Starts at `from`, and follows outgoing relationships of each type in turn. Returns the entities reached last; `from` without types. */
+  /** Follows outgoing relationships from `from`, of each type in turn. Returns the entities reached last; `from` if there are no types. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -131,7 +131,7 @@ export interface Service {
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
    * Returns hits, and linked records that pass the query's filter. The score of a linked record is that of its best path:
-   * `neighbour's score · weight of the link · g ÷ (1 + g)`; `g` is `weights.graph`, default 1. Each hop follows links of `limit` records.
+   * `neighbour's score · weight of the link · g ÷ (1 + g)`; `g` is `weights.graph`, default 1. A hop starts at the `limit` best records.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -300,7 +300,7 @@ interface Step {
   readonly relationship: Relationship
 }
 
-/** Returns the steps from a record, highest weight first; of equal weight, first its own links in order, then links to it, newest first. */
+/** Returns the steps from a record, highest weight first; if equal, the record's own links in order, then the links to it, newest first. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,

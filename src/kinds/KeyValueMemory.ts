@@ -140,7 +140,7 @@ export const layerKeyValueStore = (
     Effect.map(KeyValueMemory, (memory) => toKeyValueStore(memory, viewer))
   )
 
-/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are stored as base64. `get` returns other values as JSON text. */
+/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are stored as base64. `get` returns non-strings as JSON text. */
 export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueStore.KeyValueStore =>
   KeyValueStore.makeStringOnly({
     get: (key) =>

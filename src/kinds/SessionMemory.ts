@@ -3,8 +3,8 @@
  * which also stores a summary.
  *
  * A learning is stored as soon as it is recorded. Its `MemoryScope` has the viewer's ids and the id of the session. A viewer with reach
- * `exact` sees all sessions of viewers with exactly its ids, also running ones, and no others. If one of its ids is a session id, it sees
- * that session only. A viewer without ids sees none.
+ * `exact` sees only the sessions of viewers with exactly its ids, including sessions that still run. A viewer that has a session id sees
+ * only that session. A viewer without ids sees no session.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -5,8 +5,8 @@
  * Host      localhost, an IP address, or a name of `allowedHosts`; else 403. This stops DNS rebinding: a page whose own
  *           name resolves to this machine still sends that name.
  * Origin    absent, the server's own, or one of `allowedOrigins`; else 403
- * token     with `tokens`, `Authorization: Bearer …` must hold a known one; else 401. Without, the caller must be on this
- *           machine; else 403
+ * token     if `tokens` is set, `Authorization: Bearer …` must hold one of them; else 401. If `tokens` is not set, the caller
+ *           must be on this machine; else 403
  * rate      at most `requestsPerMinute` per token, all of which may come at once; else 429 with `Retry-After`
  * ```
  */

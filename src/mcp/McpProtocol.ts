@@ -254,8 +254,8 @@ export const http = (info: Info, session: Session, id: string): Effect.Effect<Ht
   Effect.gen(function*() {
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id })
     const { calls } = yield* connect(info, session, transport as Transport, (id) => {
-      // the client gets no answer to a request that it cancelled, so the stream of the answer is closed first. A response is passed to
-      // the transport nevertheless, since the transport forgets the id of a request only then.
+      // the client expects no answer to a request that it cancelled, so the stream of the answer is closed before `send`. `send` is
+      // called nevertheless, because the transport forgets the id of a request only when it is given a response.
       transport.closeSSEStream(id)
       transport.send({ jsonrpc: "2.0", id, error: { ...McpError.stopped } }).catch(() => {}) // rejects, as the stream is closed
     })

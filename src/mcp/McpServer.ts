@@ -131,8 +131,8 @@ export const checkHost: (
  * asks for a token.
  *
  * Fails with `unsupported` if neither tokens nor a viewer are given, and also if there are no tokens and the server listens on an address
- * that other machines can reach. When the scope of the layer closes, the server rejects new requests, waits for running ones at most for
- * `grace`, interrupts the rest, and closes all streams.
+ * that other machines can reach. When the scope of the layer closes, the server rejects new requests, waits for running requests at most
+ * for `grace`, interrupts those that still run, and closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

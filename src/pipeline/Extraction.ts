@@ -82,7 +82,7 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   return []
 }
 
-/** Returns the items that are facts, each text once: trimmed, well-formed, and not longer than the body of a record may be. */
+/** Returns the items that are facts, each text once, trimmed and well-formed. A text that is too long for a record's body is no fact. */
 export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
@@ -233,10 +233,10 @@ const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 const maxLists = 1_024
 
 /**
- * Searches a model's answer for the requested list, and returns the valid items of this list. Tries the lists under the key
- * `name`; if there are none, tries the lists that are not inside an object, and then single objects (under `name`, or accepted by `isItem`)
- * as lists of one. Uses the first list that has a valid item. If no list has one, the result is empty if the model said that there is
- * nothing: by an explicit empty list, or by an item that `isAnswer` accepts. Fails with `model` for any other answer, and for an answer of
+ * Searches a model's answer for the requested list, and returns the valid items of this list. Tries the lists under the key `name`; if
+ * there are none, tries the lists that are not inside an object, and then single objects (under `name`, or accepted by `isItem`) as lists
+ * of one. Uses the first list that has a valid item. Returns no items if no list has a valid item, but the model said that there is
+ * nothing, by an explicit empty list or by an item that `isAnswer` accepts. Fails with `model` for any other answer, and for an answer of
  * more than `Completion.maxAnswerLength` UTF-16 units.
  *
  * @internal
@@ -352,7 +352,7 @@ const maxTurns = 4_096
 
 /**
  * Shortens a conversation so that it fits into one prompt: drops all but the last 4,096 messages; if these are still too long, cuts the
- * longest of them at their ends to the same length. `leftOut` counts the dropped and cut characters.
+ * ends off the longest of them, so that the cut messages have equal lengths. `leftOut` counts the dropped and cut characters.
  *
  * @internal
  */

@@ -2,8 +2,8 @@
  * Makes memories from conversations: `remember` extracts facts, embeds them, searches related memories, compares the facts with them and
  * writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
  *
- * Receipts leave the process: a harness stores them as JSON, and may pass them to a client. So a receipt has a seal, the store's signature
- * of the viewer, the mutations and their outcomes, from which `undo` is computed; `undo` reverts only what the store has really written
+ * Receipts leave the process: a harness stores them as JSON, and may pass them to a client. So a receipt has a seal: the store's signature
+ * of the viewer, the mutations and their outcomes. `undo` relies on these outcomes; the seal proves that the store has really written them
  * for that viewer. A seal survives encoding and decoding. It is valid as long as the store has its secret: in a Markdown vault across
  * restarts, in a store in memory until the process ends.
  */
@@ -54,7 +54,7 @@ export interface Options extends MemoryStore.Provenance {
   readonly kind?: string | undefined
   /** Largest number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, with 262,144 characters. */
   readonly topK?: number | undefined
-  /** Largest number of extracted facts, and also of added records, 1..256; default 64. `leftOut` of the receipt counts the others. */
+  /** Largest number of extracted facts, and also of added records, 1..256; default 64. `leftOut` of the receipt counts those beyond it. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
@@ -113,7 +113,7 @@ const Sealed = Schema.Struct({
 })
 interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 
-/** Schema of a receipt of `remember` or `plan`: the viewer, the planned mutations and their outcomes. `undo` reverts them. */
+/** Schema of a receipt of `remember` or `plan`: the viewer, the planned mutations and their outcomes. `undo` reverts these mutations. */
 export const Receipt = Schema.Struct({
   ...Sealed.fields,
   /**
@@ -269,7 +269,7 @@ export const verify = (
 
 /**
  * Returns the mutations with which `undo` restores each record as it was before the receipt. A record that the receipt created, and that
- * has expired since, needs none.
+ * has expired since, needs no mutation.
  */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)

@@ -4,8 +4,8 @@
  *
  * ```text
  * ADD      a new record; nothing if another record says the same
- * UPDATE   a new revision of the record; if the record has `data`, which a sentence cannot change, then as DELETE and ADD;
- *          if another record says the same, then as DELETE
+ * UPDATE   a new revision of the record. If the record has `data`, which a sentence cannot change, DELETE and ADD are done
+ *          instead; if another record already says the same, only DELETE
  * DELETE   soft: closes the record (ends its validity), with `supersededBy` set to the most similar new fact; hard: forgets it
  * NOOP     nothing
  * ```
@@ -232,7 +232,7 @@ export interface Target {
   readonly supersede: "soft" | "hard"
   /** Time in milliseconds until the records expire. Absent or 0: they do not expire. */
   readonly ttl?: number | undefined
-  /** Kinds that a fact may have; a fact of another kind is written with `kind`. Default: all kinds. */
+  /** Kinds that a fact may have; a fact of another kind is written with the kind `kind`. Default: all kinds. */
   readonly kinds?: ReadonlySet<string> | undefined
   /** Records that must not be changed. A fact that repeats one of them is not added. */
   readonly repeated?: ReadonlyArray<MemoryRecord> | undefined

@@ -83,8 +83,8 @@ export interface Question {
   /** Number of matches to return. */
   readonly depth: number
   /**
-   * Ids of records to score and to return whatever their rank and score, if they are visible and pass the filter: the hits of a search by
-   * vector, or the record of which `whyNot` explains why a search did not return it.
+   * Ids of records to score and to return whatever their rank and score, if they are visible and pass the filter. These are the hits of a
+   * search by vector, or the record of which `whyNot` explains the absence.
    */
   readonly includeIds: ReadonlyArray<MemoryId>
 }
@@ -97,7 +97,7 @@ export interface Shares {
   readonly now: number
   readonly halfLifeOf: (kind: string) => number
   readonly importance: number
-  /** Weight of the confidence; a record without confidence counts as one of 0.5. */
+  /** Weight of the confidence, which is 0.5 for a record without confidence. */
   readonly confidence: number
   /** Weight of the agreement of the record's emotion with the query's. The agreement is 0.5 for a record without emotion. */
   readonly emotion: number
@@ -139,8 +139,8 @@ export interface Matches {
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
-   * Number of matches and other candidates that pass the filter and score at least `minScore`. With both a `ranker` and a `minScore`, only
-   * candidates are counted. If `exact` is false, the true number may be higher.
+   * Number of records that match or are candidates of the `ranker`, pass the filter, and score at least `minScore`. With both a `ranker`
+   * and a `minScore`, only candidates are counted. If `exact` is false, the true number may be higher.
    */
   readonly count: number
   readonly exact: boolean
@@ -213,9 +213,9 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 })
 
 /**
- * Makes a cursor for the next page from the position of a page's last record: its recency, its id, and a hash over these, the viewer and
- * the filter. The cursor reveals nothing that the page did not show, and stays valid while records change. The hash uses no secret: a
- * forged cursor returns only records that the viewer may see anyway.
+ * Makes a cursor for the next page from the position of a page's last record. The cursor consists of the record's recency and id, and of a
+ * hash over the position, the viewer and the filter. It reveals nothing that the page did not show, and stays valid while records change.
+ * The hash needs no secret, because even a forged cursor returns only records that the viewer may see.
  */
 export const makeCursor = (
   viewer: Viewer.Any,

@@ -13,8 +13,9 @@ import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 export interface VectorIndex<in out Id> {
   readonly size: number
   /**
-   * Adds a vector, or replaces the vector of the id, which keeps its place among ids with equal cosines. Does not copy the vector, so the
-   * caller must not change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
+   * Adds a vector. If the id has one already, replaces it; the id keeps its place among ids with equal cosines. Does not copy the vector,
+   * so the caller must not change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the
+   * index.
    */
   readonly add: (id: Id, vector: Float32Array) => void
   /** Removes the vector of an id; returns whether there was one. */
@@ -43,7 +44,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Value of `asking` in the last `searchAmong` that got the doc id, by doc id. So a doc id that a call gets twice counts once. */
+  /** Number (`asking`) of the last `searchAmong` that got the doc id, by doc id. A doc id that a call gets twice is thus counted once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -171,7 +172,8 @@ export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: numb
 }
 
 /**
- * Returns the cosine for a dot product and two squared lengths. The product of these must not overflow; that of 32-bit vectors never does.
+ * Returns the cosine for a dot product and two squared lengths. The product of the two squared lengths must not overflow; for vectors of
+ * 32-bit floats it never does.
  */
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
@@ -294,7 +296,7 @@ export class Embeddings {
   }
 
   /**
-   * Adds a vector without copying it. If the text with that hash has a vector already, that one stays, since a model makes the same vector
+   * Adds a vector without copying it. If the text with that hash has a vector already, the old one stays, since a model makes the same one
    * each time. Returns `false` and changes nothing if the vector is empty, not finite, or has other dimensions than the model's other
    * vectors.
    */
@@ -313,8 +315,8 @@ export class Embeddings {
   }
 
   /**
-   * Removes each vector that is stored under a hash which `keep` rejects: of the model `only`, or by default of all models. Returns how
-   * many it removed. Scans all vectors.
+   * Removes the vectors of the model `only` (default: of all models) whose hash `keep` rejects. Returns how many it removed. Scans all
+   * vectors.
    */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0

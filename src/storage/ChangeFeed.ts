@@ -45,7 +45,7 @@ export interface ChangeFeed {
   readonly hasSubscribers: () => boolean
 }
 
-/** Number of unread changes that a stream buffers; a stream with more fails. Read when the stream starts. Default 65,536. */
+/** Number of unread changes that a stream buffers; a stream with more fails. A stream reads this value when it starts. Default 65,536. */
 export class ChangeFeedCapacity
   extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}

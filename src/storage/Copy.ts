@@ -88,7 +88,7 @@ export interface Report extends Counts {
   readonly differing: number
   /** SHA-256 over everything compared, for each side; equal if `verified`. */
   readonly checksums: { readonly from: string; readonly to: string }
-  /** The parts that the target cannot store, and that were not copied. If `history` is listed, only the newest revisions were copied. */
+  /** The parts not copied, because the target cannot store them. If `history` is listed, only the newest revisions were copied. */
   readonly omitted: ReadonlyArray<"history" | "vectors" | "uses">
 }
 
@@ -131,8 +131,8 @@ interface Tally extends Record<keyof Counts, number> {
   written: number
   differing: number
   /**
-   * Checksums of each side by part: revisions, use counts, and the vectors of each model. Separate, since the order in which parts are read
-   * depends on the batch size.
+   * Checksums of each side by part: revisions, use counts, and the vectors of each model. There is one for each part, since the order in
+   * which parts are read depends on the batch size.
    */
   readonly from: Map<string, string>
   readonly to: Map<string, string>
@@ -216,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if copying the tenant would fail with it. Cost: two queries if the target has no row of the tenant. */
+/** Fails with `conflict` if copying the tenant would do so. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -366,9 +366,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/**
- * Compares each revision of the source with that of the target, the newest with the target's current row. Ignores its other revisions.
- */
+/** Compares each revision of the source with the target's revision of the same number, but the newest with the target's current row. */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))

@@ -105,8 +105,8 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
           })
         )
       /**
-       * Embeds the tenant's pending texts in batches, skipping refused texts. Ends when the store returns no text that was not tried
-       * before.
+       * Embeds the tenant's pending texts in batches, skipping refused texts. Ends when every text that the store returns was tried
+       * already.
        */
       const embedPending = (tenant: string) =>
         Effect.gen(function*() {

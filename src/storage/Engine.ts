@@ -63,7 +63,7 @@ export interface Primitives {
   /** Streams every tombstone, in any order. Default: filtered from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
-   * Returns the lifetimes of a tenant's rows that expire and of its tombstones, in any order. Leaves out a tombstone if it is not
+   * Returns the lifetimes of a tenant's tombstones and of its rows with an expiry time, in any order. Leaves out a tombstone if it is not
    * the record's newest revision. Compaction calls this function, the first time when the store is made. Default: computed from `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined

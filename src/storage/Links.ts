@@ -1,5 +1,5 @@
 /**
- * Resolves references between the records of a tenant: by the `links` of a record, and by `[[names]]` in its text.
+ * Resolves the references of the records of a tenant to each other: the `links` of a record, and the `[[names]]` in its text.
  *
  * A name is stored as written, and resolved at each read among the records that the viewer sees. These are the forms of a name:
  *
@@ -13,8 +13,9 @@
  * ```
  *
  * If several records match, those in the scope of the record with the link come first. Among equals, a file in the same folder comes
- * first, then the path with the fewest folders, with the fewest characters, and by name. Records without a path come last, newest
- * first, then by id. A record never refers to itself. Links in the properties of a file (`metadata`) count like links in its text.
+ * first, then the path with the fewest folders, then the path with the fewest characters, then the path that sorts first. Records without
+ * a path come last, newest first, then by id. A record never refers to itself. Links in the properties of a file (`metadata`) count like
+ * links in its text.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -48,8 +49,8 @@ export interface Linked {
 /** The records that a record refers to, and those that refer to this record. */
 export interface Neighbours {
   /**
-   * Targets of the record's links, then of the names in its text, both in the order in which they are written. Of several with the same id
-   * and type only the first is returned.
+   * Targets of the record's links, then of the names in its text, both in the order in which they are written. Of several targets
+   * with the same id and type only the first is returned.
    */
   readonly to: ReadonlyArray<Linked>
   /** Records that refer to this record, newest first. */

@@ -89,8 +89,8 @@ export interface Service extends Usage {
   ) => Effect.Effect<MemoryRecord, MemoryError>
   /**
    * Forgets records, and returns for each whether it existed. Replaces each record by a tombstone, a row that reads do not return. The
-   * record can be restored until compaction erases the tombstone. With `purge`, erases at once the record with all revisions, vectors and
-   * index entries, or the tombstone of a record that was forgotten before.
+   * record can be restored until compaction erases the tombstone. With `purge`, erases the record at once with all revisions, vectors and
+   * index entries, even if it was forgotten before.
    */
   readonly forget: (
     viewer: Viewer.Any,

@@ -77,8 +77,8 @@ export const created = (
 }
 
 /**
- * Returns the reasons to refuse a record that is to be written. The tag `instructions` is reserved for instructions and files; an update of
- * a file's record keeps the tag if `before` has it.
+ * Returns the reasons to refuse a record that is to be written. Only a write with origin `instructions` or `file` may add the tag
+ * `instructions`; another update of a file's record may keep the tag if `before` has it.
  */
 export const issuesOf = (
   record: MemoryRecord,

@@ -36,7 +36,7 @@ export interface TenantIndex {
    * the steps. `undefined` if the index was never built.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
-  /** Uses an encoded index of the rows set so far, and takes ownership of its bytes. If these do not fit the rows, builds the index. */
+  /** Uses an encoded index of the rows set so far, and takes ownership of its bytes. If it does not match the rows, builds the index. */
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the search index was built in this process instead of restored. */
   readonly isBuilt: () => boolean
@@ -99,7 +99,7 @@ export const make = (options: Options): TenantIndex => {
   const stale = new Set<MemoryId>()
   /** Whether the index has read all rows once. */
   let isWhole = false
-  /** Whether a caller of `prepared` has begun to sort the index; the next one continues if the sorting was interrupted. */
+  /** Whether a caller of `prepared` has begun to sort the index; the next caller continues if the sorting was interrupted. */
   let isSorting = false
   /** The encoded index, until it is restored. */
   let encodedIndex: EncodedIndex | undefined

@@ -89,7 +89,7 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Vector
 
 /**
  * Makes the `Vectors` of a store. It validates its arguments, and copies vectors, so that neither the caller nor the store can change the
- * other's.
+ * other's vectors.
  */
 export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
@@ -176,7 +176,7 @@ export const legal = (
 }
 
 /**
- * Fails with `invalid_draft` unless all vectors have the dimensions of the model's existing vectors, or, if there are none, of the first.
+ * Fails with `invalid_draft` unless all vectors have the dimensions of the model's existing vectors or, if none exist, of the first vector.
  */
 export const fit = (
   embeddings: Pick<Embeddings, "dimensions">,

@@ -11,7 +11,7 @@ import type { Service } from "../storage/MemoryStore.ts"
 export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
 
 /**
- * Copies everything in `from` to `to`. `written` is 0 if the target already has everything.
+ * Copies everything in `from` to `to`. In the result, `written` is 0 if the target already has everything.
  *
  * Memory use is bounded by the batch. Listeners to the target's changes are notified of each revision. A copy skips the checks of viewers
  * in both stores, and validation and policies when it writes, so it is a tool for the operator of both stores. Texts are indexed with the

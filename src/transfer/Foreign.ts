@@ -2,10 +2,10 @@
  * Imports memories of other systems into a store. A decoder turns text into items; `apply` writes them.
  *
  * Laws:
- * - Record ids are derived from the system's name and its own ids: a repeated import changes nothing, and resumes an interrupted one.
+ * - Record ids are derived from the other system's name and ids, so a repeated import changes nothing, and completes an interrupted one.
  * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread that already exists gets the messages
- *   that it lacks. But first the message at the last position that both thread and file have is compared: if it differs, the thread stays
- *   as it is and is counted as skipped.
+ *   that it lacks. But if thread and file have different messages at the last position that both have, the thread stays as it is, and is
+ *   counted as skipped.
  * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"
@@ -163,8 +163,8 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const batch = 100
 
 /**
- * Writes items. Records are written into their own scopes as `System`, with origin `import` and trust 2; threads on behalf of the viewer.
- * Fails with `unsupported` if the store does not expose its rows or is read-only.
+ * Writes items. Records are written into their own scopes as `System`, with origin `import` and trust 2; threads are written on behalf of
+ * the viewer. Fails with `unsupported` if the store does not expose its rows or is read-only.
  */
 export const apply = Effect.fn("Foreign.apply")(
   function*(
@@ -258,7 +258,7 @@ const refusals: ReadonlySet<string> = new Set([
   "conflict"
 ])
 
-/** Returns the attributes of another system's record as `own`; if a record cannot have them, `own` is `undefined` and `lost` says why. */
+/** Returns the attributes of another system's record as `own`. If a record cannot hold them, `own` is `undefined`, and `lost` says so. */
 export const attributesOf = (value: unknown) => {
   const own = objectOf(value)
   const isLost = own === undefined && value !== undefined && value !== null

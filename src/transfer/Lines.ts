@@ -10,7 +10,7 @@ export type Line =
   | { readonly _tag: "Line"; readonly number: number; readonly text: string }
   | { readonly _tag: "Bad"; readonly number: number; readonly reason: "too long" | "not UTF-8" }
 
-/** Default of the longest line, in bytes: room for a record with twenty revisions of the longest body, escaped. */
+/** Default limit of a line's length, in bytes: room for a record with twenty revisions of the longest body, escaped. */
 export const longestLine = 134_217_728
 
 const lineFeed = 10

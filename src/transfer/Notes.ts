@@ -29,8 +29,8 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 
 /**
  * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
- * that kind, any other a `reference`. Reads `CLAUDE.md` and the `.md` files in `memory`; skips `MEMORY.md`, which only lists these. The
- * folder is `memory` itself, or the one that contains it; both give the same records.
+ * that kind, any other file a `reference`. Reads `CLAUDE.md` and the `.md` files in `memory`; skips `MEMORY.md`, which only lists these.
+ * The folder is `memory` itself, or the one that contains it; both give the same records.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap(({ path, text }): ReadonlyArray<Item> => {

@@ -43,7 +43,7 @@ const readEdge = Schema.decodeUnknownEither(Edge)
 const readNode = Schema.decodeUnknownEither(Node)
 
 /**
- * Decodes the file. `valid_at` and `invalid_at` become the record's `validAt` and `invalidAt`; if absent, `created_at` and `expired_at` do.
+ * Decodes the file. `valid_at`, or else `created_at`, becomes `validAt`; `invalid_at`, or else `expired_at`, becomes `invalidAt`.
  */
 export const decode: Decoder = (text, context) =>
   Either.flatMap(read(text), (file) => {

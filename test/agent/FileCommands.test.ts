@@ -116,7 +116,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("files that are missing or that exist already make a command fail with the documented error, and nothing is changed", () =>
+  it.live("a command whose file is missing or exists already, or whose arguments are invalid, fails with the documented error and changes nothing", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -201,7 +201,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("edits match the text as shown to the model, and keep the characters that are hidden from the model", () =>
+  it.live("str_replace matches old_str with the text as shown to the model, and keeps the characters that are hidden from the model", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/hidden.md"

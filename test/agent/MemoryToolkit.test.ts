@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("each prompt of a chat, up to its memory block, begins with the previous prompt up to its block; the chat's history contains no block", () =>
+  it.effect("each prompt of a chat begins with the previous prompt minus that prompt's memory block; the chat's history contains no memory block", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])

@@ -133,7 +133,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a call of a viewer of reach `within` that names scopes finds their records among many others, and counts those that it left out",
+    "a call of a viewer of reach `within` finds records of the scopes that the call names among many others, and counts those left out",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -167,7 +167,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a call of a viewer of reach `within` returns only records that the viewer sees, and only those of the scopes that it names, if any",
+    "a call of a viewer of reach `within` returns only records that the viewer sees, and only of the named scopes if the call names any",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

@@ -10,7 +10,7 @@ import { free, idOf, law, pilot, reason, tea, toolsOf } from "./Calls.ts"
 
 describe("the tool remember", () => {
   law(
-    "saves in the named scope with origin agent, and answers in a fixed format",
+    "saves a record in the named scope with origin agent, and answers in a fixed format",
     (call, store) =>
       Effect.gen(function*() {
         const scopes = { global: "global", agent: { agentId: "pilot" }, run: { agentId: "pilot", runId: "run-7" } }
@@ -27,7 +27,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "saves in the user's and the session's scope if the viewer has these ids",
+    "saves a record in the user's or the session's scope, whichever the call names, if the viewer has these ids",
     (call, store) =>
       Effect.gen(function*() {
         for (const scope of ["user", "session"]) yield* call("remember", { ...tea, scope, summary: scope })

@@ -70,7 +70,7 @@ describe("an agent in an HTTP server", () => {
       assert.isTrue(first.some((all) => all.some((text) => text.includes("sunny in likes-"))))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("closes its store and exits with 0 on SIGTERM, and the next process continues the conversation", () =>
+  it.scopedLive("closes its store and exits with 0 on SIGTERM; a new process over the same store continues the conversation", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { url } = yield* provider(model)
@@ -84,7 +84,7 @@ describe("an agent in an HTTP server", () => {
       assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("is killed during an answer, and after a restart continues the conversation with its memories and without the unfinished answer", () =>
+  it.scopedLive("continues the conversation, if it was killed during an answer and restarted, with its memories and without the unfinished answer", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)

@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("exactly one of several concurrent add_memory calls writes under a limit of one write, even if one of its two stores refuses the entry", () =>
+  it.effect("exactly one of several concurrent add_memory calls writes if the limit is one write per turn, even if one of two stores refuses the entry", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -128,7 +128,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("put", "apply"), writable: true } }
     }))))
 
-  it.effect("add_memory with `waitForWrites: false` accepts a call, and publishes a later failure as an event", () =>
+  it.effect("add_memory with `waitForWrites: false` reports its entries as accepted, and publishes an event if a write fails later", () =>
     heard(Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
       assert.deepStrictEqual((yield* add.call({ entries: ["Likes tea."] })).data, { accepted: 1 })
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("a chat gets in later turns what add_memory and extraction stored; a second add in a turn is denied; its history has no injected memory", () => {
+  it.effect("later prompts of a chat contain what add_memory and extraction stored; a second add in a turn is denied; the history has no injected memory", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

@@ -80,7 +80,7 @@ describe("the tool search_thread", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("the tool of MemoryTools.makeThread fences and shortens messages, can be denied by a plugin, and is absent if memory is disabled", () =>
+  it.effect("the tool of MemoryTools.makeThread puts messages in code fences and shortens them, can be denied by a plugin, and is absent if memory is disabled", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

@@ -47,6 +47,6 @@ describe("retrieval metrics", () => {
   it("a document that occurs twice in a ranking counts once", () =>
     near(measure(["a", "a", "b"], grades(["a", 1], ["b", 1])), { "recall@5": 1, "ndcg@10": 1 }))
 
-  it("every question counts the same in the mean", () =>
+  it("the mean of several questions gives every question the same weight", () =>
     near(mean([measure(["a"], grades(["a", 1])), measure(["b", "a"], grades(["a", 1]))]), { "recall@5": 1, mrr: 0.75 }))
 })

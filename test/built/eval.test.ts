@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("the queries of the --unanswerable category are used to measure how well confidence tells them from others, and for no other measure", async () => {
+  it("the queries of the --unanswerable category only serve to measure how well confidence separates them from the other queries", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -64,7 +64,7 @@ describe("npm run eval", () => {
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("--compare prints the mean difference to saved results over the queries of both, with an interval, and fails for a missing file", async () => {
+  it("--compare prints the mean difference to saved results over the queries that both runs have, with an interval, and fails for a missing file", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)

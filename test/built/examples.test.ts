@@ -57,7 +57,7 @@ const problems = compile(path, {
 describe("examples", () => {
   it("all examples compile, and code without a viewer does not", () => assert.deepStrictEqual(problems, []))
 
-  it("a-first.ts finds a record with its score, and finds it again in the next process", async () => {
+  it("a-first.ts prints a record with its score, and prints the same when it is run again", async () => {
     const cwd = elsewhere()
     const first = await run(join(path, "a-first.js"), cwd)
     assert.deepStrictEqual(first, { code: 0, output: "1.00 Drinks tea, never coffee.\n" })
@@ -87,7 +87,7 @@ describe("examples", () => {
     }
   )
 
-  it("d-pipeline.ts prints how many records a conversation would change, then stores them and prints a block that contains them", async () => {
+  it("d-pipeline.ts prints how many records a conversation would change, then stores them and prints a memory block that contains them", async () => {
     const { code, output } = await run(join(path, "d-pipeline.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [plan, open, ...block] = output.trim().split("\n")
@@ -95,7 +95,7 @@ describe("examples", () => {
     assert.include(block, "Ada moved to Lisbon")
   })
 
-  it("f-automatic.ts serves three users at once, leaves out no memory, and exits without waiting for its idle trigger", async () => {
+  it("f-automatic.ts serves three users at once, prints for each that no memory was left out, and exits without waiting for its idle trigger", async () => {
     const cwd = elsewhere()
     const asked = "2 tools, 0 left out\nWhat did I plan for Friday?\n\n\n"
     for (let again = 0; again < 2; again++) {
@@ -104,7 +104,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic.ts has at most sixty lines, talks on three days, and recalls on the later days what it heard before a crash on the first", async () => {
+  it("automatic.ts has at most sixty lines; its agent recalls on two later days what the user said before a crash on the first day", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)

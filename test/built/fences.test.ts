@@ -86,7 +86,7 @@ describe("code fences", () => {
     }
   )
 
-  it("a `// =>` in a fence becomes a comparison that can fail", () => {
+  it("a comment `// =>` in a code fence is turned into an assertion that compares the values on both sides", () => {
     assert.strictEqual(asserted("const a = 1\n\na + 1 // => 3\n"), "const a = 1\n\nfence.deepStrictEqual(a + 1, 3)")
   })
 })

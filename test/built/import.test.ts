@@ -36,7 +36,7 @@ describe("importing the index", () => {
     assert.isAtMost(platform.length, 8, platform.join("\n"))
   })
 
-  it("the import loads at most seven of the package's own files, not the implementation of the vault, and of Node only crypto", () => {
+  it("the import loads at most seven of the package's own files, nothing of the vault's implementation, and no module of Node except crypto", () => {
     const ours = urls.filter((url) => url.includes("/dist/") && packageOf(url) === undefined)
     assert.isNotEmpty(ours)
     for (const url of ours) assert.include(url, new URL(`file://${join(root, "dist/node/")}`).href)

@@ -19,7 +19,7 @@ const besides = (bin: string) =>
 
 const recalled = (options: Options) => told(["recall", "tea"], options)
 
-describe("the cache of compiled code", () => {
+describe("effect-memory's cache of compiled code", () => {
   it.scopedLive("a command writes its cache once, and reads it when it runs again", () =>
     Effect.gen(function*() {
       const options = yield* installed
@@ -55,7 +55,7 @@ describe("the cache of compiled code", () => {
       }
     }))
 
-  it.scopedLive("a command runs without a cache if the cache cannot be written, and leaves no other file", () =>
+  it.scopedLive("a command whose cache file cannot be written runs without it, and leaves no temporary file behind", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)
@@ -69,7 +69,7 @@ describe("the cache of compiled code", () => {
       assert.deepStrictEqual(besides(options.bin), names)
     }))
 
-  it.scopedLive("no cache is written by a command that fails, without a command, or with NODE_DISABLE_COMPILE_CACHE", () =>
+  it.scopedLive("no cache is written if the command fails, if no command is given, or if NODE_DISABLE_COMPILE_CACHE is set", () =>
     Effect.gen(function*() {
       const options = yield* installed
       assert.notStrictEqual((yield* run(["recall"], options)).code, 0)
@@ -79,7 +79,7 @@ describe("the cache of compiled code", () => {
       assert.deepStrictEqual(besides(options.bin), [])
     }))
 
-  it.scopedLive("commands that run at the same time leave one whole cache", () =>
+  it.scopedLive("a command that runs several times at once leaves one valid cache, which its next run uses", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)
@@ -92,7 +92,7 @@ describe("the cache of compiled code", () => {
       assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", names[0]!)).ino, ino)
     }))
 
-  it.scopedLive("a command that shows its progress, which changes flags of V8, can use its cache", () =>
+  it.scopedLive("the cache of a command that shows progress is used by its next run, although showing progress changes flags of V8", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)

@@ -125,7 +125,7 @@ describe("effect-memory on a terminal", () => {
     }))
 })
 
-it("an age is printed in the largest full unit", () => {
+it("an age is printed in the largest unit of time that fits, such as 2 hours ago", () => {
   const now = 1_800_000_000_000
   const ages = [
     [0, "just now"],

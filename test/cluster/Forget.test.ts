@@ -47,7 +47,7 @@ const law = (
 
 describe("the tables of an OutboxCluster", () => {
   law(
-    "the tables contain no user id, session id or message text, whether messages wait for extraction, were extracted or could not be",
+    "the tables contain no user id, session id or text of messages that wait for extraction, were extracted or failed to be extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "the tables contain nothing of a conversation that was forgotten, or that is idle and extracted; a later append continues it",
+    "the tables contain nothing of a conversation that was forgotten, or is idle and fully extracted; its later messages are extracted as usual",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -130,7 +130,7 @@ describe("the tables of an OutboxCluster", () => {
 })
 
 describe("an OutboxCluster", () => {
-  it.scopedLive("a batch of which the cluster is notified twice is extracted once", () =>
+  it.scopedLive("a batch is extracted once even if the cluster is notified of it again", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})

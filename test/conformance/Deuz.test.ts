@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("parseFacts finds facts in fences, in prose and in a bare list, and none in text without JSON", () => {
+  it("parseFacts finds facts in JSON within a code fence, within prose or as a bare list, and none in text without JSON", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",

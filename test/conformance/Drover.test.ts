@@ -240,7 +240,7 @@ describe("drover's folder", () => {
 })
 
 describe("drover's BM25", () => {
-  it("stop words and single letters are ignored, and words of other scripts are found", () => {
+  it("stop words and single letters are ignored, and words of non-Latin scripts are indexed", () => {
     assert.deepStrictEqual(tokenise("The quick b fox"), ["quick", "fox"])
     assert.isNotEmpty(tokenise("記憶 память"))
   })

@@ -198,7 +198,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall returns only episodes of the given types, and leaves out a search whose limit is 0",
+    "a recall returns only episodes of the given types, and nothing from a search whose limit is 0",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 10, { type: "gift" })
@@ -238,7 +238,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall returns an older event although more chat messages than the limit are newer",
+    "a recall returns an older event even if there are more newer chat messages than its limit",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 1, { type: "gift" })

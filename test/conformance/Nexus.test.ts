@@ -223,7 +223,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* memory.getConstraints(Viewer.make({ agentId: "other" })), [])
     }).pipe(Effect.provide(Layer.provide(CoreMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("a resource is found by its type or a part of its location; an archived vault entry is found only by the category archive", () =>
+  it.effect("a resource is found by its type or a part of its location; an archived vault entry is found by the category archive and no longer by its former one", () =>
     Effect.gen(function*() {
       const resources = yield* ResourceMemory.ResourceMemory
       const vault = yield* KnowledgeVault.KnowledgeVault

@@ -34,7 +34,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "traverse follows two hops by default, fails for more than five, and returns nothing for an unknown entity",
+    "traverse follows two hops by default, fails if more than five are asked for, and returns nothing for an unknown entity",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 6))
@@ -236,7 +236,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "applyHindsight corrects every belief of the record and stores the record; it changes nothing if one belief does not exist",
+    "applyHindsight corrects every belief that the hindsight record names, and stores that record; it changes nothing if one of the beliefs does not exist",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
@@ -251,7 +251,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "createCounterfactual lists the beliefs that match its question, and no predictions unless given; validateCounterfactual keeps the outcome",
+    "createCounterfactual returns the beliefs that match its question, and no predictions if none are given; validateCounterfactual stores the outcome",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))

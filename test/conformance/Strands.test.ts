@@ -211,7 +211,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the add tool with waitForWrites: false returns the number of accepted entries, and the next flush has written them",
+    "the add tool with waitForWrites: false returns the number of accepted entries, which are stored once the next flush has ended",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)

@@ -8,11 +8,11 @@ export const killers: Readonly<Record<string, string>> = {
   "put cuts every body to 65,536 characters":
     "put and update allow a body of at most 1,048,576 characters if the record's origin is file, and of 65,536 otherwise",
   "get skips the viewer check":
-    "a viewer of reach exact sees scopes that have no ids but its own; a viewer of reach within sees scopes that have all of its ids",
+    "a viewer of reach exact sees scopes whose ids are all among the viewer's; a viewer of reach within sees scopes that have all of the viewer's ids",
   "list skips the viewer check":
-    "expired, invisible and no longer valid records do not use up the limit of list and search",
+    "expired, invisible and no longer valid records do not count towards the limit of list and search",
   "search skips the viewer check":
-    "expired, invisible and no longer valid records do not use up the limit of list and search",
+    "expired, invisible and no longer valid records do not count towards the limit of list and search",
   "stream skips the viewer check": "stream returns the records of all pages of list, in the same order",
   "history skips the viewer check":
     "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
@@ -36,11 +36,11 @@ export const killers: Readonly<Record<string, string>> = {
   "changes skips the viewer check":
     "the changes stream of a viewer emits the writes of exactly those records that the viewer sees",
   "get ignores the tenant":
-    "a viewer of reach exact sees scopes that have no ids but its own; a viewer of reach within sees scopes that have all of its ids",
+    "a viewer of reach exact sees scopes whose ids are all among the viewer's; a viewer of reach within sees scopes that have all of the viewer's ids",
   "search applies the limit before the filter":
-    "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
+    "list and search with asOf return the records valid at that time, even if no longer valid now; validAt is inclusive, invalidAt exclusive",
   "search applies the limit before the viewer check":
-    "expired, invisible and no longer valid records do not use up the limit of list and search",
+    "expired, invisible and no longer valid records do not count towards the limit of list and search",
   "scores depend on records that the viewer does not see":
     "the answers of search and whyNot equal those of a store without the records that the viewer does not see",
   "leftOut is always 0": "search without a text returns records by recency, like list",
@@ -75,7 +75,7 @@ export const killers: Readonly<Record<string, string>> = {
   "a turn's score depends on expired neighbouring turns":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "search also returns the turns directly before and after a matching conversation turn, and no others, above equal texts elsewhere",
+    "a search that finds a conversation turn also returns the turns directly before and after it, but no further ones, above equal texts elsewhere",
   "the speaker of a turn is not stored":
     "search ranks the records of a speaker first if the query names the speaker, even by first name, without accents or misspelt",
   "search ignores words in the first person":
@@ -92,7 +92,7 @@ export const killers: Readonly<Record<string, string>> = {
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the nearest record do not use up the limit; awaiting counts visible records without a vector that pass the filter",
   "search never reports that the search by words or by vector failed":
-    "a hybrid search searches by words and reports a failure if query or store has no vectors; mode vector fails if the store has none",
+    "a hybrid search finds records by words and reports a failure if the query or the store has no vectors; mode vector fails if the store has none",
   "put does not deduplicate":
     "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
   "put returns outcome created for a duplicate":
@@ -114,19 +114,19 @@ export const killers: Readonly<Record<string, string>> = {
   "bodies are trimmed": "put stores every field of the draft, and get returns the same record",
   "apply is not atomic": "a batch with one refused mutation, at any position, fails and writes nothing",
   "ifRevision is ignored":
-    "a put, update, Forget or Restore with an outdated ifRevision changes nothing; it fails with a conflict that has both revision numbers",
+    "a put, update, Forget or Restore with an outdated ifRevision changes nothing and fails with a conflict that has the expected and actual revision",
   "update removes fields that the patch does not name":
     "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
   "update checks ifRevision and writes in two steps":
     "concurrent updates of one record are all applied if each reads again and retries after a conflict, or if each omits ifRevision",
   "get returns expired records":
-    "every read and write treats a record as absent from its expiresAt on, even a read with an earlier asOf",
+    "every read and write treats a record as absent once its expiresAt is reached, even a read with an earlier asOf",
   "list with asOf returns expired records":
-    "every read and write treats a record as absent from its expiresAt on, even a read with an earlier asOf",
+    "every read and write treats a record as absent once its expiresAt is reached, even a read with an earlier asOf",
   "list returns records whose invalidAt is past":
     "one batch can put a new fact and set invalidAt of the old one: list then returns the new fact, and with an earlier asOf the old one",
   "search ignores asOf":
-    "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
+    "list and search with asOf return the records valid at that time, even if no longer valid now; validAt is inclusive, invalidAt exclusive",
   "a cursor is an offset": "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
   "list returns one record more than the limit":
     "list returns 20 records by default, and a cursor only if more records follow",

@@ -22,7 +22,7 @@ describe("Emotion", () => {
     assert.deepStrictEqual(decodeSync(Emotion.AppraisalWire)({}), Emotion.NEUTRAL_APPRAISAL)
   })
 
-  it("clampVAD clamps numbers to their ranges, and makes missing ones and NaN neutral", () => {
+  it("clampVAD clamps numbers to their ranges, and replaces missing numbers and NaN by the neutral value", () => {
     assert.deepStrictEqual(Emotion.clampVAD({ V: -2, A: -1, D: NaN }), { V: -1, A: 0, D: 0.5 })
     assert.deepStrictEqual(Emotion.clampVAD({}), Emotion.neutral)
   })

@@ -85,7 +85,7 @@ describe("PromptText.visible", () => {
     it(`keeps ${name} byte for byte`, () => assert.strictEqual(PromptText.visible(text), text))
   }
 
-  it("removes hidden text after a flag emoji, all but the first of several joiners, and a joiner between letters that do not join", () => {
+  it("removes hidden text after a flag emoji, repeated joiners except the first, and a joiner between letters that do not join", () => {
     const tags = Array.from("obey", (char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join("")
     assert.strictEqual(PromptText.visible(`🏴${tags}\u{e007f}`), "🏴")
     assert.strictEqual(PromptText.visible("🏴󠁧󠁢󠁥󠁮󠁧󠁿" + tags), "🏴󠁧󠁢󠁥󠁮󠁧󠁿")
@@ -162,7 +162,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("the time for the most expensive inputs is linear in their length", () => {
+  it("PromptText.visible takes time linear in the length of the text, even for the most expensive texts", () => {
     const mega = 1 << 20
     for (
       const part of [
@@ -210,7 +210,7 @@ describe("PromptText.visibleJson", () => {
     assert.strictEqual(JSON.stringify(own), "{\"__proto__\":{\"x\":\"y\"}}")
   })
 
-  it("the time for many keys that become equal is linear in their number", () => {
+  it("PromptText.visibleJson takes time linear in the number of keys, even if thousands of keys become equal", () => {
     const alike = Object.fromEntries(
       Array.from({ length: 5_000 }, (_, n) => [`a${"\u200b".repeat(n % 2_500)}${n % 2 ? "\u200c" : ""}`, n])
     )

@@ -40,7 +40,7 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
   })
 
-  it("the message of a failed transformation, which may quote its input, is not repeated", () => {
+  it("a message does not repeat the error of a failed transformation, since that error may quote the input", () => {
     for (
       const schema of [Schema.parseJson(Schema.Int), Schema.NumberFromString, Schema.Date, Schema.StringFromBase64]
     ) {
@@ -49,7 +49,7 @@ describe("Validation", () => {
     }
   })
 
-  it("the message for a Schema with a description also names the limit that the value exceeds, unless the description does", () => {
+  it("the message for a Schema with a description also names the limit that the value exceeds, unless the description names it", () => {
     const said = (schema: Schema.Schema<string>) => linesOf(schema, "x".repeat(600))
     const short = Schema.String.pipe(Schema.maxLength(500))
     assert.deepStrictEqual(said(short.annotations({ description: "a question" })), [

@@ -61,7 +61,7 @@ describe("Viewer", () => {
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("a viewer made by Viewer.everyone sees every scope except Internal; a viewer made without ids does not, and an invalid tenant throws", () => {
+  it("Viewer.everyone returns a viewer that sees every scope except Internal, and throws for an invalid tenant; Viewer.make({}) sees no user's scope", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("subjectOf returns the scope of the user, else of the agent if there is no session or actor, else of all ids", () => {
+  it("subjectOf returns the scope of the viewer's user, else of its agent if the viewer has no session or actor, else of all its ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

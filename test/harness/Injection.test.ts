@@ -48,7 +48,7 @@ describe("the trigger of an Injection", () => {
     }))
 
   law(
-    "the trigger everyTurn fires on every turn; the assistant's last text is searched for if the last message is not a user's",
+    "the trigger everyTurn fires on every turn; the query is the assistant's last text if the last message is not a user's",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })
@@ -144,7 +144,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "has five entries by default or as many as maxEntries, and says how many were left out",
+    "has at most five entries, or maxEntries if given, and says how many records were left out",
     () =>
       Effect.gen(function*() {
         const teas = Array.from({ length: 8 }, (_, n) => `Tea number ${n + 1}: ${"abcdefgh"[n]!.repeat(9)}`)
@@ -222,7 +222,7 @@ describe("a failing Injection", () => {
       })
   )
 
-  it.effect("fails with the error of its search", () =>
+  it.effect("fails with the search's own error if its search fails", () =>
     Effect.gen(function*() {
       const inject = Injection.make(() => Effect.fail(down))
       assert.strictEqual(yield* Effect.flip(inject(ada, [user("tea")])), down)
@@ -248,7 +248,7 @@ describe("MemoryService.context", () => {
       )
     }).pipe(run(ada)))
 
-  it.effect("is empty if nothing is found, if the last message is not a user's, and if memory is disabled", () =>
+  it.effect("the block is empty if nothing is found, if the last message is not a user's, or if memory is disabled", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("Likes tea"))

@@ -134,7 +134,7 @@ describe("InstructionFiles.seed", () => {
     ))
 
   for (const [name, kept] of Object.entries(stores)) {
-    it.effect(`${name}: writes nothing for an unchanged file, a revision for a changed one, and forgets a deleted one`, () =>
+    it.effect(`${name}: seed writes nothing for an unchanged file, a new revision for a changed one, and forgets the record of a deleted one`, () =>
       seeded(({ at, fs, records, seed }) =>
         Effect.gen(function*() {
           yield* seed("a")
@@ -171,7 +171,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("ids derive from the projectKey, if one is given, and the path in the project, and so are the same on every machine", () =>
+  it.effect("record ids derive from a given projectKey and the file's path in the project, so that every machine has the same ids", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a", { projectKey: "acme" })

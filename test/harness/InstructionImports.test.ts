@@ -128,7 +128,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("an instruction file of 33,000 bytes is loaded whole; one of 70,000 is cut, and memory_degraded says so", () =>
+  it.effect("an instruction file of 33,000 bytes is loaded whole; one of 70,000 bytes is cut, and the event memory_degraded reports the cut", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({ ".git": null, "AGENTS.md": "x".repeat(33_000), "CLAUDE.md": "y".repeat(70_000) })
       const { files } = yield* load(at(""))
@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("memory_redacted counts the secrets of an instruction file again only if the file has changed, however often it is read", () =>
+  it.effect("the event memory_redacted counts the secrets of an instruction file again only if the file has changed, however often it is read", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

@@ -115,7 +115,7 @@ describe("MemoryEvents", () => {
       yield* Fiber.await(fiber)
     }))
 
-  it.effect("an event is encoded as JSON without the cause of its error, and decoded again", () =>
+  it.effect("an event is encoded as JSON without the cause of its error, and can be decoded from this JSON", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       const error = MemoryError.make("io", { op: "put", message: "no", cause: new Error("/home/ada") })

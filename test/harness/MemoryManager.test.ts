@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("an add that fails in every store has their common reason, or unavailable if the reasons differ, and names each store", () =>
+  it.effect("an add that fails in every store fails with their common reason, or unavailable if the reasons differ; its message names each store", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))

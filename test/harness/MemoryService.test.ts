@@ -89,7 +89,7 @@ describe("MemoryService", () => {
       assert.strictEqual(memory.events, shared.stream)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("fails with invalid_draft for an invalid spec", () =>
+  it.effect("MemoryService.layer fails to build, with invalid_draft, if its spec is invalid", () =>
     Effect.gen(function*() {
       const layer = MemoryService.layer({ writesPerTurn: -1 }).pipe(Layer.provide(MemoryStore.layerInMemory))
       assert.strictEqual(yield* reason(Effect.scoped(Layer.build(layer))), "invalid_draft")
@@ -214,7 +214,7 @@ describe("MemoryService.instructions", () => {
       assert.lengthOf(events, 1)
     }).pipe(Effect.provide(counting({ broken: false, seeds: [] }))))
 
-  it.effect("instruction files are stored as records once per tenant, even if many viewers call at once", () =>
+  it.effect("instruction files are stored as records once per tenant, even if many viewers begin a turn or read the files at once", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {
@@ -226,7 +226,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "acme"])
     }))
 
-  it.effect("instruction files are stored at the next turn if the first attempt failed, and an event is published", () =>
+  it.effect("instruction files are stored at the next turn if the first attempt to store them failed; an event reports the failure", () =>
     Effect.gen(function*() {
       const state: { broken: boolean; readonly seeds: Array<string> } = { broken: true, seeds: [] }
       yield* Effect.gen(function*() {

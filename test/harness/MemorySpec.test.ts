@@ -52,7 +52,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("hashSpec returns the hash of versions without sharedWrites if sharedWrites is empty, and ignores order and repetitions in it", () => {
+  it("hashSpec ignores order and repetitions in sharedWrites; an empty sharedWrites gives the same hash as none", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)

@@ -79,7 +79,7 @@ describe("invalid options", () => {
       }).pipe(Effect.provide(NodeContext.layer))
   )
 
-  it.effect("invalid options of MemoryEvents and RateLimit are defects", () =>
+  it.effect("invalid options of MemoryEvents and RateLimit cause a defect with the reason invalid_draft", () =>
     Effect.gen(function*() {
       const makes: ReadonlyArray<Effect.Effect<unknown, never, Scope.Scope>> = [
         MemoryEvents.make({ capacity: NaN }),

@@ -208,25 +208,29 @@ describe("extraction by an Outbox", () => {
       assert.deepStrictEqual(calls, [["1"], ["2"]])
     }))
 
-  law("passes no tool message, blank message or injected memory to the model, nor runs for a turn of these alone", {
-    trigger: ExtractionTrigger.invocation
-  }, (
-    outbox,
-    calls
-  ) =>
-    Effect.gen(function*() {
-      yield* outbox.append(ada, "s", [
-        new Message.Message({ role: "tool", content: "42" }),
-        new Message.Message({ role: "assistant", content: "{}", tool: true }),
-        Message.user(" \n"),
-        Message.user("<memory>old</memory>"),
-        Message.user("new <memory>old</memory>")
-      ])
-      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "43" })])
-      yield* settled
-      assert.deepStrictEqual(calls, [["new "]])
-      assert.strictEqual((yield* outbox.status).waiting, 0)
-    }))
+  law(
+    "leaves out tool messages, blank messages and injected memory, and does not run for a turn that has nothing else",
+    {
+      trigger: ExtractionTrigger.invocation
+    },
+    (
+      outbox,
+      calls
+    ) =>
+      Effect.gen(function*() {
+        yield* outbox.append(ada, "s", [
+          new Message.Message({ role: "tool", content: "42" }),
+          new Message.Message({ role: "assistant", content: "{}", tool: true }),
+          Message.user(" \n"),
+          Message.user("<memory>old</memory>"),
+          Message.user("new <memory>old</memory>")
+        ])
+        yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "43" })])
+        yield* settled
+        assert.deepStrictEqual(calls, [["new "]])
+        assert.strictEqual((yield* outbox.status).waiting, 0)
+      })
+  )
 
   law(
     "runs for any message that a custom filter admits",
@@ -244,7 +248,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("a conversation whose extraction failed ten times in a row is tried only at every third request, until a try succeeds", () =>
+  it.scoped("a conversation whose extraction failed ten times in a row is extracted only at every third request, until an extraction succeeds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -366,7 +370,7 @@ describe("an Outbox in which extractions fail", () => {
       yield* Fiber.join(end)
     }).pipe(memory))
 
-  it.scoped("still extracts on flush if its trigger throws", () =>
+  it.scoped("an Outbox whose trigger throws still extracts on flush", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const fires = (): never => {
@@ -430,7 +434,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append to a conversation with capacityPerConversation waiting batches fails with rate_limited if extraction fails", () =>
+  it.scoped("an append to a conversation that has reached capacityPerConversation fails with rate_limited if extraction fails", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -450,7 +454,7 @@ describe("the capacity of an Outbox", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     }).pipe(memory))
 
-  it.scoped("an append to a conversation with capacityPerConversation waiting batches fails after `timeSlice` if extraction hangs", () =>
+  it.scoped("an append to a conversation that has reached capacityPerConversation fails after `timeSlice` if extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerConversation: 1 })
@@ -563,7 +567,7 @@ describe("an Outbox whose store fails or whose extraction is interrupted", () =>
     }
   }
 
-  it.effect("remembers every message once after an interruption at any step", () =>
+  it.effect("every message is remembered once if a flush is interrupted at any step and then repeated", () =>
     Effect.gen(function*() {
       for (let steps = 0; steps < 120; steps += times(5, 1)) {
         yield* Effect.gen(function*() {

@@ -203,7 +203,7 @@ law(
 )
 
 law(
-  "sequence numbers of a conversation continue without gaps after extracted messages, filtered messages and a later opening",
+  "the sequence numbers of a conversation have no gaps, also after messages are extracted or filtered out and in a later outbox",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -221,30 +221,33 @@ law(
     })
 )
 
-law("extracts a conversation every five turns and at the end of its session", (opened) =>
-  Effect.gen(function*() {
-    const store = yield* theStore
-    const { calls, extract } = model()
-    const outbox = yield* opened(store, { extract })
-    for (const text of ["1", "2", "3", "4"]) yield* outbox.append(ada, "s", users(text))
-    yield* settled
-    assert.lengthOf(calls, 0)
-    yield* outbox.append(ada, "s", users("5"))
-    yield* remembers(store, "1", "2", "3", "4", "5")
-    yield* waitsFor(outbox, 0)
-    yield* settled
-    yield* outbox.append(ada, "s", users("6"))
-    yield* outbox.sessionEnd(bob, "s")
-    yield* outbox.sessionEnd(ada, "t")
-    yield* settled
-    assert.lengthOf(calls, 1)
-    yield* outbox.sessionEnd(ada, "s")
-    yield* remembers(store, "1", "2", "3", "4", "5", "6")
-    assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"], ["6"]])
-  }))
+law(
+  "an outbox extracts a conversation by default at every fifth turn and at the end of the conversation's session",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract })
+      for (const text of ["1", "2", "3", "4"]) yield* outbox.append(ada, "s", users(text))
+      yield* settled
+      assert.lengthOf(calls, 0)
+      yield* outbox.append(ada, "s", users("5"))
+      yield* remembers(store, "1", "2", "3", "4", "5")
+      yield* waitsFor(outbox, 0)
+      yield* settled
+      yield* outbox.append(ada, "s", users("6"))
+      yield* outbox.sessionEnd(bob, "s")
+      yield* outbox.sessionEnd(ada, "t")
+      yield* settled
+      assert.lengthOf(calls, 1)
+      yield* outbox.sessionEnd(ada, "s")
+      yield* remembers(store, "1", "2", "3", "4", "5", "6")
+      assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"], ["6"]])
+    })
+)
 
 law(
-  "tool messages, blank messages and injected memory are not extracted, and a turn of these alone does not block others",
+  "tool messages, blank messages and injected memory are not extracted; a turn that has nothing else does not block other turns",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -343,33 +346,36 @@ law(
     })
 )
 
-law("fails to build with invalid options, and names every violation", (opened) =>
-  Effect.gen(function*() {
-    const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
-      trigger: ExtractionTrigger.interval(0),
-      capacityPerTenant: 0,
-      capacityPerConversation: 1.5,
-      concurrency: 1,
-      openConversations: NaN,
-      timeSlice: 0,
-      timeout: Infinity
-    }))
-    assert.strictEqual(reason, "invalid_draft")
-    assert.deepStrictEqual(detail, {
-      issues: [
-        "interval: expected a whole number of turns, 1 or more",
-        "capacityPerTenant: expected a whole number, 1 or more",
-        "capacityPerConversation: expected a whole number, 1 or more",
-        "concurrency: expected a whole number, 2 or more",
-        "openConversations: expected a whole number, 1 or more",
-        "timeSlice: expected a finite time, 1 ms or more, such as \"10 seconds\"",
-        "timeout: expected a finite time, 1 ms or more, such as \"10 seconds\""
-      ]
+law(
+  "an outbox with invalid options fails to build, and the error names every violation",
+  (opened) =>
+    Effect.gen(function*() {
+      const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
+        trigger: ExtractionTrigger.interval(0),
+        capacityPerTenant: 0,
+        capacityPerConversation: 1.5,
+        concurrency: 1,
+        openConversations: NaN,
+        timeSlice: 0,
+        timeout: Infinity
+      }))
+      assert.strictEqual(reason, "invalid_draft")
+      assert.deepStrictEqual(detail, {
+        issues: [
+          "interval: expected a whole number of turns, 1 or more",
+          "capacityPerTenant: expected a whole number, 1 or more",
+          "capacityPerConversation: expected a whole number, 1 or more",
+          "concurrency: expected a whole number, 2 or more",
+          "openConversations: expected a whole number, 1 or more",
+          "timeSlice: expected a finite time, 1 ms or more, such as \"10 seconds\"",
+          "timeout: expected a finite time, 1 ms or more, such as \"10 seconds\""
+        ]
+      })
     })
-  }))
+)
 
 law(
-  "an append to a conversation with capacityPerConversation waiting batches first extracts them, under any trigger, and succeeds",
+  "an append to a conversation that has reached capacityPerConversation first extracts its waiting batches, under any trigger, and succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -386,7 +392,7 @@ law(
 )
 
 law(
-  "an append to a conversation with capacityPerConversation waiting batches fails if extraction fails; appends to others succeed",
+  "an append to a conversation that has reached capacityPerConversation fails if extraction fails; other conversations accept appends",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -405,7 +411,7 @@ law(
 )
 
 law(
-  "an append for a tenant with capacityPerTenant waiting batches first extracts another conversation of this tenant, none of other tenants",
+  "an append for a tenant that has reached capacityPerTenant first extracts another conversation of this tenant, none of other tenants",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -422,7 +428,7 @@ law(
 )
 
 law(
-  "a store that extracts by itself receives messages with their sequence numbers, and all of a failed flush again at the next one",
+  "a store that extracts by itself receives messages with sequence numbers; after a failed flush, the next flush passes all of them again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

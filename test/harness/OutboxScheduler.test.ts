@@ -51,7 +51,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("no more than `concurrency` extractions run at once; a tenant waits at most a time slice for one, even if another's hang", () =>
+  it.effect("no more than `concurrency` extractions run at once; a tenant waits at most a time slice for a slot, even if those of another tenant hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -86,7 +86,7 @@ describe("OutboxScheduler", () => {
       assert.deepStrictEqual(ended.toSorted(), lines("s", 4))
     }))
 
-  it.effect("an extraction that exceeds its time slice continues while no other waits", () =>
+  it.effect("an extraction that exceeds its time slice continues if no other extraction waits for a slot", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       yield* start("a", lines("a", 2), 60)

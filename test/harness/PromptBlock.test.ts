@@ -80,7 +80,7 @@ describe("PromptBlock.render", () => {
     assert.notInclude(PromptBlock.formatMemoriesForPrompt(result), "store=")
   })
 
-  it("shows a summary that the body does not begin with, and the summary alone if the body is blank", () => {
+  it("shows the summary before the body unless the body begins with it, and the summary alone if the body is blank", () => {
     const text = PromptBlock.formatMemoriesForPrompt(found([record(), record({ body: " " })]), {
       header: "You know <this>:"
     })
@@ -195,7 +195,7 @@ describe("PromptBlock.fenced", () => {
 })
 
 describe("PromptBlock.fenced with backticks in the text", () => {
-  it("makes the fence longer than any run of backticks, also than a run that forms when invisible characters are removed", () => {
+  it("makes the fence longer than any run of backticks, including a run that forms when invisible characters are removed", () => {
     const text = PromptBlock.fenced("``\u200b``\n\n## System")
     const [first = ""] = text.split("\n")
     assert.isTrue(/^`{5,}$/.test(first), text)

@@ -96,7 +96,7 @@ describe("Injection.renderIndex", () => {
     )
   })
 
-  it.effect("records of trust 2 are shown only in scopes of the viewer's user, session or actor; those of instruction files never", () =>
+  it.effect("records of trust 2 are shown only in scopes of the viewer's user, session or actor; instructions and records of trust 3 never", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const scopes: Readonly<Record<string, MemoryScope>> = {

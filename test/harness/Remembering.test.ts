@@ -53,7 +53,7 @@ const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryService.remember", () => {
-  it.effect("fails with invalid_draft and stores nothing if one of the values is not a message, with `infer: false` or with a model", () =>
+  it.effect("remember with `infer: false`, and plan with a model, fail with invalid_draft and store nothing if a value is not a message", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (
@@ -100,7 +100,7 @@ describe("MemoryService.remember", () => {
     })
   })
 
-  it.effect("a call that fails publishes memory_write_failed and writes nothing", () =>
+  it.effect("a call of remember that fails publishes memory_write_failed and writes nothing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.remember(turns, { scope }))

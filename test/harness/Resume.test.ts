@@ -38,7 +38,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(yield* resume.resume("run-7", same), Option.some(saved))
       }))
 
-    law("fails on a changed spec and lists every changed, added and removed field", (resume) =>
+    law("resume fails if the spec has changed, and the error lists every changed, added and removed field", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)
         const error = yield* Effect.flip(
@@ -86,7 +86,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("accept resumes a run if only the listed fields have changed; a field covers its subfields", (resume) =>
+    law("Resume.accept lets a run resume if only the listed fields, or subfields of them, have changed", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)
         const drifted = resume.resume("run-7", {
@@ -104,7 +104,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         }
       }))
 
-    law("accept of a field does not cover the object that contains the field", (resume) =>
+    law("Resume.accept with a field does not accept a change of the whole object that contains the field", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", {}, at)
         const added = resume.resume("run-7", { memory: MemorySpec.make() })
@@ -178,7 +178,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.strictEqual(yield* reason(resume.save("run-7", spec, { turn: -1, cursor: 0 })), "invalid_draft")
       }))
 
-    law("encodes a ResumeError as JSON and decodes it", (resume) =>
+    law("a ResumeError can be encoded as JSON and decoded from it", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", spec, at)
         const error = yield* Effect.flip(resume.resume("run-7", {}))
@@ -255,7 +255,7 @@ describe("Resume on a disk that fails", () => {
     )
 
   for (const onlyThat of [true, false]) {
-    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or new checkpoint intact, and save fails with io`, () =>
+    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or new checkpoint intact, and a save that fails has the reason io`, () =>
       onDisk((directory, fs) =>
         Effect.gen(function*() {
           yield* saved(directory, 0)

@@ -203,7 +203,7 @@ const here = Layer.provideMerge(
 const scraps = (store: MemoryStore.Service, viewer = ada) =>
   Effect.forEach(["a", "b", "c"], (body) => put(store, draft(body, { kind: "scrap" }), viewer))
 
-describe("Retention with MemoryEvents", () => {
+describe("Retention and MemoryEvents", () => {
   it.effect("publishes each record that it forgets, and nothing in a dry run", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
@@ -220,7 +220,7 @@ describe("Retention with MemoryEvents", () => {
       )
     }).pipe(Effect.provide(here)))
 
-  it.effect("works without MemoryEvents", () =>
+  it.effect("Retention.enforce forgets records also if no MemoryEvents are provided", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* scraps(store)

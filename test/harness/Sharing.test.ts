@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("a model may write for a user the user's scopes, for an agent alone all visible ones, else those with all the viewer's ids", () => {
+  it("mayWrite allows a user the scopes of this user, an agent alone every scope that it sees, and another viewer scopes with all its ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -58,7 +58,7 @@ describe("Viewer.SharedWrites", () => {
     assert.deepStrictEqual(open(Viewer.system()), scopes)
   })
 
-  it.effect("a tool fails with invalid_scope if it creates a record in a shared scope, and with not_owned if it changes one there", () =>
+  it.effect("a user's tool call fails by default with invalid_scope if it creates a record in scope Global or agent, and with not_owned if it changes one", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* MemoryService.MemoryService
@@ -111,7 +111,7 @@ describe("Viewer.SharedWrites", () => {
       }
     }).pipe(Effect.provide(layer({ sharedWrites: ["agent", "global"] }))))
 
-  it.effect("harness code may write every scope that the viewer sees; a put with the origin agent may not", () =>
+  it.effect("harness code may write every scope that the viewer sees; a put of a Global record with origin agent fails with invalid_scope", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       yield* memory.put({ scope: Global, kind: "semantic", body: "Open on Sundays" })

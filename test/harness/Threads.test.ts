@@ -33,7 +33,7 @@ const over = (layer: Layer.Layer<MemoryStore.MemoryStore, unknown>) =>
   })
 
 describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
-  it.scoped("returns messages in the order of their appending, page by page", () =>
+  it.scoped("the messages of a thread are returned in the order in which they were appended, page by page", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       assert.strictEqual(yield* threads.append(ada, "a", said(...numbered(0, 3))), 0)
@@ -48,7 +48,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual((yield* threads.messages(ada, "none")).items, [])
     }))
 
-  it.scoped("keeps role, speaker, time, long text and data of a message, and removes injected memory from its text", () =>
+  it.scoped("a thread keeps role, speaker, time, long text and data of each message, and removes injected memory from the text", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const long = "😀 word ".repeat(20_000)
@@ -104,7 +104,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       }
     }))
 
-  it.scoped("lists threads page by page, the last created first, without deleted ones", () =>
+  it.scoped("list returns threads page by page, the last created first, without deleted ones", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const names = Array.from({ length: 12 }, (_, n) => `thread ${n}`)
@@ -146,7 +146,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents((yield* threads.messages(ada, "a")).items), ["new"])
     }))
 
-  it.scoped("append refuses an invalid message and fork an invalid position, and neither keeps anything of the call", () =>
+  it.scoped("append refuses an invalid message, and fork an invalid position; a refused call stores nothing", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one"))
@@ -171,7 +171,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("search finds messages, also after later appends and in another process", () =>
+  it.scoped("search finds messages, also those appended after an earlier search, and also in another process", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("I moved to Lisbon", "The weather is fine", "We had fish"))
@@ -182,7 +182,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(places(yield* (yield* another).search(ada, "a", { text: "fish", limit: 1 })), [2])
     }))
 
-  it.scoped("window returns the newest messages that fit the token limit, from a user's message on, and the number of those left out", () =>
+  it.scoped("window returns the last messages within the token limit, beginning with a user's message (at least the last one), and counts the rest", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const turn = (n: number) => [
@@ -203,7 +203,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.search(ada, "a", { text: "question 7", limit: 1 }), 1)
     }))
 
-  it.scoped("append by several processes at once keeps every message, each batch whole and in one order", () =>
+  it.scoped("messages that several processes append at once are all kept, and those of one call stay together and in order", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       const processes = [threads, yield* another]
@@ -219,7 +219,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("forgetAll with purge erases the user's threads, and no other's", () =>
+  it.scoped("forgetAll with purge erases the user's threads, and no other user's", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("secret", "x".repeat(100_000)))

@@ -97,7 +97,7 @@ describe("MemoryService under globalWrites: deny", () => {
 })
 
 describe("MemoryService.forgetAll", () => {
-  it.effect("forgets all records that the filter selects, whatever its limit, and no other viewer's", () =>
+  it.effect("forgets all of the viewer's records that the filter selects, whatever the filter's limit, and no other viewer's", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (let n = 0; n < 25; n++) yield* memory.put(draft(`tea ${n}`, { tags: n < 5 ? ["keep"] : ["go"] }))

@@ -44,7 +44,7 @@ describe("Completion.object", () => {
       assert.include(error.message, "262144")
     }).pipe(Effect.provide(Completion.layerScripted([`{"facts":["${"x".repeat(262_144)}"]}`]))))
 
-  it.effect("the error of object gives the length of the answer, and never quotes the answer", () =>
+  it.effect("the error of Completion.object gives the length of the model's answer, and never quotes the answer", () =>
     Effect.gen(function*() {
       for (let n = 0; n < 2; n++) {
         const error = yield* Effect.flip(facts)
@@ -53,7 +53,7 @@ describe("Completion.object", () => {
       }
     }).pipe(Effect.provide(Completion.layerScripted(["hunter2", { facts: [{ hunter2: "hunter2" }], hunter2: 1 }]))))
 
-  it.effect("object fails with the error of the model call if the model call fails", () =>
+  it.effect("Completion.object fails with the error of the model call if the model call fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(facts), "unavailable")
     }).pipe(
@@ -62,7 +62,7 @@ describe("Completion.object", () => {
 })
 
 describe("Completion.layerScripted", () => {
-  it.effect("answers are returned in order, strings as they are and other values as JSON; a call after the last fails", () =>
+  it.effect("answers are returned in order, strings as they are and other values as JSON; a call after the last answer fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "one")
       assert.strictEqual(yield* complete("b"), "{\"two\":2}")
@@ -144,7 +144,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
   )
 
   law(
-    "a later recording continues the cassette, even after an incomplete line",
+    "a later recording adds its answers to the cassette, even after an incomplete line",
     (file, fs) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))

@@ -98,7 +98,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual([calls.length, most], [20, 3])
     }))
 
-  it.effect("a text that is being requested is not requested again, and its second caller waits", () =>
+  it.effect("a text that is being requested is not requested again; a second caller waits for the first request", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -127,7 +127,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a"], ["a"]])
     }))
 
-  it.effect("the next caller receives all vectors, wherever the first caller was interrupted", () =>
+  it.effect("a caller receives all its vectors even if an earlier caller for the same texts is interrupted at any step", () =>
     Effect.gen(function*() {
       const { service } = backend(Effect.repeatN(Effect.yieldNow(), 5))
       for (let steps = 0; steps < 60; steps++) {

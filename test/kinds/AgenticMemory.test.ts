@@ -66,7 +66,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a note that was stored without attributes is returned with attributes derived by rule, which only refreshAttributes stores",
+      "a note that was stored without attributes is returned with attributes derived by rule; only refreshAttributes stores them",
       (notes, store) =>
         Effect.gen(function*() {
           const plain = yield* put(store, draft(gateway, { id: id("plain"), kind: "note", scope }))
@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "applying a proposed contradiction ends the validity of the older note, and a second one for that note fails with conflict",
+      "applying a proposed contradiction ends the validity of the older note; applying a second contradiction of that note fails with conflict",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "old", "The ferry to Bern runs daily")
@@ -258,7 +258,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a link to a similar note is suggested even if hundreds of similar records are no longer valid, of another viewer or no notes",
+      "a link to a similar note is suggested even among hundreds of similar records that are invalid, another viewer's or not notes",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "live", gateway)

@@ -62,7 +62,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "an agent has one identity for all its runs and users, and does not get that of another agent",
+    "an agent has one identity for all its runs and users, and never gets another agent's identity",
     (memory) =>
       Effect.gen(function*() {
         yield* memory.setIdentity(pilot({ userId: "ada", runId: "1" }), identity)

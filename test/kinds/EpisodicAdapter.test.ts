@@ -50,7 +50,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("EpisodicMemory.layerAdapter", () => {
-  it.effect("the filters of a query are applied to the adapter's results even if the adapter ignores them, and the adapter's list keeps its order", () => {
+  it.effect("the filters of a query are applied to the adapter's results even if the adapter ignores them; the adapter's own list is not reordered", () => {
     const adapter = new InMemoryAdapter()
     return Effect.gen(function*() {
       yield* TestClock.adjust(1_000)

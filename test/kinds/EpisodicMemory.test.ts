@@ -53,7 +53,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           Effect.provide(EpisodicMemory.layer.pipe(Layer.provideMerge(layer)))
         ))
 
-    law("every condition of a query is applied before the limit", (memory) =>
+    law("recall applies every condition of its query before the limit", (memory) =>
       Effect.gen(function*() {
         yield* TestClock.adjust(1_000)
         yield* memory.saveEpisode(
@@ -212,7 +212,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "hindsights and counterfactuals of BeliefMemory are not returned as reflections",
+      "getReflections returns reflections with the trigger hindsight, but not the counterfactuals that BeliefMemory stores",
       (memory, store) =>
         Effect.gen(function*() {
           const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
@@ -265,7 +265,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "beforeTurn does not return a recent episode again as a related one, and ignores tags in brackets in the message",
+      "beforeTurn does not return a recent episode again as a related one, also if the message begins with a tag in brackets",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)

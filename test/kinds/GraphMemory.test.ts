@@ -265,7 +265,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "forget removes the entity's relationships, and adding the entity again does not restore them",
+      "forgetting an entity also removes its relationships, and adding the entity again does not restore them",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -279,7 +279,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent relate and forget leave no relationship to a forgotten entity",
+      "concurrent calls of relate and forget leave no relationship to a forgotten entity",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "hub")
@@ -305,7 +305,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a [[name]] in an entity's body is a relationship to the entity of that name, which only an edit of the body removes",
+      "a [[name]] in an entity's body is a relationship to the entity of that name; only an edit of the body removes the relationship",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada Lovelace", { body: "Wrote to [[Charles Babbage]]." })

@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruneSuperseded keeps a superseded belief if its validity ends only later, is restored meanwhile, or the store refuses to forget it",
+    "pruneSuperseded keeps a superseded belief that is valid until later, that is restored meanwhile, or that the store refuses to forget",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

@@ -399,7 +399,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("layerKeyValueStore provides the KeyValueStore of @effect/platform for one viewer; copyKeyValueStore copies the values of given keys from one", () =>
+  it.effect("layerKeyValueStore provides the KeyValueStore of @effect/platform for one viewer; copyKeyValueStore copies given keys out of such a store", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore

@@ -64,7 +64,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "a compaction of the store keeps every record that has not expired, and findByCategory returns no other record",
+    "a compaction of the store keeps the records that have not expired, and findByCategory then returns only those",
     (memory, db) =>
       Effect.gen(function*() {
         for (let n = 0; n < 20; n++) yield* store(memory, `e${n}`, "insight", n === 7 ? { expiresAt: 10 } : {})

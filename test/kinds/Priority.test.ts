@@ -27,7 +27,7 @@ describe("AdaptiveMemory's priority", () => {
     assert.isUndefined(AdaptiveMemory.sharesOf({ recency: 0, importance: 0, relevance: 0 }))
   })
 
-  it("the priority lies in 0..1 and never falls when a component rises", () => {
+  it("the priority lies in 0..1 and never falls when recency, importance or relevance rises", () => {
     FastCheck.assert(
       FastCheck.property(weights, components, components, (weights, a, b) => {
         const shares = AdaptiveMemory.sharesOf(weights)

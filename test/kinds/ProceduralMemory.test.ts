@@ -48,7 +48,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures returns procedures with a trigger in the context, regardless of case, highest success rate first",
+    "findProcedures returns the procedures whose trigger occurs in the context, in any case, highest success rate first",
     (memory, db) =>
       Effect.gen(function*() {
         yield* store(memory, "never", ["deploy"])

@@ -256,7 +256,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a viewer sees the sessions of its own scope, and none of another or narrower scope",
+      "a viewer sees the sessions of exactly its own scope, and those of narrower scopes only if it has the reach within",
       (sessions, store) =>
         Effect.gen(function*() {
           const viewers = [ada, bob, Viewer.make({ userId: "ada", agentId: "pilot" })]
@@ -319,7 +319,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every string of the Big List of Naughty Strings is accepted as a learning and a query",
+      "every string of the Big List of Naughty Strings is accepted as an error, as the solution of an error and as a query",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -373,7 +373,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("sessions with the same id share the limit of 200 errors, and remove no error of a session with that id in a narrower scope", () =>
+  it.scoped("sessions with the same id and scope share the limit of 200 errors; errors of a session with that id in a narrower scope are kept", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

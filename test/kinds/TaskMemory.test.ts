@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "a recorded task has by default its action as summary and the current time, and a failed task has importance 0.75 instead of 0.5",
+    "the defaults of a recorded task are its action as summary, the current time as validAt, and importance 0.5, or 0.75 if the task failed",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

@@ -54,7 +54,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "search, list and get return only records of the kind; update, modify and forget treat other records as absent",
+    "search, list and get return only records of the TypedMemory's kind; update, modify and forget treat other records as absent",
     (recipes, store) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -76,13 +76,16 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("the option where of list filters records by fields of their data", (recipes) =>
-    Effect.gen(function*() {
-      yield* recipes.put(ada, soup)
-      yield* recipes.put(ada, { ...soup, body: "Bread", data: { ...soup.data, minutes: 90 } })
-      const quick = yield* recipes.list(ada, { where: { "data.minutes": { lt: 30 } } })
-      assert.deepStrictEqual(quick.map(({ record }) => record.body), ["Leek soup"])
-    }))
+  law(
+    "list filters records by fields of their data if it is given the option `where`",
+    (recipes) =>
+      Effect.gen(function*() {
+        yield* recipes.put(ada, soup)
+        yield* recipes.put(ada, { ...soup, body: "Bread", data: { ...soup.data, minutes: 90 } })
+        const quick = yield* recipes.list(ada, { where: { "data.minutes": { lt: 30 } } })
+        assert.deepStrictEqual(quick.map(({ record }) => record.body), ["Leek soup"])
+      })
+  )
 
   law(
     "put and update fail and write nothing if the data violates the Schema of the kind, and the error names the field",

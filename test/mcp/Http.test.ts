@@ -32,7 +32,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("the answer has the id of its request, a string or a number", () =>
+  it.scopedLive("an answer has the id of its request, whether the id is a string or a number", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a new session beyond a viewer's limit ends the session that was idle longest, or gets 429 if all of them are busy", () =>
+  it.scopedLive("a new session beyond a viewer's limit ends the session that was idle longest, and is refused with 429 if all sessions are busy", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)

@@ -58,7 +58,7 @@ describe("sessions of an MCP server over HTTP", () => {
       assert.strictEqual(yield* status(ask(call(9, "recall"), headers)), 404)
     }).pipe(Effect.provide(memory)))
 
-  it.scoped("do not end while one of their streams is open", () =>
+  it.scoped("a session does not end while one of its streams is open", () =>
     Effect.gen(function*() {
       const ask = yield* served({ idle: "10 minutes" })
       const headers = yield* begun(ask)

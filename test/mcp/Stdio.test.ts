@@ -168,7 +168,7 @@ describe("an MCP server over standard input", () => {
       assert.lengthOf(got, 201)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.scopedLive("stays connected to the official client after malformed lines", () =>
+  it.scopedLive("still answers the official client after malformed lines in its input", () =>
     Effect.gen(function*() {
       const { client, stderr, write } = yield* stdio
       yield* write("rubbish\n{\"jsonrpc\":\"2.0\"}\n\n{\"half\n")

@@ -65,7 +65,7 @@ describe("McpTokens", () => {
       assert.isTrue(Option.isSome(tokens.holderOf(token)))
     }))
 
-  it.effect("fromText fails with invalid_draft if lines of a token file are invalid; the error has their numbers, and quotes none", () =>
+  it.effect("fromText fails with invalid_draft if lines of a token file are invalid; the error contains the numbers of those lines, not their text", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const wrong = [

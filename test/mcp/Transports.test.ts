@@ -227,7 +227,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.notInclude(stderr.text(), "quiet words")
     }))
 
-  it.scopedLive("answers running calls within its grace period on SIGTERM, and exits with 0", () =>
+  it.scopedLive("stops on SIGTERM: running calls are interrupted and answered with an error, and the process exits with 0", () =>
     Effect.gen(function*() {
       const { client, exit, kill, stderr } = yield* served
       const hanging = client.callTool({ name: "hang" }).catch((error: { readonly message: string }) => error.message)

@@ -95,7 +95,7 @@ describe("buildExtractionPrompt", () => {
     assert.notInclude(buildExtractionPrompt([]).system, "Additional")
   })
 
-  it("the line of a message names the speaker if the message does", () => {
+  it("the line of a message in the prompt names the speaker if the message has an actorId", () => {
     assert.include(
       prompt(new Message.Message({ role: "user", content: "Hi there", actorId: "bob" })),
       "user (bob): Hi there"

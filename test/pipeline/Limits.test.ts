@@ -144,6 +144,7 @@ describe("the related memories shown to the model in one extraction", () => {
         "Ada owns book 23",
         "Ada owns book 24"
       ])
+      assert.isAtMost(shown.join("").length, 262_144)
     }).pipe(within(model(["book 21", "book 22", "book 23", "book 24"], ({ user }) => {
       shown.push(...existingIn(user).map(({ text }) => text))
       return []
@@ -157,7 +158,7 @@ describe("the conversation shown to the model in one extraction", () => {
     return { leftOut, lengths: turns.map(({ content }) => content.length) }
   }
 
-  it("the conversation is unchanged up to 262,144 characters", () => {
+  it("a conversation of at most 262,144 characters is shown unchanged", () => {
     const messages = [Message.user("a".repeat(262_143)), Message.user("b")]
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
@@ -171,7 +172,7 @@ describe("the conversation shown to the model in one extraction", () => {
     })
   })
 
-  it("the last 4,096 messages are shown if there are more", () => {
+  it("only the last 4,096 messages of a longer conversation are shown", () => {
     const messages = Array.from({ length: 5_000 }, (_, n) => Message.user(`${n}`))
     const { leftOut, turns } = fitConversation(messages)
     assert.strictEqual(turns[0]?.content, "904")

@@ -197,7 +197,7 @@ describe("MemoryPipeline.remember", () => {
       )
     }).pipe(within({ script: add("Ada moved to Porto") })))
 
-  it.effect("a fact is stored with its own kind, or with the option kind if its own kind is unknown or needs structured data", () =>
+  it.effect("a fact is stored with its own kind, or with the kind given in the options if its own kind is unknown or needs structured data", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope, kind: "project" })
@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("concurrent calls that add the same fact ask the model for one decision each, since the store deduplicates the fact", () => {
+  it.effect("concurrent calls that add the same fact each ask the model for only one decision; none is repeated because another call added the fact", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -513,7 +513,7 @@ describe("MemoryPipeline.remember", () => {
       assert.include(error.message, "metadata.turn")
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a string from customExtract is a fact, and values that are neither strings nor objects are dropped", () =>
+  it.effect("a string that customExtract returns is stored as a fact; values that are neither strings nor objects are dropped", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
@@ -685,7 +685,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
-  it.effect("memories that are more trusted than the new fact, and instructions, are not shown, however many of them match", () =>
+  it.effect("memories that are more trusted than the new fact, and memories with the origin instructions, are not shown, however many match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
@@ -717,7 +717,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual([texts.length, texts[0]], [5, "Ada lives in Lisbon"])
     }))
 
-  it.effect("the search ends after the best 1,000 matches, and no memory is shown if all of them are more trusted than the fact", () =>
+  it.effect("no memory is shown if more than 1,000 memories match the fact and all of them are more trusted than the fact", () =>
     Effect.gen(function*() {
       const fill = Effect.flatMap(MemoryStore.MemoryStore, (store) =>
         store.put(
@@ -1056,7 +1056,7 @@ describe("a change by another writer between search and apply", () => {
     }).pipe(within({ script: [facts("Ada lives in Porto"), update, update], over: moving }))
   })
 
-  it.effect("the new fact is stored if the other writer purges the memory because of which the model decided NOOP", () =>
+  it.effect("the new fact is stored if the model decided NOOP because of a memory that the other writer purges", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Lisbon",
@@ -1406,7 +1406,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("a second undo of a receipt fails with conflict; undo of a plan, or of a receipt without changes, does nothing", () =>
+  it.effect("a second undo of a receipt fails with conflict; undo of a receipt that plan returned, or of one without changes, does nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))

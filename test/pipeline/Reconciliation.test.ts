@@ -189,7 +189,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(mutations.map(({ _tag }) => _tag), ["Update", "Put"])
   })
 
-  it("a DELETE with an ADD ends the validity of the old record and links it to the new one", () => {
+  it("a DELETE together with an ADD ends the validity of the deleted record, and makes the added record its successor", () => {
     const [close, add, ...rest] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }])
     assert.deepStrictEqual(rest, [])
     const id = add?._tag === "Put" ? add.draft.id : undefined
@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD that equals an existing record adds none; that record, even if not in the prompt, supersedes the deleted record", () => {
+  it("an ADD with the text of an existing record adds nothing; the existing record, even if not in the prompt, supersedes a deleted record", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{

@@ -61,7 +61,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("only records of the scope to which remember writes are searched, and narrower ones if the viewer has reach within", () =>
+  it.effect("only records of the scope to which remember writes are searched, and records of narrower scopes if the viewer has the reach within", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)

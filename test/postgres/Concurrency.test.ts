@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("interruption at once ends a call that waits for a lock or a connection, and the call writes nothing", () =>
+    it.scopedLive("a call that waits for a lock or a connection ends at once if it is interrupted, and writes nothing", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })
@@ -77,7 +77,7 @@ if (isReal) {
         yield* isAtRest(at)
       }))
 
-    it.scopedLive("repeated interruption of many fibers at once cancels no statement of another fiber", () =>
+    it.scopedLive("interrupting many fibers at the same time, however often, cancels no statement of another fiber", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4 })

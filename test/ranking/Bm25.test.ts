@@ -21,7 +21,7 @@ describe("buildDoc", () => {
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
   })
 
-  it("a tag that is one word, in any script, is in the field tags", () => {
+  it("a tag that is one word, in any script, is in the field tags of the result of buildDoc", () => {
     const { tags } = buildDoc(1, {
       summary: "",
       body: "",
@@ -55,7 +55,7 @@ describe("bm25", () => {
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
-  it("a document is found even if it only has terms that do not count towards its length, such as single characters", () => {
+  it("a document is found even if it only has terms that do not count towards its length, such as single ASCII characters", () => {
     const letters = (text: string) => text.split(" ")
     const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body, summaryDerived: true }, letters))
     assert.deepStrictEqual(docs.map(({ length }) => length), [0, 0, 0])

@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("relevance is relative to the best hit; a query without a text returns all records by recency, and one whose text has no terms none", () => {
+  it("relevance is relative to the best hit; a query without text returns all records by recency, a query with a text without terms no record", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -175,7 +175,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
   })
 
-  it("expired records are found and counted in statistics only if the viewer is System, or if the clock goes back before their expiry", () => {
+  it("an expired record is found, and counted in the BM25 statistics, only if the viewer is System or the clock goes back before the expiry", () => {
     const index = indexOf(
       record("tea", { expiresAt: 10 }),
       record("tea with milk"),
@@ -192,7 +192,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
-  it("restore returns false for bytes of another format, byte order or tokenizer, and if a record is missing", () => {
+  it("restore returns false for bytes of another format, byte order or tokenizer, and if a record of the encoded index no longer exists", () => {
     const records = [record("tea"), record("coffee")]
     const encoded = () => indexOf(...records).encode().slice()
     const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {

@@ -61,7 +61,7 @@ describe("DotKernel", () => {
 })
 
 describe("QuantizedVectors", () => {
-  it("the exact cosine lies between the two bounds computed from quantized vectors, which are close together", () => {
+  it("the exact cosine lies between the two bounds computed from quantized vectors, and the bounds are close together", () => {
     for (const dimensions of [1, 2, 15, 16, 17, 100, 384, 3_072, 40_000]) {
       const rows = scattered(30, dimensions, 0, dimensions)
       rows.push(new Float32Array(dimensions), rows[0]!.map((number) => -1e35 * number))
@@ -83,7 +83,7 @@ describe("QuantizedVectors", () => {
     }
   })
 
-  it("QuantizedVectors.make returns undefined for more than 65,536 dimensions, whose sums could overflow", () =>
+  it("QuantizedVectors.make returns undefined for more than 65,536 dimensions, since sums could overflow", () =>
     assert.isUndefined(QuantizedVectors.make(65_537)))
 })
 

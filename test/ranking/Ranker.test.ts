@@ -68,7 +68,7 @@ describe("Ranker", () => {
     assert.deepStrictEqual(named("what are the plans?"), [])
   })
 
-  it("words such as my in a question count as the viewer's name, unless the viewer is System", () => {
+  it("words such as 'my' in a question count as the viewer's name, unless the viewer is System", () => {
     assert.deepStrictEqual(asked("my tea").own, { userId: "Ada", actorId: undefined })
     assert.deepStrictEqual(asked("my tea").words, ["my", "tea", "ada"])
     assert.isUndefined(asked("the tea").own)

@@ -49,7 +49,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("records of one batch, which have one time and ascending ids, are ordered without a comparison", () => {
+  it("records of one batch, which have the same time and ascending ids, are ordered without being compared", () => {
     const index = counting()
     for (let doc = 0; doc < 5_000; doc++) {
       index.add(doc, { id: ascending(doc % 1_000), createdAt: Math.floor(doc / 1_000) })

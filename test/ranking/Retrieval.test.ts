@@ -47,7 +47,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("documents and term frequencies are counted over all visible records; candidates are the best that pass the filter, at most depth of them", () => {
+  it("documents and term frequencies are counted over all visible records; the candidates are the `depth` best records that pass the filter", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -147,7 +147,7 @@ describe("Searcher", () => {
       assert.isFalse((yield* search(over(index, { vectors }), { embedding, mode: "vector" })).leftOut.exact)
     }))
 
-  it.effect("a record that was erased, forgotten, hidden or changed between ranking and reading is left out", () =>
+  it.effect("search leaves out a record that was erased or forgotten, became invisible or stopped passing the filter between ranking and reading", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const match: Retrieval["match"] = (...args) =>
@@ -218,7 +218,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(reads, [2, 4])
     }))
 
-  it.effect("a retrieval without vectors is searched by words, even if the query has a vector", () =>
+  it.effect("a store without vectors is searched by words, even if the query has a vector", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const query = { text: "tea", embedding: { model: "m", vector: [1, 0] } }

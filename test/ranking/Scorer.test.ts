@@ -70,7 +70,7 @@ describe("score", () => {
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })
 
-  it("weights of retrievers that did not run are ignored", () => {
+  it("the weights vector, conversation and graph are ignored if the search was by words only", () => {
     const weights = { vector: 5, conversation: 5, graph: 5 }
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })

@@ -60,7 +60,7 @@ const queries = times(400, 2_000)
 
 describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`${queries} random queries over ${size} records, a share of ${repeating} of them repeated, get the answers of an in-memory index`, () =>
+    it.effect(`${queries} random queries get the answers of an in-memory index: ${size} records, of which a share of ${repeating} repeats others`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -169,7 +169,7 @@ describe("hybrid search, and search among copies", () => {
     assert.closeTo(found?.explanation?.["cosine"] ?? 0, 0.6, 1e-6)
   })
 
-  it("the explanation of a score has the shares of both retrievers, which add up to the score", () => {
+  it("the explanation of a hit has a share for words and a share for vectors, which add up to the score", () => {
     const index = indexOf([[at(1, "a harbour"), [3, 4]], [at(2, "tea"), [1, 0]], [at(3, "tea at the harbour"), [4, 3]]])
     const { hits } = index.search(Viewer.system(), { text: "harbour", embedding, explain: true }, 0)
     assert.lengthOf(hits, 3)
@@ -187,7 +187,7 @@ describe("hybrid search, and search among copies", () => {
     }
   })
 
-  it.effect("a search with limit 10 among 40 texts of 50 copies each finds the newest copy of ten texts in at most three rounds", () =>
+  it.effect("a search with limit 10 among 50 copies each of 40 texts returns the newest copies of ten texts after at most three calls of match", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

@@ -66,7 +66,7 @@ const queries = times(400, 4_000)
 
 describe("search that evaluates few of its matches", () => {
   for (const { repeating, seed, size } of worlds) {
-    it(`hits and scores equal those of a search that evaluates every match, and the count is the same or lower: ${size} records`, () => {
+    it(`hits and scores equal those of a search that evaluates every match; the count of matches is equal or lower (${size} records)`, () => {
       const any = random(100 + seed)
       const { below, of } = any
       const [few, all] = [make(0), make(Infinity)]
@@ -267,7 +267,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(left, 10)
   })
 
-  it("a search with a filter by kind, tag, trust or asOf evaluates fewer than 100 of thousands of matches, and its count is exact", () => {
+  it("a search with a filter by kind, tag, trust or asOf evaluates fewer than 100 of thousands of matches, and counts the matches exactly", () => {
     for (
       const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
     ) {
@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search with weights, or with a filter by importance or data, evaluates few of its matches; with such a filter the count is inexact", () => {
+  it("a search with weights, or a filter by importance or data, evaluates few of its matches; such a filter makes the count of matches inexact", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },
@@ -299,7 +299,7 @@ describe("search that evaluates few of its matches", () => {
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 
-  it("the count is exact if there are few matches or few pass the filter", () => {
+  it("the count of matches is exact if few records match or few of the matches pass the filter", () => {
     const few = { text: "cup7", minImportance: 0.5 }
     assert.deepStrictEqual(looksOf(few).leftOut, whole.search(everyone, few, now).leftOut)
     assert.notProperty(looksOf({ text: "cup7", minImportance: 0.5 }).leftOut, "exact")

@@ -90,7 +90,7 @@ describe("tokenise", () => {
   })
 })
 
-describe("make", () => {
+describe("Tokenizer.make", () => {
   it("English words are stemmed if the option `stem` is set; words with non-English letters or digits are never stemmed", () => {
     const stemmed = make({ stem: true })
     assert.deepStrictEqual(stemmed("running runs relational constructor Größen 42nd"), [
@@ -159,7 +159,7 @@ describe("a tokenizer with compounds", () => {
     ])
   })
 
-  it("whole compounds and single characters do not count in the length of a text", () => {
+  it("whole compounds and single ASCII characters do not count in the length of a text", () => {
     const { index } = Analyzer.make()
     const { length, terms } = Bm25.buildDoc(0, { summary: "", body: "Run 8.104.9 of src/index.ts with R" }, index)
     assert.sameMembers(Array.from(terms.keys()), [

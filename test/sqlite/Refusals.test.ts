@@ -187,7 +187,7 @@ describe("a SQLite file without write access or space", () => {
   // skipped on machines where no disk can be mounted; there, only the test above, which limits the pages of the file, covers this
   if (mayMount) {
     it.scopedLive(
-      "a write fails with io at whatever point of it the disk becomes full, writes nothing of its batch, and succeeds once there is space",
+      "a write fails with io if the disk becomes full at any point of the write, writes nothing of its batch, and succeeds once there is space",
       () =>
         Effect.gen(function*() {
           const folder = yield* disk("2m")

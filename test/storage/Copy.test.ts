@@ -57,7 +57,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("a vault that was the target of a copy passes vault.verify after it is reopened, and a second copy into it is verified", () =>
+  it.scoped("a vault that was the target of a copy passes vault.verify after it is reopened, and the report of a second copy says `verified: true`", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "reopened")
       const root = yield* place
@@ -71,7 +71,7 @@ describe("Copy.copy", () => {
       yield* equal(from, store)
     }))
 
-  it.scoped("a second copy of an unchanged store writes nothing, in memory and in a vault", () =>
+  it.scoped("a second copy of an unchanged store writes nothing, whether the target is in memory or a vault", () =>
     Effect.gen(function*() {
       for (const to of [memory, vault]) {
         const from = yield* lived(memory, "again", 10)
@@ -111,7 +111,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
-  it.scoped("a copy that stopped because any call of the target failed makes the target equal to the source when it is run again", () =>
+  it.scoped("a second run of a copy makes the target equal to the source, whichever call of the target failed in the first run", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "faults", 8)
       for (const at of every) {
@@ -298,7 +298,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(back, ada, id("default long")))?.revision, 3)
     }))
 
-  it.scoped("onProgress is called with counts that grow to those of the report", () =>
+  it.scoped("onProgress is called with counts that never fall and are those of the report at the end", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "progress", 8)
       const to = yield* memory

@@ -61,7 +61,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* vectorsOf(to).pending("zeta", "m"), [])
     }))
 
-  it.scoped("a copy of an Obsidian or @deuz-sdk/core vault has every record and every vector that a store over the vault has", () =>
+  it.scoped("every record and vector of an Obsidian or @deuz-sdk/core vault is copied into memory, and from there into another vault", () =>
     Effect.gen(function*() {
       for (const fixture of ["obsidian", "deuz"]) {
         yield* TestClock.setTime(1_717_286_460_000)
@@ -80,7 +80,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("use counts are copied into an engine in which they can be set, and otherwise reported as omitted", () =>
+  it.scoped("use counts of records are copied if the target's engine can set them, and are otherwise reported as omitted", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const record = yield* put(from, draft("one"))
@@ -106,7 +106,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* into(false), { omitted: ["uses"], written: 1, uses: [{ count: 0 }] })
     }))
 
-  it.scoped("a copied tombstone keeps its use count and time of forgetting, can be restored, and is erased after the trash duration", () =>
+  it.scoped("a copied tombstone keeps use count and time of forgetting; its record can be restored, forgotten again, and is then erased after 30 days", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory

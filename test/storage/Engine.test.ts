@@ -56,7 +56,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(calls, [{ op: "due", asked: 1_000, given: 0 }])
     }))
 
-  it.effect("a put of 500 drafts is one transaction that reads 500 ids", () =>
+  it.effect("a put of 500 drafts calls the engine once, with a transaction that looks up 500 ids", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(100)
       const drafts = Array.from({ length: 500 }, (_, n) => fact(`another ${n}`))
@@ -192,7 +192,7 @@ it.effect("100 puts to 50 tenants on an engine with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a shared store without an index is scanned only for search, list, deduplication and compact", () =>
+it.effect("a store with `shared: true` and no index scans its backend only for search, list, deduplication and compact", () =>
   Effect.gen(function*() {
     const rows = new Map<string, MemoryStore.Stored>()
     let scans = 0
@@ -228,7 +228,7 @@ it.effect("a shared store without an index is scanned only for search, list, ded
   }))
 
 describe("the in-memory engine", () => {
-  it.effect("tenantsWith lists the tenants that have records of a scope, and overCap the scopes with more records than a kind's cap", () =>
+  it.effect("tenantsWith lists the tenants that have records in a scope, and overCap the scopes that have more records of a kind than the kind's cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -314,7 +314,7 @@ describe("the in-memory engine", () => {
     }))
 })
 
-it("the queue of due rows returns the rows in the order in which they may be erased, each once, whatever the order of additions", () => {
+it("the queue of rows to erase returns each row once, sorted by the time from which it may be erased, in whatever order rows were added", () => {
   const { array, integer, property, record } = FastCheck
   const any = record({ at: integer({ min: 0, max: 9 }), n: integer({ min: 0, max: 9 }) })
   FastCheck.assert(
@@ -342,7 +342,7 @@ it("the queue of due rows returns the rows in the order in which they may be era
   )
 })
 
-it.effect("index entries have the terms that search counts, and the names and references by which links finds records", () =>
+it.effect("a record's index entry has the terms that search counts, and the names and references by which the method links finds records", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const record = yield* put(

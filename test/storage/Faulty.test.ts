@@ -49,7 +49,7 @@ const operations = (
 })
 
 law(
-  "a Faulty store can fail in every operation",
+  "a fault without options makes every operation of a Faulty store fail with a retryable io error",
   [{}],
   (faulty) =>
     Effect.forEach(
@@ -76,7 +76,7 @@ law(
 )
 
 law(
-  "a fault before an operation, which is the default, makes a put fail and nothing is written",
+  "a fault without `when` occurs before the operation: put fails, and nothing is written",
   [{ ops: ["put"] }],
   (faulty, below) =>
     Effect.gen(function*() {

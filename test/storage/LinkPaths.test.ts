@@ -142,7 +142,8 @@ const nameOf = (found: ReadonlyArray<MemoryId.MemoryId>, records = vault) =>
   found.map((one) => records.find(({ id }) => id === one)?.source.reference)
 
 describe("a [[wikilink]] whose name several notes have", () => {
-  it("the table of cases has at least sixty cases", () => assert.isAtLeast(cases.length, 60))
+  it("the table of [[wikilinks]] and their target notes has at least sixty cases", () =>
+    assert.isAtLeast(cases.length, 60))
 
   for (const [by, link, to] of cases) {
     it(`${link} in ${by} resolves to ${to ?? "no note"}`, () => {

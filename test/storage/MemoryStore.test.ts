@@ -48,13 +48,13 @@ const Other = Layer.effectDiscard(
   Layer.provide(MemoryStore.layerInMemory)
 )
 
-it.effect("layerInMemory provided twice provides one store", () =>
+it.effect("layerInMemory provided to two layers gives both the same store", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), ["by another layer"])
   }).pipe(Effect.provide(Layer.provideMerge(Other, MemoryStore.layerInMemory))))
 
-it.effect("Layer.fresh(layerInMemory) provides a second store", () =>
+it.effect("Layer.fresh(layerInMemory) makes a new store, separate from the one that layerInMemory gives to other layers", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), [])
@@ -274,7 +274,7 @@ it.effect("a subscriber with too many unread changes fails with unavailable", ()
     assert.isTrue(ended._tag === "Left" && ended.left.reason === "unavailable")
   }))
 
-it.effect("a put of 500 drafts calls the backend's read once", () =>
+it.effect("a put of 500 drafts calls the backend's function `read` once", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const reads: Array<number> = []
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch with a put under an invisible record's id fails with the error of another mutation, or else with invalid_id", () =>
+it.effect("a batch that puts a record under an invisible record's id fails with another mutation's error if there is one, else with invalid_id", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with conflict if both stores have put a record under one id, or if the base store has forgotten an updated record",
+  "Overlay.commit fails with conflict if both stores put a record under one id, or if the base store forgot a record that the overlay updated",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit writes new records of different origins with origin pipeline and their worst trust; updated records keep their source",
+  "Overlay.commit gives new records of several origins the origin pipeline and the worst trust among them; updated records keep their source",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -343,7 +343,7 @@ law(
     })
 )
 
-it.effect("an Overlay that was searched before reads from the base store only what has changed since", () =>
+it.effect("a second search of an Overlay reads from the base store only the records that changed since the first search", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {
@@ -380,7 +380,7 @@ it.effect("calls of an Overlay fail if the base store fails", () =>
     ))
   ))
 
-it.effect("an Overlay over a federation fails with unsupported, and a store of a federation can be an Overlay", () =>
+it.effect("making an Overlay over a federation fails with unsupported, but a member store of a federation can be an Overlay", () =>
   Effect.gen(function*() {
     const federation = Federated.layer({ main: { layer: layerInMemory, writable: true } })
     yield* refuses("unsupported", Effect.provide(MemoryStore.MemoryStore, Layer.provide(Overlay.layer, federation)))

@@ -100,7 +100,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
-  it.live("a restored index contains rows that were set before, during and after the restore, and encodes them", () =>
+  it.live("a restored index contains rows that were set before, during and after the restore, and so do the bytes to which it is then encoded", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("the method index completes an unfinished restore at once; it builds the index anew if a row in the bytes is missing", () =>
+  it.live("the method index completes an unfinished restore at once; it builds the index anew if a row that is in the bytes was removed", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()

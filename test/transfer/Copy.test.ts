@@ -28,7 +28,7 @@ describe("Copy.copy", () => {
   for (
     const [way, from, to] of [["a vault into memory", vault, memory], ["memory into a vault", memory, vault]] as const
   ) {
-    it.scoped(`copies threads from ${way}: the target lists, reads, searches and continues them`, () =>
+    it.scoped(`threads are copied from ${way}; the target lists, reads, searches and continues the copied threads`, () =>
       Effect.gen(function*() {
         const [source, target] = [yield* from, yield* to]
         const threads = yield* threadsOf(source)
@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("copy fails with `conflict` if an owner has other threads in the target, and succeeds after the purge the error advises", () =>
+  it.scoped("copy fails with `conflict` if a thread's owner has another thread in the target, and succeeds after the purge that the error advises", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))

@@ -110,7 +110,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it("attributes that are nested too deeply for a record are left out and reported", () => {
+  it("attributes in a mem0 or Zep file that are nested too deeply for a record are left out and reported", () => {
     const deep = `{"a":${"[".repeat(1_000)}${"]".repeat(1_000)}}`
     const edge = `{"uuid":"b","fact":"t","attributes":${deep}}`
     for (
@@ -124,7 +124,7 @@ describe("importing a file", () => {
     }
   })
 
-  it.scoped("importing a mem0 file makes scopes of ids and tags of categories, keeps times and metadata, and omits expired memories", () =>
+  it.scoped("importing a mem0 file turns ids into scopes and categories into tags, keeps times and metadata, and omits expired memories", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")
       const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
@@ -158,7 +158,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
     }))
 
-  it.scoped("importing a file of a Letta agent makes notes of blocks, records of passages and a thread of messages", () =>
+  it.scoped("importing a file of a Letta agent turns its blocks into notes, its passages into records and its messages into a thread", () =>
     Effect.gen(function*() {
       const { provided, report, store } = yield* imported("letta")
       const { items } = yield* store.list(Viewer.make({ agentId: "agent-0" }), {})
@@ -219,7 +219,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("importing conversations of ChatGPT or Claude makes threads of the current branch, and reports parts that are not text", () =>
+  it.scoped("importing conversations of ChatGPT or Claude makes a thread of each one's current branch, and reports parts that are not text", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -271,7 +271,7 @@ describe("importing a file", () => {
       assert.notInclude(JSON.stringify(message), secret)
     }))
 
-  it.scoped("importing a conversation again appends its new messages; one whose earlier messages differ is reported and not changed", () =>
+  it.scoped("importing a conversation again appends its new messages; a thread whose earlier messages differ is reported and not changed", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const chat = (...texts: ReadonlyArray<string>) =>
@@ -310,7 +310,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("importing a file of another format makes no record; __proto__ keys, NUL characters and lone surrogates do no harm", () =>
+  it.scoped("importing a file of another format makes no record; memories with illegal ids, __proto__ keys or too long texts are reported", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

@@ -52,7 +52,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("a MemoryJsonl file contains the messages of threads; reading it twice writes them once, and only their owner sees them", () =>
+  it.scoped("a MemoryJsonl file contains the messages of threads; a second reading writes none again, and only a thread's owner sees its messages", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -106,7 +106,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file that is truncated is read as far as it goes, and the report says so", () =>
+  it.scoped("a MemoryJsonl file that is truncated is read as far as it goes, and the report says that it is incomplete", () =>
     Effect.gen(function*() {
       const lines = linesOf(yield* written(yield* lived(memory, "cut", 8)))
       const second = yield* memory
@@ -166,7 +166,7 @@ describe("a MemoryJsonl file", () => {
       yield* refuses("unsupported", read(yield* built(stores.federated), ""))
     }))
 
-  it.scoped("a record with another history in the target is not overwritten, and is reported", () =>
+  it.scoped("reading a MemoryJsonl file overwrites no record whose history in the store differs from the file, and reports the record", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       yield* put(first, draft("Tea.", { id: id("drink") }))

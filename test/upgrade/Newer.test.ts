@@ -102,7 +102,7 @@ describe("data of a newer release", () => {
   )
 
   law(
-    "a checkpoint of a newer release is neither resumed nor overwritten",
+    "a checkpoint that a newer release saved for an agent's run is neither resumed nor overwritten",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume, save } = yield* Resume.Resume
@@ -117,7 +117,7 @@ describe("data of a newer release", () => {
   )
 
   law(
-    "a cassette of a newer release is neither replayed nor extended by a recording",
+    "a cassette (file of recorded model answers) of a newer release is neither replayed nor extended by a recording",
     (root) =>
       Effect.gen(function*() {
         const file = path.join(root, "cassette.jsonl")

@@ -61,7 +61,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "the records in a snapshot of an earlier release have the same bodies as the files that were not edited since",
+    "a record in a snapshot of an earlier release has the same body as the record's file, unless the file was edited since",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))

@@ -142,7 +142,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage that left the file's time unchanged as `drifted` or `partial`, and a folder named like a note as `ignored`", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage that keeps a file's time as `drifted` or `partial`, and a folder X.md as `ignored`", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("a record gets the vector that Deuz stored, unless its text was edited since or the vector has other dimensions than Deuz's others", () =>
+  it.scoped("a record gets the vector that Deuz stored, unless its text was edited since or Deuz's other vectors have different dimensions", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")

@@ -57,7 +57,7 @@ describe("a writer that stalls while it takes the lock", () => {
       ]
     ] as const
   ) {
-    it.scopedLive(`a writer that stalls ${name} does not remove the lock of the next holder, and waits until it is released`, () =>
+    it.scopedLive(`a writer that stalls ${name} does not remove the lock of the next holder, and waits until the holder releases it`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -170,7 +170,7 @@ describe("a process that fences a lock holder (moves away the folder of the hold
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`the process succeeds even if ${name} from an earlier fencing is at the path to which it moves the folder`, () =>
+    it.scopedLive(`the folder is moved away and deleted even if ${name} from an earlier fencing is at the path to which it is moved`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -245,7 +245,7 @@ describe("a live process whose staging folder (the folder of its temporary files
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("each process takes the lock with a file of its own, so that the other one takes over its lock if it dies", () =>
+  it.scopedLive("each process takes the lock with a different file, so that one can take over the lock that the other left when it died", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -290,7 +290,7 @@ describe("two processes with the same random seed", () => {
 
 describe("a lock requested after the scope in which it was made began to close", () => {
   for (const [name, platform] of [["with", NodeContext.layer], ["without", platformWith(oneName)]] as const) {
-    it.scopedLive(`the lock is still granted, and leaves no file open: file system ${name} hard links`, () =>
+    it.scopedLive(`the lock is still granted, and no file stays open, on a file system ${name} hard links`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const scope = yield* Scope.make()

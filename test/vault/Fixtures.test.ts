@@ -75,7 +75,7 @@ describe("a vault written by drover (another memory program)", () => {
       assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
     }))
 
-  it.scopedLive("a record whose move a crash interrupted may have two files: the new one is read, and the next write deletes the old one", () =>
+  it.scopedLive("a record that has two files, since a crash interrupted its move, is read from the new file, and its next write deletes the old file", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const old = fs.readFileSync(path.join(root, bobs), "utf8")
@@ -148,7 +148,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("an update of such a record succeeds, and the record is the same after the vault is reopened", () =>
+  it.scopedLive("an update of a record with an adapted value succeeds, and the record is the same after the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const written = yield* Effect.scoped(Effect.gen(function*() {
@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("a link resolves by a note's name, with or without the folder, and after a rename of the note by its old and its new name", () =>
+  it.scopedLive("a link resolves by a note's name, with or without its folder; once the note is renamed, both its old and its new name resolve", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")

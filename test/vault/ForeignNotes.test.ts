@@ -437,7 +437,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepStrictEqual(yield* vault.issues, [])
     })
   for (const one of cases) {
-    it.scopedLive(`${one.title}: noticed by refresh, by the poll, and at the next opening with and without a snapshot`, () =>
+    it.scopedLive(`${one.title}, whether the change is noticed by refresh, by the poll, or at an opening with or without a snapshot`, () =>
       Effect.gen(function*() {
         const texts = (root: string) => Effect.sync(() => files(root))
         // while the vault is open, by refresh and by the poll
@@ -531,7 +531,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepInclude(files(root), { "Drinks/Cha.md": tea })
     }))
 
-  it.scopedLive("each new note at the old path gets an id of its own, also after the vault is reopened", () =>
+  it.scopedLive("each new note at the old path of a renamed note gets a new id, and keeps this id after the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": long("tea") })
       yield* session(root, () => Effect.void)

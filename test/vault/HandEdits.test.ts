@@ -339,9 +339,20 @@ describe("a symbolic link", () => {
       Effect.gen(function*() {
         const outside = yield* place
         fs.writeFileSync(path.join(outside, "precious"), "precious")
-        fs.symlinkSync(path.join(outside, "precious"), path.join(root, path.dirname(at), `.${one}.md.tmp`))
+        const staging = path.join(root, ".effect-memory/turns")
+        const writers = fs.readdirSync(staging)
+        assert.isAtLeast(writers.length, 1)
+        const folder = path.join(root, path.dirname(at))
+        const names = writers.flatMap((writer) => [
+          ...Array.from({ length: 40 }, (_, n) => path.join(staging, writer, `${n}`)),
+          path.join(folder, `.${path.basename(at)}.~${writer}.tmp`)
+        ])
+        for (const name of [...names, path.join(folder, `.${one}.md.tmp`)]) {
+          if (!fs.existsSync(name)) fs.symlinkSync(path.join(outside, "precious"), name)
+        }
         yield* store.update(ada, one, { body: "x" })
         assert.strictEqual(fs.readFileSync(path.join(outside, "precious"), "utf8"), "precious")
+        assert.strictEqual((yield* get(store, ada, one))?.body, "x")
       })
   )
 

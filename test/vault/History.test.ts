@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a record missing from a rewritten history that is only partly read is indicated by isReplaced or a changed generation", () =>
+  it.scopedLive("isReplaced is true or the generation changes as long as a record is missing because a rewritten history is read only in part", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -271,7 +271,7 @@ describe("the history of a vault", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 
   law(
-    "no revision is lost if a line of the history is damaged after the snapshot was saved",
+    "a forgotten record stays listed and can be restored if its line in the history is damaged after the snapshot was saved",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -369,7 +369,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a location from before a rewrite of the history yields no revision, rather than the line of another record", () =>
+  it.scoped("a read at a location from before the history was rewritten returns no revision, rather than the line of another record", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))

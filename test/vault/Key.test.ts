@@ -164,7 +164,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("the key of a vault that lost its hidden folder is generated anew once and then kept, although no signature is valid", () =>
+  it.scopedLive("a new key is generated once for a vault whose .effect-memory folder was deleted, and is then kept although no signature is valid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })

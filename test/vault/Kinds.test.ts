@@ -129,7 +129,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "refreshAttributes derives the attributes of a note that was edited by hand from its new text",
+    "refreshAttributes derives a note's attributes from the text that an edit by hand gave the note",
     ({ edit, issues, store }) =>
       Effect.gen(function*() {
         const notes = yield* Effect.provideService(AgenticMemory.make, MemoryStore, store)

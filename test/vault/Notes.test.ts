@@ -318,7 +318,7 @@ describe("a folder of unusual notes", () => {
       assert.deepInclude(record, { revision: 2, tags: ["hot"], importance: 0.5 })
     }))
 
-  it.scopedLive("a folder of an earlier release is read as before unless the option `notes: \"whole\"` is given", () =>
+  it.scopedLive("a vault of an earlier release is read as in that release unless the option `notes: \"whole\"` is given", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))

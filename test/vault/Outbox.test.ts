@@ -178,7 +178,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       })
   )
 
-  it.scopedLive("forgetAll during an extraction discards what the model then returns, and the conversation continues", () =>
+  it.scopedLive("forgetAll during an extraction discards what the model then returns, and later messages of the conversation are extracted", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

@@ -163,7 +163,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "a setting's value can be edited by hand, in the body or under `value`; a file with a changed key is no entry until it is corrected",
+    "a setting's value can be edited by hand, in the body or under `value`; a setting whose key is edited is absent until the key is corrected",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)
@@ -266,7 +266,7 @@ describe("data of built-in kinds in a vault", () => {
       assert.deepEqual(yield* Effect.flatMap(kinds(store), told), before)
     }))
 
-  it.scopedLive("two stores of one folder that write at once count every execution of a procedure, and make one entry per key", () =>
+  it.scopedLive("two stores that write to one folder at once count every execution of a procedure, and make only one entry per settings key", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, two] = yield* Effect.all([opened(root), opened(root)])

@@ -189,7 +189,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("the functions concatSteps and signed concatenate and sign bytes in steps of a megabyte, with the same result as in one step", () => {
+  it("the functions concatSteps (joins bytes) and signed (signs them) work in steps of a megabyte, with the same result as in one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

@@ -11,7 +11,7 @@ export const root = "/memories"
 
 /**
  * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path leads out of `/memories`,
- * plainly or percent-encoded, if it is too long (1,024 characters, 255 a segment), or if it has invisible characters.
+ * plainly or percent-encoded, if it has more than 1,024 characters, or more than 255 in a segment, or if it has invisible characters.
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")

@@ -22,8 +22,8 @@ import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
 /**
- * The thread of the chat in which a tool is called; `undefined`, the default, outside of a chat. A `Reference` with a default, so that it
- * never appears in the type `R`.
+ * The thread of the chat in which a tool is called; `undefined`, the default, outside of a chat. It is a `Reference`, whose default keeps
+ * it out of the type `R`.
  */
 export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
   defaultValue: (): string | undefined => undefined
@@ -45,7 +45,7 @@ export interface ChatOptions {
  * budget.
  *
  * A chat belongs to the viewer that is current where the chat is made. A call on behalf of a viewer with other threads fails with the
- * reason `not_owned`, because results of its tools would be stored in a thread of the first viewer: make a chat for each viewer.
+ * reason `not_owned`, because the results of the call's tools would be stored in a thread of the first viewer. Make a chat for each viewer.
  *
  * A failure to read or write the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */
@@ -64,7 +64,7 @@ export const chat = (
     const calls = yield* Effect.makeSemaphore(1)
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
-    /** Reads the thread's newest messages into the history; returns its length. Fails if the caller has other threads than the viewer. */
+    /** Reads the thread's newest messages into the history; returns its length. Fails if the caller is a viewer that has other threads. */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
       if (Option.isSome(caller) && !isSameThread(caller.value, viewer)) {
@@ -77,7 +77,7 @@ export const chat = (
       return all.length
     })
 
-    /** Appends the messages of the history after the first `length` ones to the thread. */
+    /** Appends to the thread all messages of the history but the first `length`. */
     const keep = (
       length: number,
       kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity

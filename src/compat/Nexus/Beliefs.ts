@@ -43,7 +43,7 @@ export interface IBeliefMemory {
   recall(id: MemoryId): Promise<RetainedBelief | null>
   /** Returns matching beliefs, by default the most certain first. */
   query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
-  /** Returns, of the valid beliefs with this subject and predicate, the one changed last; `null` if there is none. */
+  /** Returns the most recently changed valid belief with this subject and predicate; `null` if there is none. */
   recallCurrent(subject: string, predicate: string): Promise<RetainedBelief | null>
   /** Returns all beliefs with this subject and predicate, superseded ones included, newest first. */
   recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>

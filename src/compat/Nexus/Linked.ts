@@ -203,8 +203,8 @@ export interface SessionError {
 /** The memory of sessions; one session runs at a time. The `record…` methods and `endSession` reject with `unsupported` if none runs. */
 export interface ISessionMemory {
   /**
-   * Starts a session. Returns the learnings of earlier sessions, those of highest confidence. Rejects with `unsupported` while a session is
-   * running.
+   * Starts a session. Returns those learnings of earlier sessions that have the highest confidence. Rejects with `unsupported` while a
+   * session is running.
    */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
   recordLearning(learning: SessionLearning): Promise<void>

@@ -53,8 +53,8 @@ export const make = (
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
 /**
- * Handles one request to extract from a conversation's messages: calls `drain`. After ten failures of the conversation in a row, calls it
- * only for requests whose caller waits (`isUrgent`) and for every third of the others; else fails with `unavailable`.
+ * Handles one request to extract from a conversation's messages: calls `drain`. After ten failures of the conversation in a row, calls
+ * `drain` only for requests whose caller waits (`isUrgent`) and for every third other request; otherwise fails with `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -82,9 +82,9 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
 
 /**
  * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. The scope is
- * `options.scope`; else, with `about: "agent"`, that of the viewer's agent; else `Viewer.subjectOf`. Fails with `invalid_scope` if the
- * viewer has no agent in the second case, if the scope is Global and was not given as `options.scope`, or if the viewer may not write it. A
- * viewer with a user may write the agent's scope only if `sharedWrites` includes `agent`.
+ * `options.scope`, if given. Otherwise, with `about: "agent"`, it is the scope of the viewer's agent; without it, `Viewer.subjectOf`. Fails
+ * with `invalid_scope` if `about` requires an agent and the viewer has none, if the scope is Global and was not given as `options.scope`,
+ * or if the viewer may not write it. A viewer with a user may write the agent's scope only if `sharedWrites` includes `agent`.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -201,9 +201,10 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failed extraction of these batches. After a permanent failure or the tenth failure, several batches are extracted one by one
- * from now on, and a single batch is set aside (after ten failures only if another extraction has succeeded since the batch first failed).
- * Fails with `error`, unless the single batch was set aside or the failure of several batches was permanent.
+ * Counts a failed extraction of these batches. If the failure is permanent, or each batch has failed ten times: several batches are
+ * extracted one by one from now on, and a single batch is set aside. But without a permanent failure, a batch is set aside only if another
+ * extraction has succeeded since the batch first failed. Fails with `error`, except if a batch was set aside, or if several batches failed
+ * permanently, so that they are now tried one by one.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -212,7 +213,7 @@ const countFailure = (
   error: MemoryError.MemoryError
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const isFinal = !error.isRetryable && error.reason !== "not_found" // `not_found` may pass: a related record was deleted
+    const isFinal = !error.isRetryable && error.reason !== "not_found" // `not_found` is worth a retry: a related record was deleted
     if (!isFinal) {
       runner.failuresInARow++
       worker.failuresInARow++

@@ -206,8 +206,8 @@ export const release = (
   })
 
 /**
- * Erases the waiting messages of the viewer and of narrower viewers (see `isWithin`) in one tenant; with `scope`, only of viewers whose ids
- * match it. A process that is extracting from these messages then fails to write. Returns the ids of the erased session rows.
+ * Erases the waiting messages of the viewer and of narrower viewers (see `isWithin`) in one tenant; with `scope`, only those of viewers
+ * whose ids match it. A process that is extracting from these messages then fails to write. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -244,7 +244,7 @@ export const purge = (
 
 /**
  * Whether a filter of memories also selects waiting messages. False for a filter with any condition besides the scope, since messages have
- * kinds, tags and other fields only once they are memories; and for `forgotten: true`, since no waiting message is in the trash.
+ * kinds, tags and other fields only once they are memories. Also false for `forgotten: true`, since no waiting message is in the trash.
  */
 export const selectsWaiting = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
@@ -252,8 +252,8 @@ export const selectsWaiting = (
 
 /**
  * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer may erase its own messages, and those of narrower viewers
- * (viewers with its ids and further ones) whose memories it would see; with reach `everyone`, all messages. So a viewer of reach `exact`
- * that names only an agent may not erase messages of the agent's users.
+ * (viewers that have its ids and further ids) whose memories it would see; with reach `everyone`, all messages. So a viewer of reach
+ * `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||

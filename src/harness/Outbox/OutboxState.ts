@@ -11,8 +11,8 @@
  * A text longer than a record's body is split into parts, one row each, which are written and erased together.
  *
  * The ids of rows are derived from a signature with the store's secret (`ids`). So no viewer can create a record under such an id first, or
- * tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer could compute; they keep them until they are
- * erased.
+ * tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer could compute; such a row keeps its id until it
+ * is erased.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -146,7 +146,7 @@ export const messageDrafts = (
     draft(idOf(`${from}/${part}`), body, { row: "messages", ...keyIn(key), from, to, part, parts: length })
   )
 
-/** Makes drafts of the rows of a plan. Reuses the row ids of the plan that it replaces, and derives ids only for additional rows. */
+/** Makes drafts of the rows of a plan. Reuses the row ids of the replaced plan (`old`), and derives ids only for additional rows. */
 export const planDrafts = (
   key: ConversationKey,
   idOf: Ids,
@@ -250,7 +250,7 @@ export const rows = (
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )
 
-/** Reads the state of a conversation. Cost: reads the rows that match `conversationFilter`, perhaps a few of other conversations, too. */
+/** Reads the state of a conversation. Cost: reads all rows that match `conversationFilter`, even if they belong to other conversations. */
 export const of = (
   store: MemoryStore.Service,
   key: ConversationKey
@@ -332,8 +332,8 @@ const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
 const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
 /**
- * Builds a condition for the conversation's rows. It may match rows of other conversations, since ids that are not ASCII are left out of
- * it: Unicode may encode them in several ways.
+ * Builds a condition for the conversation's rows. Ids that are not ASCII are left out of it, because Unicode may encode them in several
+ * ways. So it may also match rows of other conversations.
  */
 const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },

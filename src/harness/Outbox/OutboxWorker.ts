@@ -44,13 +44,13 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failed batches by first sequence number: how often each failed, and the outbox's count of `successes` when it first failed. */
+  /** Failed batches by first sequence number: how often each failed, and how many runs of the outbox had succeeded when it first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether each batch has an extraction run of its own, to find out which one made a common run fail. */
   extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of requests since the conversation failed ten times in a row; only every third one is carried out. */
+  /** Number of requests without a waiting caller since the conversation failed ten times in a row; every third is carried out. */
   requests: number
   /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
@@ -77,7 +77,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the scope. With a trigger that has `watch`, they run only until its next due time or a retry. */
+/** Opens a worker. Its fibers end with the scope. An idle worker has no fiber if its trigger has `watch` and no due time. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
@@ -149,7 +149,7 @@ export const make = (
 /** Starts a fiber that ends at the latest when the worker's scope closes. */
 type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
 
-/** Feeds events to a trigger that has `watch`. Uses at most one fiber, and only while the trigger waits for a time. */
+/** Feeds events to a trigger that has `watch`. Uses at most one fiber, which runs only while the trigger has a due time. */
 const watched = (
   name: string,
   start: () => Watch,
@@ -379,7 +379,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerConversation }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerConversation
 
-/** Chooses whose batches to extract: those of `worker` if any wait or it is full, else of its tenant's worker with least `difficulty`. */
+/** Chooses the worker to extract from: `worker` if it is full or has waiting batches, else its tenant's worker of least `difficulty`. */
 const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)

@@ -58,8 +58,8 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Makes the function to call with each change of an outbox's number of waiting batches; it adds the change to the metric `queueLength`.
- * When the scope closes, subtracts the batches that still wait from the metric, since this process will not extract from them.
+ * Makes a function that adds its argument, a change of an outbox's number of waiting batches, to the metric `queueLength`. When the scope
+ * closes, subtracts the batches that still wait from the metric, since this process will not extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
@@ -115,8 +115,8 @@ export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker)
   })
 
 /**
- * Stores the messages that are not blank and that the option `filter` selects. Returns the sequence number of the first message, stored or
- * not. Fails with `invalid_scope` if the viewer has no scope to store memories in.
+ * Stores the messages that are not blank and that the option `filter` selects. Returns the sequence number of the first of `messages`, even
+ * if that message is not stored. Fails with `invalid_scope` if the viewer has no scope to store memories in.
  */
 export const keep = (
   { log }: OutboxWorkers,
@@ -136,7 +136,7 @@ export const keep = (
     )
   })
 
-/** Reads the conversations of all tenants that have records of scope Internal or, if the store cannot list those, of all tenants. */
+/** Reads the conversations of all tenants that may have outbox rows (`tenantsOf`). */
 export const everywhere = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>
@@ -145,7 +145,7 @@ export const everywhere = (
     Effect.map((all) => all.flat())
   )
 
-/** Lists the tenants that may have outbox rows. */
+/** Lists the tenants that may have outbox rows: those with records of scope Internal, or all tenants if the store cannot list those. */
 export const tenantsOf = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>

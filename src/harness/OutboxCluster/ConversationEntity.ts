@@ -275,7 +275,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
 
 /**
  * Waits until an interrupted extraction has finished its current write, so that the next owner finds the model's answer as a stored plan
- * and need not ask again. Waits at most ten seconds, since the store may hang.
+ * and need not ask the model again. Waits at most ten seconds, since the store may hang.
  */
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))

@@ -77,11 +77,11 @@ export const messages = (
     return { items: yield* messagesOf(rows, head.value, Math.max(0, from ?? end - limit), end), length }
   })
 
-/** Returns the size of a message in characters: of its text or, if that is longer, of its `data` as JSON. */
+/** Returns the number of characters of a message's text or of its `data` as JSON, whichever is larger. */
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether a window may begin with the message: only with one of the user or the system, so that no tool result lacks its call. */
+/** Whether a message is of the user or the system. A window begins with such a message, so that no tool result lacks its call. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
 /** Number of messages that are read in one step, until the budget is used up. */

@@ -150,9 +150,7 @@ export const append = (
     )
   })
 
-/**
- * Schema of the fields of a message to append. A struct, because a `Schema.Class` would accept any of its instances without checking it.
- */
+/** Schema of the fields of a message to append. It is a struct, because a `Schema.Class` accepts its own instances unchecked. */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
 /** Validates a message and prepares it for storage. */
@@ -247,9 +245,9 @@ export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string):
 }
 
 /**
- * Erases the threads of the viewer's subject or, with reach `within` or `everyone`, of all owners that the viewer sees; with `scope`, only
- * of owners whose ids match it. Also erases rows left by a process that was killed while deleting a thread. Cost: a scan of the tenant's
- * internal rows.
+ * Erases the threads of all owners that the viewer sees; with reach `exact`, only those of the viewer's subject. With `scope`, erases only
+ * threads of owners whose ids match it. Also erases rows left by a process that was killed while deleting a thread. Cost: a scan of the
+ * tenant's internal rows.
  */
 export const purge = (
   store: MemoryStore.Service,

@@ -162,7 +162,7 @@ export interface Noted {
   readonly record: MemoryRecord
   readonly data: Note
 }
-/** The relation between an older note, the candidate, and a new one. */
+/** The relation between a candidate, which is an older note, and a new note. */
 export interface Relation {
   readonly candidate: Noted
   /** Similarity, 0..1. */
@@ -259,7 +259,7 @@ export const describe = (text: string): Prompt => ({
   user: fenced(text)
 })
 
-/** Returns the valid attributes in a model's answer. Keywords, tags and a context that are empty or invalid are those of `rules`. */
+/** Returns the valid attributes in a model's answer. If keywords, tags or context are empty or invalid, takes those of `rules`. */
 export const attributesIn = (answer: typeof Described.Type, rules: Attributes): Attributes => {
   const tags = words(answer.tags, 5).filter((tag) => subjects.includes(tag))
   const keywords = words(answer.keywords.map((word) => word.toLowerCase()), 10)

@@ -89,7 +89,7 @@ export interface Semantic {
 /** The type that an episode counts as if its `type` is absent. */
 export const talk = "chat_message"
 
-/** Number of episodes that a query reads: those stored last. Its results are the newest of these. A scope keeps no more than this. */
+/** Number of episodes that a query reads: the ones stored last. It returns the newest of them. A scope keeps no more episodes than this. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */

@@ -160,8 +160,8 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
   })
 
 /**
- * Finds related memories, asks the model how the facts change them, and writes what it decides. Without a model, each fact is added, unless
- * a memory already says the same.
+ * Finds related memories, asks the model how the facts change them, and writes what the model decides. Without a model, each fact is added,
+ * unless a memory already says the same.
  */
 const reconcile = (
   services: Services,
@@ -336,7 +336,9 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells which mutations are needed. A Put with a future `validAt` is not, if the record of its id has its text and is valid by then. */
+/**
+ * Tells which mutations are needed. A Put with a future `validAt` is not if its record is already stored, with its text and valid by then.
+ */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,

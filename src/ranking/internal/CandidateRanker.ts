@@ -69,7 +69,7 @@ export class CandidateRanker {
   /** Score of the best passage of each long candidate of the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf` returns the record of a doc id that is not removed; `textOf` its texts, if they are in memory. */
+  /** `recordOf` returns the record of a doc id that is not removed; `textOf` returns it with its texts, if they are in memory. */
   constructor(
     recordOf: (doc: number) => Outline,
     textOf: (doc: number) => MemoryRecord | undefined,
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test whether a doc's speaker is in `actors` or, without speaker, its scope has an id of `own`; `undefined` without both. */
+  /** Returns a test: is the doc's speaker in `actors`, or, if it has none, an id of `own` in its scope? `undefined` if both are missing. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,

@@ -99,8 +99,8 @@ export class CompactVectors {
   }
 
   /**
-   * Returns ids of records, in any order, among which are the `limit` nearest ones. Considers only the records in `among`; if `among`
-   * is undefined, those that `only` accepts.
+   * Returns ids of records, in any order. The `limit` nearest records are among them. Considers only the records in `among`, or, if `among`
+   * is undefined, the records that `only` accepts.
    */
   candidates(
     vector: Float32Array,

@@ -355,8 +355,8 @@ const bestOfFew = (
 }
 
 /**
- * Collects the doc ids that may be among the best `limit`, from lower and upper bounds of their scores: those whose upper bound is not
- * below the `limit`-th best lower bound so far. Never loses one of the best, ties included.
+ * Collects the doc ids that may be among the best `limit`, given a lower and an upper bound of each score. Keeps a doc id if its upper
+ * bound is not below the `limit`-th best lower bound so far. Never loses one of the best, ties included.
  */
 export class TopKBounds {
   readonly #threshold: ScoreThreshold

@@ -85,8 +85,8 @@ export interface GroupFilter {
 }
 
 /**
- * Callbacks that `InvertedIndex.match` calls: `afterScope` after each scope, with the position of the scope's first match; it returns the
- * new `minListed`. `groupFilter` returns which matches are counted (`undefined`: all).
+ * Callbacks of `InvertedIndex.match`. `afterScope` is called after each scope, with the position of the scope's first match, and returns
+ * the new `minListed`. `groupFilter` returns which matches are counted (`undefined`: all).
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number

@@ -1,5 +1,5 @@
 /**
- * The binary format of an index, with which another process can restore it: JSON for names, columns of integers, and bytes of
+ * The binary format from which another process can restore an index. It consists of JSON for names, columns of integers, and bytes of
  * variable-length integers (varints).
  *
  * ```text
@@ -8,8 +8,8 @@
  *
  * The texts are lines of JSON, none of them long: the head with the length of each list of names, then up to 1,024 names per line.
  *
- * Integers have the byte order of the machine; a machine with another byte order sees an unknown format. Nothing else is checked when it
- * is read, so the caller must verify the integrity of the bytes, for example by a hash.
+ * Integers have the byte order of the machine; a machine with another byte order sees an unknown format. Nothing else is checked when an
+ * index is read, so the caller must verify the integrity of the bytes, for example by a hash.
  *
  * A `Writer` writes integers from 0 up as varints: seven bits per byte, the lowest first; the eighth bit is set if more bytes follow.
  */

@@ -41,7 +41,7 @@ export class InvertedIndex {
   matched = 0
   /** Scores by doc id; 0 for a document that does not match. */
   readonly scores = float64()
-  /** Number of matches that `groupFilter` accepts. `matches` lists only those with a score of at least `minListed`. */
+  /** Number of matches that `groupFilter` accepts. `matches` lists all matches with a score of at least `minListed`, accepted or not. */
   passed = 0
   groupFilter: GroupFilter | undefined
   minListed = lowestMatchScore
@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: numbers of further tokens. */
+  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: term numbers of more tokens. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -269,7 +269,7 @@ export class InvertedIndex {
     })
   }
 
-  /** Lists all matches, or those with a score of at least `minScore`, unless they are listed already. */
+  /** Lists all matches, or the matches with a score of at least `minScore`. Does nothing if they are listed already. */
   listMatches(minScore = lowestMatchScore): void {
     if (minScore >= this.minListed) return
     this.minListed = minScore

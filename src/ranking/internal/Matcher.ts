@@ -154,8 +154,8 @@ export class Matcher<R extends Outline> {
   }
 
   /**
-   * Returns doc ids, oldest first: those of the visible records. If more than an eighth of the records are visible, returns all doc ids,
-   * those of removed records included.
+   * Returns the doc ids of the visible records, oldest first. If more than an eighth of the records are visible, returns all doc ids
+   * instead, also of removed records.
    */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this

@@ -286,7 +286,7 @@ export class Columns {
     return number
   }
 
-  /** Makes the `ColumnFilter` of a call. `passes` tests a doc id for all of the filter except `asOf` and `at`. */
+  /** Makes a `ColumnFilter` from a compiled filter. `passes` tests a doc id for all of the filter except `asOf` and `at`. */
   filter({ at: now, filter }: CompiledFilter, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
@@ -318,7 +318,7 @@ export class Columns {
         evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // the metadata test is a column test only if there is no other; then matches are counted while they are scored. Else it becomes `rest`
+    // the metadata test becomes a column test if it is the only one: then matches are counted while they are scored. Otherwise it is `rest`
     const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)

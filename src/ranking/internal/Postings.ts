@@ -170,8 +170,8 @@ export class Postings {
   }
 
   /**
-   * Encodes the present postings in steps, between which others may be added. `as` gives documents and scopes new numbers, and leaves out
-   * some documents; terms that occur only in these are left out too. Default: encodes everything with the present numbers.
+   * Encodes the present postings in steps, between which more postings may be added. `as` gives documents and scopes new numbers. It leaves
+   * out some documents, and the terms that no other document has. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes is still packed: rare terms. */
+  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes (of rare terms) is still packed. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -297,7 +297,7 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy with doc ids renumbered by `docs` and scopes by `scopes`; both keep the order. Omits empty lists, and doc ids of −1. */
+  /** Returns a copy with new doc ids (`docs`) and scope numbers (`scopes`), in the old order. Omits empty lists, and docs that get −1. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
     // unpacks every term, to know how many lists there are; allocates for all at once, since growing would cost more than copying

@@ -1,6 +1,6 @@
 /**
- * Vectors quantised to 8 bits per component, which takes a quarter of the memory. They give a lower and an upper bound of each cosine;
- * thanks to these, only a few exact cosines must be computed to find the nearest vectors, and none of these is missed.
+ * Vectors quantised to 8 bits per component, which takes a quarter of the memory. They give a lower and an upper bound of each cosine. So
+ * a search for the nearest vectors needs only a few exact cosines, and still misses none of the nearest vectors.
  *
  * ```text
  * x ≈ s·q                      a vector of length 1, its scale s and its 8-bit integers q; e = |x − s·q|
@@ -62,8 +62,8 @@ export class QuantizedVectors {
   }
 
   /**
-   * Computes the bounds of cosines, and adds them to `bounds`: for the first `count` of `docs`, or, if `docs` is `undefined`, for the doc
-   * ids 0..`count` − 1. Cost: 20 ns per vector of 384 dimensions.
+   * Computes the bounds of the cosines of the first `count` of `docs` (`undefined`: of the doc ids 0..`count` − 1), and adds them to
+   * `bounds`. Cost: 20 ns per vector of 384 dimensions.
    */
   offerBounds(
     vector: Float32Array,
@@ -111,7 +111,7 @@ export class QuantizedVectors {
   }
 }
 
-/** Number of rows per call of the kernel, so that their dot products are still in the cache when they are read. */
+/** Number of rows per call of the kernel: so few that their dot products are still in the processor's cache when they are read. */
 const block = 1_024
 const page = 65_536
 

@@ -70,7 +70,7 @@ export interface Signals {
    * only then.
    */
   isTurn: boolean
-  /** Half of the BM25 of the messages next to this one, plus a quarter of the BM25 of those two away. */
+  /** Half of the BM25 of the messages next to this one, plus a quarter of the BM25 of the messages two away. */
   neighbours: number
   /** Share of the query's terms that the session contains, weighted by rarity, 0..1. */
   session: number
@@ -107,8 +107,8 @@ export interface QuestionRanker extends Ranker {
   /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns which of the given speakers the query names. The source passes the folded names of speakers of visible records, without
-   * repetitions: those whose first word is one of `words` or, if it has four letters or more, differs from one of them in a single letter.
+   * Returns which of the given speakers the query names. The source passes folded names of speakers of visible records, each once. A name's
+   * first word is one of `words` or, if it has four letters or more, differs from one of `words` in a single letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
   /**
@@ -213,8 +213,8 @@ export const valuesOf = (
 }
 
 /**
- * Returns the feature weights of a query, multiplied as its `Emphasis` says and then scaled so that the weights of `words`, of the
- * features of the conversation (`inConversation`) and of those of the text's form (`ofForm`) have the sum 1. A record without a session is
+ * Returns the feature weights of a query, multiplied as its `Emphasis` says and then scaled. The scaled weights of `words`, of the features
+ * of the conversation (`inConversation`), and of the features of the text's form (`ofForm`) have the sum 1. A record without a session is
  * ranked by its words with weight 1, so that records with and without a session are comparable.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
@@ -255,8 +255,8 @@ export const isFirstPerson = (body: string): boolean => first.test(body)
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 
 /**
- * Makes the ranker of a query, with the speakers that the query names. A speaker is named by the whole name, by its first word, or, if that
- * has four letters or more, by a word that differs from it in one letter. A word such as `I` or `my` names the viewer.
+ * Makes the ranker of a query, with the speakers that the query names. A query names a speaker by the whole name, by its first word, or by
+ * a word that differs in one letter from a first word of four or more letters. A word such as `I` or `my` names the viewer.
  */
 export const questionRanker = (
   text: string,

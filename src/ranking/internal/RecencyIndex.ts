@@ -15,8 +15,8 @@ export class RecencyIndex {
   /** Sorted doc ids, oldest first. A new record is mostly the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
   /**
-   * Doc ids that follow `#docs`, all of the same time, by ascending id, as the records of a batch are added. This is the reverse of their
-   * order in `#docs`. Empty while there are late doc ids or runs.
+   * Doc ids that follow `#docs`: records of the same time, by ascending id, which is the order in which a batch adds records. In `#docs`
+   * they will have the reverse order. Empty while there are late doc ids or runs.
    */
   readonly #ties: Array<number> = []
   /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
@@ -60,8 +60,8 @@ export class RecencyIndex {
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
   /**
-   * Returns every doc id, oldest first, removed ones included. First merges the doc ids that were added out of order into the others. Cost:
-   * those doc ids, and all that are newer than the oldest of them.
+   * Returns every doc id, oldest first, also of removed records. First merges in the doc ids that were added out of order. Cost: the number
+   * of these doc ids, plus the number of doc ids that are newer than the oldest of these.
    */
   all(): ReadonlyArray<number> {
     this.#endTies()

@@ -63,7 +63,7 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates how much less relevance than the best matches, 0..1, a match may have and still reach their score by its other factors.
+   * Estimates by how much (0..1) a match may be less relevant than the best matches and still reach their score by its other factors.
    * Samples 64 of `docs` doc ids, sums the other factors of each, and divides the highest sum minus the first quartile by the weight of
    * the relevance.
    */

@@ -90,7 +90,7 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The query's vector. `undefined` if the source has no vectors, the mode is `lexical`, or its weight is 0 and the mode not `vector`. */
+  /** The query's vector. `undefined` if the source has no vectors, in mode `lexical`, and, except in mode `vector`, if its weight is 0. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or if no text and no vector is searched for. */
   readonly isFolded: boolean
@@ -250,7 +250,7 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
   return end < 0 ? hits.length : end
 }
 
-/** The result of one round of retrieval. Its depth is the number of matches that the round asks for. */
+/** The result of one round of retrieval. The depth of a round is the number of matches that it asks for. */
 export interface Round {
   /** The matches of the round, best first. */
   readonly found: ReadonlyArray<Found>

@@ -159,7 +159,7 @@ export interface Choice {
   readonly best: number | undefined
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /** Computes the final score. By default it is the relevance, and matches are ordered by rank: two ranks can have one relevance. */
+  /** Computes the final score. Default: the relevance, but ordered by rank, since two ranks can be rounded to the same relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
@@ -328,13 +328,13 @@ interface Evaluated extends Pick<PassingDocs, "count" | "isWhole"> {
   readonly docs: Int32Array
 }
 
-/** Sizes of the stages of `evaluateBest`: doc ids selected by upper bound, and those of them that are evaluated. Both plus 4 · `limit`. */
+/** Stages of `evaluateBest`: how many doc ids are selected by upper bound, and how many of them evaluated; 4 · `limit` is added to both. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the doc ids with the best scores. Calls `evaluate` (`undefined`: no match) by falling upper bound, for all doc ids if need be. */
+/** Finds the best doc ids. Calls `evaluate` from the highest upper bound down, at worst for all; it returns `undefined` for no match. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)

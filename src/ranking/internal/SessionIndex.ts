@@ -30,7 +30,7 @@ const maxSteps = 4
 
 interface Session {
   readonly scope: number
-  /** Doc ids of the messages. If `isSorted`, they are in order of sequence, those without one last. Else removed ones may be among them. */
+  /** Doc ids of the messages. If `isSorted`: by sequence, messages without a sequence last. Otherwise some may be of removed messages. */
   turns: Array<number>
   isSorted: boolean
   /** Cached `validAt` of the first and of the last message. */

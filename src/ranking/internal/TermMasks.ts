@@ -1,7 +1,7 @@
 /**
- * Bit masks of the query's terms that each document, and each group of documents (a session), contains: one bit for each of the first 31
- * terms. If few documents match, a posting marks its document only, and `gather` derives the masks of groups afterwards. If many
- * match, a posting also marks the group of its document.
+ * Bit masks that tell which of the query's first 31 terms each document contains, and which each group of documents (a session) contains.
+ * If few documents match, a posting marks its document only, and `gather` derives the masks of groups afterwards. If many match, a posting
+ * also marks the group of its document.
  */
 import { int32 } from "./DocIds.ts"
 
@@ -126,7 +126,7 @@ export class TermMasks {
     this.#masks.data[doc] = 0
   }
 
-  /** Clears the masks of the groups, and those of the given doc ids or of all. */
+  /** Clears the masks of all groups, and the masks of the given doc ids (default: of all doc ids). */
   clear(docs?: Int32Array): void {
     if (docs === undefined) this.#masks.data.fill(0)
     else for (let i = 0; i < docs.length; i++) this.#masks.data[docs[i]!] = 0

@@ -131,7 +131,7 @@ const seasonNear = (which: string, name: string, now: number): Span => {
 /** Longest text that is parsed, in UTF-16 units; the rest is ignored, since questions are shorter. */
 const longest = 2_048
 
-/** Returns the times that a text names; `undefined` if it names none. Relative ones are relative to `now`, epoch ms. */
+/** Returns the times that a text names; `undefined` if it names none. Relative times count from `now`, epoch ms. */
 export const timesIn = (text: string, now: number): Times | undefined => {
   let rest = text.slice(0, longest).toLowerCase()
   if (!mayNameTime.test(rest)) return undefined

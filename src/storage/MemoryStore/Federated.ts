@@ -12,7 +12,7 @@
  *           `failures`; the search fails only if all stores fail
  * get, list fail if a store fails that might have a requested record; `get` succeeds if other stores have all of the ids
  * redaction is done by each store. Writable stores must have the redaction that the federation was built with, if any; a store
- *           that is attached later must have the one that the writable stores share
+ *           that is attached later must have the redaction that the writable stores share
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
@@ -58,8 +58,8 @@ export interface Options<Name extends string> {
 /** The registry of the member stores, with a function that searches some of them. */
 export interface Service extends StoreRegistry.Registry {
   /**
-   * Searches the stores named in `stores`, or all stores if it is absent or empty. Repeated names count once. Fails with `not_found`,
-   * listing the known names, before any store is searched, if a name is unknown. Each store returns at most `maxResults` hits (1..1,000;
+   * Searches the stores named in `stores`, or all stores if it is absent or empty. Repeated names count once. If a name is unknown, fails
+   * with `not_found` before any store is searched, and lists the known names. Each store returns at most `maxResults` hits (1..1,000;
    * default: the store's own setting). The merged result has at most `query.limit` hits, if this is given.
    */
   readonly search: (
@@ -150,7 +150,7 @@ const make = (
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** Makes the write operations of the federation. With `only`, makes those of the member store with this name, to which new records go. */
+/** Makes the write operations of the federation. With `only`, all new records go to the member store with this name. */
 const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
   makeStore.writes((op, viewer, mutations, provenance) =>
     Effect.gen(function*() {

@@ -36,7 +36,7 @@ export interface VaultService {
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
    * Restores damaged files from their last good revisions. Without `write`, only returns the files that it would restore. Keeps the damaged
-   * bytes in `.effect-memory/damaged`. Calls `onProgress` with the number of files restored so far, after each.
+   * bytes in `.effect-memory/damaged`. Calls `onProgress` after each restored file, with the number of files restored so far.
    */
   readonly repair: (
     options?: { readonly write?: boolean; readonly onProgress?: (files: number) => Effect.Effect<void> }

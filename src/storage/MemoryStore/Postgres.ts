@@ -53,7 +53,7 @@ export interface ReplicaOptions {
   readonly url: Redacted.Redacted
   /**
    * Largest age of an answer: writes of other processes may become visible this much later; those of this process are visible at once.
-   * While the standby lags behind by more than that, or does not answer, reads go to the primary. Writes, changes, use counts, tenants,
+   * While the standby lags behind by more, or does not answer, reads go to the primary. Writes, changes, use counts, tenants,
    * compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
@@ -189,7 +189,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       reserve,
       once,
       replica: standby && options.replica && (yield* replicaAt(standby, options.replica)),
-      // not the server's default level: a transaction that waited for a lock must see what others committed meanwhile
+      // set explicitly, since at a higher level a transaction that waited for a lock would not see what others committed meanwhile
       begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
       written: numbered,
       failureOf: failure,
@@ -248,7 +248,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }
-    // makes the server end a statement that waits for a lock once its client has disconnected, if the server supports that
+    // makes the server end a statement that waits for a lock as soon as the client disconnects; skipped if the server lacks the setting
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
     // servers with another implementation of the log may have no timelines
@@ -286,7 +286,7 @@ const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryErr
   return Effect.try({
     try: () => {
       const all = new URL(Redacted.value(url))
-      decodeURIComponent(all.username + all.password + all.pathname) // throws where the driver would throw later
+      decodeURIComponent(all.username + all.password + all.pathname) // throws here if an escape is invalid, instead of later in the driver
       return all
     },
     catch: () => wrong

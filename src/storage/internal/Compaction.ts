@@ -193,10 +193,10 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
 }
 
 /**
- * Returns the lifetimes (the fields that determine when a row may be erased) of the rows that expire, and of the tombstones. Checks each
- * tombstone that is old enough to be erased, and leaves it out unless it is the newest revision of its record: a backend may report a
- * record as forgotten merely because its file is missing; such a record has no tombstone among its revisions, and must not be erased.
- * `newest` is absent if the backend keeps no revisions.
+ * Returns the lifetimes (the fields that determine when a row may be erased) of the rows that expire, and of the tombstones. A backend
+ * may report a record as forgotten merely because its file is missing. Such a record has no tombstone among its revisions, and must not be
+ * erased. Therefore a tombstone that is old enough to be erased is left out unless it is the newest revision of its record. `newest` is
+ * absent if the backend keeps no revisions.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,

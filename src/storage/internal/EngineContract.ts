@@ -329,8 +329,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most the models. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Returns the dimensions of the tenant's vectors of this model. An engine may return `expected` without reading them if that was their
-   * value at the last read; if they have changed since, `near` fails with `invalid_draft`.
+   * Returns the dimensions of the tenant's vectors of this model. If they were `expected` when the engine last read them, the engine may
+   * return `expected` without reading them again. If they have changed since, `near` fails with `invalid_draft`.
    */
   readonly dimensions: (
     tenant: string,

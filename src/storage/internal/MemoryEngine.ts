@@ -1,7 +1,7 @@
 /**
  * The engine in memory: rows and their revisions in maps, and an index for each tenant. A transaction is one synchronous step, so it needs
- * no locks, and no tenant waits for another. A long batch is decided in many steps, between which other fibers run; its commit is one step,
- * which first checks that the rows from which it was decided are unchanged.
+ * no locks, and no tenant waits for another. The exception is a long batch: it is decided in many steps, between which other fibers run.
+ * Its commit is one step, which first checks that the rows from which it was decided are unchanged.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * Extracts from a record its names, and the names and ids that it refers to: from its summary, text, path and properties. `Links` looks up
+ * Extracts the names of a record, and the names and ids that it refers to, from its summary, text, path and properties. `Links` looks up
  * the records that have these names.
  */
 import * as Schema from "effect/Schema"
@@ -85,7 +85,7 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
 /** Converts a link to a reference. `folder` is the folder of the file that contains the link. */
 const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
   const names = [
-    // a summary may contain a caret, so this may be a name too
+    // a summary may contain a caret, so target and heading together may be a name, too
     ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []),
     ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
     ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
@@ -105,7 +105,8 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     : []
 
 /**
- * Returns the path of a link's target, resolved from the folder of a file. Empty if the target is not relative, or leads out of the vault.
+ * Returns the path of a link's target, resolved from the folder of a file. The list is empty if the target is not relative, or leads out of
+ * the vault.
  */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
@@ -155,10 +156,9 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
 const none: ReadonlyArray<never> = []
 
 /**
- * A map from 32-bit hashes to objects, several objects per hash. For callers that look up a text by its hash, and then compare the text
- * itself. A hash with one object stores the object without a set. When there are many keys they are split over many tables, so that no
- * single table blocks the event loop while it grows. Added keys are buffered, and inserted into their table when a key of that table is
- * read.
+ * A map from 32-bit hashes to objects, several objects per hash. Callers look up a text by its hash, and then compare the text itself. A
+ * hash with one object stores the object without a set. When there are many keys, they are split over many tables, so that no single table
+ * blocks the event loop while it grows. Added keys are buffered, and inserted into their table when a key of that table is read.
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]

@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a Restore can restore a revision that its own batch wrote, if the store has history; it fails with not_found if the batch purged it",
+    "a Restore restores a revision that the same batch wrote, if the store has history; it fails with not_found if the batch purged the record",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a Put after Forgets of duplicates in the same batch returns the oldest duplicate that remains, or creates a record if none remains",
+    "a Put that follows Forgets of its duplicates in one batch returns the oldest duplicate that remains, or creates a record if none remains",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {

@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a slow subscriber to changes buffers only those that its viewer sees; other viewers' changes never fill the buffer and end the stream",
+    "the buffer of a slow subscriber to changes holds only changes that the subscriber's viewer sees, so that no others can fill it and end the stream",
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024

@@ -9,7 +9,7 @@ import { ada, draft, listed, put, the } from "../Sample.ts"
 /** The laws of concurrent writers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a put, update, Forget or Restore with an outdated ifRevision changes nothing; it fails with a conflict that has both revision numbers",
+    "a put, update, Forget or Restore with an outdated ifRevision changes nothing and fails with a conflict that has the expected and actual revision",
     (store) =>
       Effect.gen(function*() {
         const { id, revision } = yield* put(store, draft("Tea"))
@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put with `ifRevision: 0` fails with conflict if the record exists, and one with `ifRevision: 1` if the record was forgotten",
+    "a put with `ifRevision: 0` fails with conflict if the record exists; a put with `ifRevision: 1` fails with conflict if the record was forgotten",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))

@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "random calls of a viewer, and its changes stream, give the same results as in a store without the records that it does not see",
+    "a viewer's random calls and changes stream give the same results as in a store that lacks the records that the viewer does not see",
     (store, another) =>
       each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {

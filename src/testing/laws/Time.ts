@@ -8,7 +8,7 @@ import { ada, draft, fact, found, get, listed, put, system, whyNot } from "../Sa
 /** The laws of expiry and valid time. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "every read and write treats a record as absent from its expiresAt on, even a read with an earlier asOf",
+    "every read and write treats a record as absent once its expiresAt is reached, even a read with an earlier asOf",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Bread is in the oven", { expiresAt: 60_000, data: { n: 1 } }))
@@ -66,7 +66,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "asOf selects the records valid at that time, even if no longer valid: validAt is inclusive, invalidAt exclusive",
+    "list and search with asOf return the records valid at that time, even if no longer valid now; validAt is inclusive, invalidAt exclusive",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -110,7 +110,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list returns to the viewer System records whatever their validAt and invalidAt, and with asOf only those valid at that time",
+    "list by the viewer System returns records whatever their validAt and invalidAt, and with asOf only those valid at that time",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -124,7 +124,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "expired, invisible and no longer valid records do not use up the limit of list and search",
+    "expired, invisible and no longer valid records do not count towards the limit of list and search",
     (store) =>
       Effect.gen(function*() {
         const crowd = Array.from(

@@ -36,7 +36,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer of reach exact sees scopes that have no ids but its own; a viewer of reach within sees scopes that have all of its ids",
+    "a viewer of reach exact sees scopes whose ids are all among the viewer's; a viewer of reach within sees scopes that have all of the viewer's ids",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)

@@ -47,7 +47,7 @@ describe("a federation", () => {
   )
 
   law(
-    "list returns a record at its own place in the order, even if its copy in a mirror was made later",
+    "list sorts a record by its own creation time, even if its copy in a mirror was made later",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -87,7 +87,7 @@ describe("a federation", () => {
   )
 
   law(
-    "links returns the targets of links and [[wikilinks]] in other stores, and the records of other stores that link to a record",
+    "the result of links has the records in other stores to which a record links, and those that link to it, also by a [[wikilink]]",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -133,7 +133,7 @@ describe("a federation", () => {
   )
 
   law(
-    "records of two tenants are separate in every store, and tenants returns the tenants of all stores",
+    "records of two tenants are separate in every store, and store.tenants has the tenants of all stores",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("a federation", () => {
       })
   )
 
-  it.scoped("a federation is durable and shared if all writable stores are, keeps history if all stores do, and has all their tools", () =>
+  it.scoped("a federation is durable and shared if all writable stores are, keeps history if all stores do, and offers the tools of all stores", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({
@@ -314,7 +314,7 @@ describe("stores attached to a federation", () => {
       })
   )
 
-  it.scoped("a LayerMap can attach and detach stores", () =>
+  it.scoped("a LayerMap attaches a store to the federation once the store's name is requested, and detaches it after an idle minute", () =>
     Effect.gen(function*() {
       const federated = yield* Federated.Federated
       const store = yield* MemoryStore.MemoryStore

@@ -41,7 +41,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror follows every change of a copied record, even if the rule no longer selects it, and keeps nothing of a purged one",
+    "every change of a copied record is made in the mirror too, even if the mirror rule no longer selects it; a purge erases the copy's history",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -174,7 +174,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror that still has the copy of a forgotten record makes forget fail; the copy is invisible, and a second forget removes it",
+    "forget fails with io if a mirror could not remove its copy; the copy is invisible, and a second forget removes it",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -193,7 +193,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror that still has the copy of a purged record makes forget fail, and a second purge removes the copy",
+    "a purge fails with io if a mirror could not remove its copy, and a second purge removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -224,7 +224,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("a mirror has the updated record, even if the update is made before the first copy is written", () =>
+  it.scoped("a mirror ends up with the updated record even if the update is made before the mirror has written its first copy", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Effect.makeLatch(false)
@@ -261,7 +261,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       }).pipe(Effect.provide(layer))
     }))
 
-  it.effect("an update, a forget or a put of a new record costs four calls of the member stores", () =>
+  it.effect("an update, a put or a forget without purge makes four calls of member stores in a federation of a store and its mirror", () =>
     Effect.gen(function*() {
       const calls: Array<string> = []
       const federation = Federated.layer({

@@ -88,7 +88,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "each store returns at most the call's maxResults, else its own maxResults, else 3 hits; limit applies to all hits together",
+    "each store returns at most the call's maxResults hits, else its own maxResults, else 3; limit applies to the hits of all stores together",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),
@@ -175,7 +175,7 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("search reports a missing vector search per store if only some stores lack vectors, and once if all do", () =>
+  it.effect("search with an embedding reports one failure per store without vectors, but only a single failure if no store has vectors", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
       const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
@@ -192,7 +192,7 @@ describe("search of a federation", () => {
     }))
 })
 
-describe("a record of a federation, in a member store that fails", () => {
+describe("a federation with a member store that cannot be read", () => {
   law(
     "get, list and put fail if the failing store may have the record; records found in other stores can be read and updated",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
@@ -208,7 +208,7 @@ describe("a record of a federation, in a member store that fails", () => {
   )
 
   law(
-    "a change of the record fails and overwrites nothing as long as a store that may have the record cannot be read",
+    "a change of a record fails and overwrites nothing if a store that may have the record cannot be read",
     Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -250,7 +250,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   )
 
   law(
-    "a store whose search dies with a defect is reported as failed",
+    "the result of search reports a store as unavailable if the store's own search dies with a defect",
     Federated.layer({ a: memory, b: over(() => ({ search: () => Effect.die("a bug") })) }),
     (store) =>
       Effect.gen(function*() {

@@ -129,7 +129,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write through one store of the federation ignores the route",
+    "a put into one member store, obtained by its name, writes to that store and ignores the route",
     notesAndFacts,
     (_, federated) =>
       Effect.gen(function*() {
@@ -139,7 +139,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write through one store puts new records there, and changes records in the stores that have them",
+    "a write to one member store puts a new record there, but changes an existing record in whichever store has it",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -195,7 +195,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "a later mutation finds a record that an earlier mutation put",
+    "a mutation can update a record that an earlier mutation of the same batch put",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {

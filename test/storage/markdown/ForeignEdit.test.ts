@@ -213,7 +213,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.isAbove(written, 50)
   })
 
-  it("a record keeps values that were never in the note's text, and loses those whose property or inline tag the author removed", () => {
+  it("a record whose note is read again keeps values that the text never had, and loses those whose property or inline tag the author removed", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

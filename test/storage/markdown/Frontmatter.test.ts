@@ -22,7 +22,7 @@ describe("Frontmatter", () => {
     assert.strictEqual(keys("---\na: {b: 1, b: 2}\n---\n"), "frontmatter: a key is said twice")
   })
 
-  it("a date, with or without time and zone, or plausible epoch milliseconds are read as a time, and any other value is not", () => {
+  it("a value is read as a time if it is a date, with or without time and zone, or plausible epoch milliseconds, and otherwise not", () => {
     const may = Date.UTC(2024, 4, 2)
     for (
       const [value, instant] of [

@@ -17,7 +17,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("missing and new files of equal content are paired if their names are equal or one of each remains, and otherwise not", () => {
+  it("missing and new files of equal content are paired if their names are equal, or if only one of each is left over, and otherwise not", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",
@@ -31,7 +31,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found(olds, [fresh("b/1.md", "same")]), {})
   })
 
-  it("equal content is preferred to similar content, and more similar content to less similar content", () => {
+  it("files of equal content are paired before files of similar content, and more similar files before less similar ones", () => {
     const text = words(0, 100)
     const near = `${words(0, 95)} ${words(500, 5)}`
     const far = `${words(0, 80)} ${words(600, 20)}`
@@ -101,7 +101,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("notes made from one template are told apart by their own text when all are edited and renamed", () => {
+  it("notes made from one template are paired with their old paths if all are edited and renamed, even if only one word of each is its own", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")

@@ -18,7 +18,7 @@ const record = (actor?: string) =>
   })
 const read = (text: string) => Either.getOrThrow(Document.parse(context, path, text, 7))
 
-describe("the speaker (actor) of a turn in a file", () => {
+describe("the actor (speaker of a message) in a record's file", () => {
   const text = Either.getOrThrow(Document.print(context, path, "default", record("Mel")))
 
   it("the actor is written to the file, signed, and read back", () => {

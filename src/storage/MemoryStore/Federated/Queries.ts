@@ -9,7 +9,7 @@
  * ```
  *
  * A score is relative to the best hit of the same store, which has a score of about 1. So the hits of one store do not displace
- * those of all others. But the best hit of a store ranks as high as that of another store that matches the query far better.
+ * those of all others. But the best hits of two stores rank equally, even if one of them matches the query far better.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -304,8 +304,8 @@ const merge = (
 }
 
 /**
- * Returns the failures of retrievers, the ways of searching (words, vectors). A failure that all stores share is listed once; others are
- * prefixed with the store's name.
+ * Returns the failures of retrievers, the ways of searching (words, vectors). A failure that all stores share is listed once; any other
+ * failure is prefixed with its store's name.
  */
 const failuresOf = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))

@@ -46,7 +46,7 @@ export interface Named extends Pick<Entry, "description"> {
   readonly writable: boolean
   /**
    * This one store as part of the federation. Reads use only this store, and new records are written to it. A change by id is written to
-   * the member store that has the id, even if it is another one. Every write also updates the mirrors.
+   * the member store that has the id, even if that is another store. Every write also updates the mirrors.
    */
   readonly store: MemoryStore.Service
 }
@@ -68,7 +68,7 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
-  /** The redaction that all stores written to share (all stores, if none is written to); `undefined` if they have none, or different ones. */
+  /** The redaction that all writable stores and mirrors (without any: all stores) share; `undefined` if they have none or several. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }

@@ -44,7 +44,7 @@ export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError
 export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
-   * Writes batches as a group, and returns the outcome of each. No two may have a record or a file in common. If appending to the history
+   * Writes batches as a group, and returns the outcome of each. No two batches may share a record or a file. If appending to the history
    * fails, all batches fail. A batch whose files cannot be written fails alone. A batch fails with the error `lost` if a person edited one
    * of its files after the batch was planned; the caller then runs again and plans a new batch.
    */
@@ -204,7 +204,7 @@ export interface Writers {
   readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
   /** Commits a batch from a running writer, in a group with others, and waits until it is on disk. Meanwhile the next writer starts. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
-  /** Called by a running writer: writes the batches of earlier writers. If one fails, fails with `lost`, so that the writer runs again. */
+  /** Called by a running writer: writes the batches of earlier writers. If a batch fails, fails with `lost`, so the writer runs again. */
   readonly writePending: Io<void>
 }
 
@@ -224,7 +224,7 @@ interface QueuedWriter {
   readonly released: Deferred.Deferred<void>
   /** Done when the writer has finished. */
   readonly finished: Deferred.Deferred<void>
-  /** Done when the lock under which the writer wrote is released; `undefined` if it wrote nothing, and need not wait for this. */
+  /** Done when the lock under which the writer wrote is released; `undefined` if the writer wrote nothing, since it then need not wait. */
   unlocked?: Deferred.Deferred<void> | undefined
 }
 

@@ -1,7 +1,7 @@
 /**
- * The file system calls of the vault, made fast for many small files: most call Node synchronously, on the event loop. Such a call for a
- * small file takes a few microseconds; an asynchronous one, which uses a thread, takes ten times as long. An fsync and large reads and
- * writes take long, so these are asynchronous. After several synchronous calls in a row, the event loop runs.
+ * The file system calls of the vault, made fast for many small files: most are synchronous calls of Node, on the event loop. Such a call
+ * takes a few microseconds for a small file; an asynchronous call, which uses a thread, takes ten times as long. An fsync and large reads
+ * and writes take long, so these are asynchronous. After several synchronous calls in a row, the event loop runs.
  */
 import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
@@ -41,9 +41,9 @@ export interface Files extends
     path: string,
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
-  /** Returns a path's status synchronously, not following links: "nothing" if none exists, `undefined` if it cannot be read. */
+  /** Returns a path's status synchronously, not following links: "nothing" if the path does not exist, `undefined` if it cannot be read. */
   readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
-  /** Returns a path's status synchronously, following links: "nothing" if none exists, `undefined` on errors or after many calls. */
+  /** Returns a path's status synchronously, following links: "nothing" if there is no file, `undefined` on errors or after many calls. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
    * Opens a file, writes bytes if there are any, syncs the file if `force` is set, and closes it, even after a failure. If absent, callers
@@ -111,7 +111,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   /**
    * Waits for the next iteration of the event loop, independent of the configured clock. All fibers share the wait; else each could make
    * `stretch` calls per iteration. Uses an asynchronous file call, which surely completes in a later iteration; a timer that is already due
-   * may run in the same one.
+   * may run in the same iteration.
    */
   const pause = Effect.async<void>((resume) => {
     isPausing = true

@@ -90,7 +90,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
             (file) => claimOf(file, Scope.close(scope, Exit.void))
           )
           let isOpen = true
-          // a late heartbeat must not be written to another file that got the same descriptor
+          // a late `write` (a heartbeat of the lock) must not reach another file that got the same descriptor
           const claim = {
             ...file,
             write: (text: string) => Effect.suspend(() => isOpen ? file.write(text) : Effect.void)
@@ -109,7 +109,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
           )
           return { ...claim, name, hasTwoNames }
         }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
-      }).pipe(Effect.catchIf(alreadyExists, () => keep(n + 1))) // another process with this name has the file, so the next number is tried
+      }).pipe(Effect.catchIf(alreadyExists, () => keep(n + 1))) // another process has a file of this name: tries the next number
     const known = Effect.suspend(() =>
       kept === undefined ? Effect.tap(keep(), (made) => Effect.sync(() => kept = made)) : Effect.succeed(kept)
     )

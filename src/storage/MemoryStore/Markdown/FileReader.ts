@@ -43,7 +43,7 @@ export interface FileReader {
     text: Text,
     known: KnownNote | undefined
   ) => Io<Either.Either<Entry, string>>
-  /** Returns, for a file that cannot be read, an entry with its last revision in the history; `undefined` if that is not readable. */
+  /** Makes an entry for a file that cannot be read, from its last revision in the history; `undefined` if that revision is unreadable. */
   readonly lastGood: (
     path: string,
     location: RevisionLocation,
@@ -224,7 +224,7 @@ export interface NoteIdentity {
    * if the note is new, or if the library wrote the file, which then is no note by another author.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
-  /** Returns the record of a new note, with another id if a note that was at this path before, and moved away, has the record's id. */
+  /** Returns the record of a new note. If a note that was at this path before and moved away has the record's id, changes the id. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
   /** Drops the caches that were computed from the history. */
   readonly reset: () => void
@@ -240,8 +240,8 @@ export const makeIdentity = (
   }
 ): NoteIdentity => {
   /**
-   * Locations of the last revision with a file of each forgotten record, by the path of this file. Computed when first needed, in a pass
-   * over all records of the history.
+   * Locations of the forgotten records' last revisions that had a file, by the path of the file. Computed when first needed, in a pass over
+   * all records of the history.
    */
   let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined
   const departedFrom = (path: string): ReadonlyArray<RevisionLocation> => {

@@ -1,8 +1,8 @@
 /**
  * Applies a change of a record to the text of a Markdown note that another author wrote, and leaves the rest of the text untouched.
  *
- * Writes a property if the author's frontmatter has it and the record changed it; writes the body if it changed. A changed field for which
- * the frontmatter has no property is not written to the text, and must be stored elsewhere. Law: all bytes outside of the changed
+ * Writes a property if the author's frontmatter has it and its value in the record changed. Writes the body if it changed. A changed field
+ * for which the frontmatter has no property is not written to the text, and must be stored elsewhere. Law: all bytes outside of the changed
  * properties and the body stay the same, including comments, order, quoting, line ends and the BOM. Pure functions.
  */
 import * as Either from "effect/Either"

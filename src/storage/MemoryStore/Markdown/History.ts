@@ -42,7 +42,7 @@ export interface History {
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether the line at a location is undamaged, and is still the line of this revision. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and when the new file was read. Each change invalidates all locations. */
+  /** Counter, incremented when a rewrite of the file is noticed, and again once it is read. Each increment invalidates all locations. */
   readonly generation: () => number
   /** Whether the history file was rewritten and not read completely since. If so, locations are invalid until the next call of `news`. */
   readonly isReplaced: Io<boolean>
@@ -275,7 +275,7 @@ export const make = (fs: VaultFileSystem): History => {
       const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batch numbers continue
       const bytes = yield* HistoryLine.printFile(head, all, (some) => make(some, next))
       yield* fs.write(file, bytes, { isFenced: true, guard: failIfChanged })
-      const known = new Set(unreadFiles.keys()) // the lines are not new, so no other file has to be scanned because of them
+      const known = new Set(unreadFiles.keys()) // rewritten lines are not news, so they add no unread files
       clear()
       yield* news(true)
       for (const path of unreadFiles.keys()) if (!known.has(path)) unreadFiles.delete(path)

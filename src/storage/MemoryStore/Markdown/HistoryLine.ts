@@ -1,7 +1,7 @@
 /**
  * A line of the history, a vault's append-only file of all revisions: a checksum, metadata, and content, separated by tabs. A batch is a
- * number of revisions that take effect together; each has one line, a part of the batch. The key `landed` marks a checkpoint: the
- * `.md` files of the batches up to this number are on disk. A compaction rewrites the file, and increments the epoch in every line.
+ * number of revisions that take effect together; each revision has one line, a part of the batch. The key `landed` marks a checkpoint:
+ * the `.md` files of the batches up to this number are on disk. A compaction rewrites the file, and increments the epoch in every line.
  *
  * ```text
  * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
@@ -41,7 +41,7 @@ export interface Part extends View {
   readonly record: MemoryRecord | null
   readonly forgotten: boolean
   readonly extra: Extra
-  /** Text around the body in the file of a note by another author. For a tombstone, in the file that was removed. */
+  /** Text around the body in the file of a note by another author. A tombstone has the text around the body in the removed file. */
   readonly frame?: Frame | undefined
 }
 
@@ -142,7 +142,7 @@ export const read = (line: Uint8Array, location: RevisionLocation): Option.Optio
     ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
     : Option.none()
 
-/** Whether a line is undamaged, and is the one at this location. */
+/** Whether a line is undamaged, and has the revision of this location. */
 export const isOf = (line: Uint8Array, { id, revision, tenant }: RevisionLocation): boolean => {
   const meta = metaOf(line)
   return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
@@ -244,8 +244,8 @@ export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undef
     : undefined
 
 /**
- * Prints the lines of a batch, and returns them with their locations. `from` is the offset of the first line. With `undefined`, prints
- * lines for a compaction, which state no offset, and each of which is a batch by itself.
+ * Prints the lines of a batch, and returns them with their locations. `from` is the offset of the first line. If `from` is `undefined`,
+ * prints lines for a compaction, which state no offset, and each of which is a batch by itself.
  */
 export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number, from: number | undefined) => {
   const lines: Array<Uint8Array> = []
@@ -379,7 +379,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads the times of tombstones that an index of an earlier release lacks. Returns each such location with a copy that has times. */
+/** Reads the tombstone times that an index of an earlier release lacks. Returns, for each tombstone's location, a copy with its times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

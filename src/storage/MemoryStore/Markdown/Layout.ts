@@ -140,8 +140,8 @@ const parse = (path: string): RecordPath => {
 /* Checks that the tenant and scope in a text agree with those in its path. `Left` names the field in which they differ. */
 
 /**
- * Whether the library wrote a text: it has a hash. Such a text must state its tenant and its whole scope, so that a copy of the file in
- * another folder is detected.
+ * Whether the library wrote a text, that is, whether the text has a hash. Such a text must state its tenant and its whole scope, so that a
+ * copy of the file in another folder is detected.
  */
 export const isLibraryText = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)

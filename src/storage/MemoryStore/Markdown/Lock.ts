@@ -79,7 +79,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
           if ((yield* look(aside)) !== seen) yield* fs.link(aside, file)
           yield* Effect.catchAll(
             fs.remove(aside, { force: false }),
-            // it may be a folder, on which `remove` fails
+            // a folder may have been in place of the lock file; `remove` fails on it
             (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error)
           )
         }
@@ -98,8 +98,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock was linked from this process's staging folder, so the folder existed, and a process that steals the lock also moves
-            // it away
+            // the lock was linked from this process's staging folder, so that folder existed, and a process that steals the lock also moves
+            // the folder away
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
@@ -143,7 +143,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let isUsed = false
     /**
      * Writes a heartbeat after each third of the timeout, as long as the lock is used from time to time. One fiber serves many sessions,
-     * since most sessions are shorter than that.
+     * since most sessions are shorter than a third of the timeout.
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void

@@ -87,7 +87,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   scan: (tenant) =>
     Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
-        // one array per tenant; compaction reads one tenant after the other, so only one array is in memory
+        // an array is fine here: compaction reads one tenant after the other, so only one tenant's rows are copied at a time
         ...vault.state.tenantIndex(tenant).rows(),
         ...tombstones
       ]))),

@@ -42,8 +42,8 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes of `known` that a scan did not find any more, each with its last record: that of the file, or that of the history if it
- * is later. If `isKnown` is given, as in the first scan, also returns notes of the history at paths for which it returns false.
+ * Returns the notes of `known` that a scan did not find any more, each with its last record, from the file or, if later, from the history.
+ * `isKnown` is given in the first scan. Then also returns the history's notes at paths for which `isKnown` returns false.
  */
 export const findMissing = (
   context: Context,
@@ -141,7 +141,7 @@ export const find = (
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
- * Finds out by their content which new file continues which missing file, as git does, since no tool reports moves.
+ * Finds out which new file continues which missing file by comparing contents, as git does, since no tool reports moves.
  *
  * ```text
  * 1. equal content          if several files have it, those with the same file name
@@ -170,7 +170,7 @@ export interface Appeared {
 /**
  * Least similarity at which one text counts as the continuation of another. The similarity is twice the number of word pairs that both
  * have, divided by the number of word pairs in both texts together. The value is higher than git's 0.5, since notes made from a template
- * have much in common, and it is better that a note loses its history than that it gets that of another note.
+ * have much in common, and it is better that a note loses its history than that it gets the history of another.
  */
 export const threshold = 0.7
 
@@ -184,8 +184,8 @@ const maxShared = 64
 const maxCompared = 65_536
 
 /**
- * Returns the moves: a map from the path of a new file to the path of the missing file that was moved there. Cost: linear in the texts. For
- * files without equal content, also the number of pairs of texts that have similar lengths and share a rare word pair.
+ * Returns the moves: a map from the path of a new file to the path of the missing file that was moved there. Cost: linear in the texts,
+ * plus one comparison for each pair of texts of similar length that share a rare word pair (only for files without equal content).
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,
@@ -236,7 +236,7 @@ export const detect = (
   return found
 }
 
-/** Excludes two files that are a tie (one has several equally similar candidates), since else a less similar file would be chosen. */
+/** Excludes the two files of a tie (one has several equally similar candidates), so that no less similar candidate is chosen later. */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)
   found.set(to, "")

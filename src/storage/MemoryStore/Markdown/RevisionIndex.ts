@@ -23,9 +23,9 @@ export interface RevisionIndex {
   readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
   /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
-  /** Adds the location of a revision that is older than all known ones of its record. */
+  /** Adds the location of a revision that is older than all known revisions of its record. */
   readonly addEarlier: (location: RevisionLocation) => void
-  /** Removes the location of a revision. If the record's revision before it has a path, `at` returns that revision for the path again. */
+  /** Removes the location of a revision. For the path of the record's newest remaining revision, `at` returns that revision again. */
   readonly remove: (location: RevisionLocation) => void
   /** Number of bytes in history lines to which no location refers any more: erased, replaced, or beyond `revisionsKept`. */
   readonly dead: () => number

@@ -62,8 +62,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     })
 
   /**
-   * Returns a record that has no file, as a tombstone, even if a person deleted the file. The content is that of the newest revision whose
-   * line is undamaged, the revision number that of the last line.
+   * Returns a record that has no file, as a tombstone, even if a person deleted the file. The content comes from the newest undamaged line
+   * of the history, the revision number from the newest line.
    */
   const tombstoneOf = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
@@ -125,8 +125,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // there is no tombstone, so the file may only be unreachable: the record is erased when it expires, but does not count as
-          // forgotten
+          // the record has no tombstone, so its file may still exist but be unreachable; the record is erased when it expires, but does
+          // not count as forgotten
           const row = Option.getOrUndefined(yield* tombstoneOf(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }
@@ -172,8 +172,8 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * Returns the revisions of these records that the history lacks, as edits, moves and deletions by hand cause them. Returns none for a file
- * that is damaged or cannot be read, or for a note by another author that was not edited since it was first read.
+ * Returns the revisions of these records that the history lacks, because a person edited, moved or deleted their files. Returns none for a
+ * file that is damaged or cannot be read, or for a note by another author that was not edited since it was first read.
  */
 export const missingRevisions = (
   state: VaultState,
@@ -259,8 +259,8 @@ export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
   Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
- * Returns the earlier revisions of every record, oldest first, by tenant. Skips lines that cannot be read. `segments` maps folder names
- * that are hashes to their tenants.
+ * Returns the earlier revisions of every record, oldest first, by tenant. Skips lines that cannot be read. `segments` gives the tenant
+ * of each folder whose name is a hash.
  */
 export const readFormat1 = (
   fs: VaultFileSystem,
@@ -287,7 +287,7 @@ export const readFormat1 = (
     return all
   })
 
-/** Rolls back an incomplete batch of format 1. Leaves files that were changed after the batch. The caller must hold the lock. */
+/** Rolls back an incomplete batch of format 1. Does not touch files that were changed after the batch. The caller must hold the lock. */
 export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
   Effect.gen(function*() {
     const left = yield* fs.readLoose(journal)

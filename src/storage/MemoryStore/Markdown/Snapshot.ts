@@ -49,13 +49,13 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Whether the history's index has the newest revision of every entry, with the same content as the entry's file. */
   readonly isPlaced: boolean
-  /** Whether there is a snapshot signed with this key, even if of another version or with other kinds. */
+  /** Whether the vault's key signed the snapshot, even if the snapshot was not used because its version or kinds differ. */
   readonly isSigned: boolean
 }
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Bytes that count as one unit of work before a pause: half a megabyte is read in 4 ms, followed by a pause. */
+/** Number of bytes that count as one unit of work. Half a megabyte, which is read in 4 ms, is followed by a pause. */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
@@ -74,14 +74,14 @@ const Head = Schema.parseJson(Schema.Struct({
     hash: Schema.String,
     places: Schema.Array(Part)
   })),
-  /** Parts with the indexes: the compressed bytes of the part, and the tenant and uncompressed bytes of each index in it. */
+  /** One entry per part with indexes: its compressed size in bytes, then the tenant and uncompressed size of each index in it. */
   indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
 type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
- * The head of a snapshot of an earlier release: all entries are one JSON value, and the indexes are rebuilt. The entries are still read,
- * because a note by another author that was never edited has its revision only in the snapshot.
+ * The head of a snapshot of an earlier release, whose entries are one JSON value. Its indexes are not read, but rebuilt. The entries are
+ * read because a note by another author that was never edited has its revision only in the snapshot.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -95,7 +95,7 @@ const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Reads the snapshot. Empty if there is none, or if its signature, format, kinds or way of reading notes are not those of the vault. */
+/** Reads the snapshot. Returns an empty one if it is missing, or if its signature, format, kinds or way of reading notes do not match. */
 export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)
@@ -275,11 +275,11 @@ export interface SnapshotKeeper {
   /** Whether a snapshot signed with the vault's key was found. */
   readonly isSigned: boolean
   /**
-   * Whether every file is unchanged since the snapshot was saved, and the history has exactly the same revisions. If so, nothing happened
-   * between the process that saved it and this one.
+   * Whether every file is unchanged since the snapshot was saved, and the history has exactly the same revisions. If so, no process
+   * has changed the vault since then.
    */
   readonly isUnchanged: () => boolean
-  /** Saves a snapshot, unless too little has changed since the last one. The cost is then only one pass over the entries. */
+  /** Saves a snapshot if enough has changed since the last one. Otherwise only counts the changes. */
   readonly save: Effect.Effect<void, MemoryError>
   /** Removes the snapshot, which may contain a purged text. The next `save` makes another. */
   readonly remove: Effect.Effect<void, MemoryError>
@@ -294,8 +294,8 @@ const appended = 4_194_304
 
 /**
  * Fills the state and the history from the snapshot, if there is one. The next scan checks each entry against its file, and the history
- * checks its index against the history file. `isNowhereElse` says whether the history lacks a note's record; if the note is renamed, only
- * the snapshot then knows the record's id.
+ * checks its index against the history file. `isNowhereElse` says whether only the snapshot has a note's record, because the history
+ * lacks it. Without the snapshot, renaming such a note would lose the record's id.
  */
 export const load = (
   fs: VaultFileSystem,

@@ -13,7 +13,7 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/** Version of the snapshot's format. Incremented if `Entry` changes, or if the library reads another record from the same text. */
+/** Version of the snapshot's format. Incremented if `Entry` changes, or if the library reads the same text as a different record. */
 export const version = 5
 /** Versions that can be read. In version 2 an entry is an object, in version 3 an array that contains the record as an object. */
 export const versions = [2, 3, version] as const
@@ -24,7 +24,7 @@ export interface Placed {
   readonly location?: RevisionLocation | undefined
 }
 
-/** The rows of a part, and the orders in which their records have their fields. A record that is read back has the same order of fields. */
+/** The rows of a part. `orders` has the field orders that occur in their records, so that a record read back has the same field order. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -42,7 +42,7 @@ type Row = readonly [
   dedupeKey: string | 0,
   /** Fields that most entries lack; 0 if all are missing. */
   rest: Rest | 0,
-  /** Offset of the newest revision's line in the history; −1 if it has none, and the following fields are then 0. */
+  /** Offset of the newest revision's line in the history. −1 if there is no such line; the fields up to `isKept` are then 0. */
   offset: number,
   before: string | null | 0,
   length: number,
@@ -206,7 +206,7 @@ export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Step
   let size = part
   for (const one of all) {
     if (size >= part) {
-      yield size >> 8 // grouping half a kilobyte takes 0.2 µs
+      yield size >> 8 // work in units of 0.1 µs: grouping half a kilobyte takes two units
       groups.push([])
       size = 0
     }
@@ -258,7 +258,7 @@ export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uin
     )
   })
 
-/** Returns the signature of bytes under a key. Takes 2 ms per megabyte, with a step after each. */
+/** Returns the signature of bytes under a key. Each step signs one megabyte, which takes 2 ms. */
 export function* signed(key: string, bytes: Uint8Array): Steps<string> {
   const signature = signer(key)
   for (let at = 0; at < bytes.length; at += megabyte) {

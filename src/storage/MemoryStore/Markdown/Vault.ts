@@ -2,8 +2,8 @@
  * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `MarkdownStore` makes a store of it.
  *
  * A write appends its revisions to the history, which makes them durable, and then replaces the `.md` files. If a process dies in between,
- * the next holder of the lock completes the batch: it writes each file that is missing, incomplete or still the old one. Any other text is
- * an edit by hand, and becomes the next revision.
+ * the next holder of the lock completes the batch: it writes each file that is missing, is incomplete or still has the old text. Any other
+ * text is an edit by hand, and becomes the next revision.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -165,7 +165,7 @@ export const open = (
         const paths = unread.map(([path]) => path).filter(Layout.isRecord)
         if (isRenewed) yield* publishScan(state.scan, locked)
         else if (paths.length > 0) yield* publishScan(state.scanPaths(paths), locked)
-        // the history may have been replaced by an older one, which lacks revisions in the files
+        // the history may have been replaced by an older one, which lacks revisions that the files have
         if (isRenewed && history.isThere()) yield* complete(changedRecords, locked)
         if (isRenewed) readGeneration = generation
         for (const [path, batch] of unread) {
@@ -208,7 +208,7 @@ export const open = (
           yield* erasePurged(batch)
         }), { discard: true })
     )
-    /** Rolls back the failed batches. No checkpoint may be made before, since it states that the files of all batches are on disk. */
+    /** Rolls back the failed batches. Must run before a checkpoint, since a checkpoint states that the files of all batches are on disk. */
     const rollBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : rollBackAll)
     const rollBackAll: Io<void> = Effect.gen(function*() {
       yield* history.rollBackFailed
@@ -378,7 +378,7 @@ export const open = (
         const foreign = isFresh ? state.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
         return foreign === 0 ? [] : [unsealedIssue(foreign)]
       },
-      secret: sign(key, "the secret of the store"), // derived for this purpose, so that no signature of a file is valid as one of the store
+      secret: sign(key, "the secret of the store"), // not `key` itself, since a file's signature must not be valid as one of the store
       vectorBackend: VectorFile.make(fs, embeddings, exclusive, () =>
         state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
       refresh: Effect.zipRight(Effect.asVoid(follow(false)), publishScan(state.scan, false)),

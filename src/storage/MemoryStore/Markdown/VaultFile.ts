@@ -286,8 +286,8 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions of batches after number `since` whose content the files do not have yet, and sets the files that the history says
-   * are gone to `undefined` in `found`. Must run without pauses if other scans may run concurrently.
+   * Returns the revisions of batches after number `since` whose content is not in the files yet. Also sets each file that is gone according
+   * to the history to `undefined` in `found`. Must run without pauses if other scans may run concurrently.
    */
   function* unseenRevisions(
     since: number,
@@ -364,7 +364,7 @@ export const makeAhead = (
         const { after, id, path, tenant } = location
         if (history.generation() !== began) return false
         if (Option.isNone(kept)) {
-          // a later batch erased the line, and has the current state; or the line is damaged, and the file stays as found
+          // compares again if a later batch erased the line; otherwise the line is damaged, and the file stays as found
           if (history.newest(tenant, id)?.offset !== location.offset) return yield* complete(began, since, scan)
           continue
         }
@@ -383,8 +383,7 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // compares with the batches that were pending (whose files may not have been on disk) at the start, since the scan may have read
-      // old files
+      // compares with every batch whose files may not have been on disk at the start of the scan, which may have read the old files
       const since = Math.max(lastReadBatch(), (history.pending()[0]?.number ?? history.last() + 1) - 1)
       const began = history.generation()
       return (scan) => complete(began, since, scan)

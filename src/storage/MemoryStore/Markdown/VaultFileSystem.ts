@@ -1,4 +1,4 @@
-/** The file system of a vault: paths are relative to its folder. Fenced writes fail once the lock is lost: `Layout.stagingFolderOf`. */
+/** The file system of a vault: paths are relative to its folder. Fenced writes fail once the lock is lost: see `Layout.stagingFolderOf`. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -163,7 +163,7 @@ export const make = (
             ? canBeReadAsLink(relative)
             : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
       )
-    /** Whether a path is a link, found by trying `readLink`: for a file system other than Node's, or a path that does not exist. */
+    /** Whether `readLink` shows that a path is a link. Used for paths for which `linkStat` returns `undefined`. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
       Effect.matchEffect(fs.readLink(at(relative)), {
         onSuccess: () => Effect.succeed(true),

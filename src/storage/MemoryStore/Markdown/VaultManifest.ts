@@ -156,8 +156,8 @@ const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boo
   readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 
 /**
- * Fails with `corrupt` if the records were signed with another key, unless the manifest is marked as `foreign`, so that invalid signatures
- * are expected. Cost: usually a few files read.
+ * Fails with `corrupt` if the records were signed with another key. Does not check a manifest that is marked as `foreign`, because invalid
+ * signatures are then expected. Cost: usually a few files read.
  */
 export const confirm = (
   fs: VaultFileSystem,

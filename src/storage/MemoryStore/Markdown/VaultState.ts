@@ -48,7 +48,7 @@ export interface VaultState {
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
   readonly tenants: () => ReadonlyArray<string>
-  /** Returns the error because of which a file, or a folder above it, cannot be read at present; `undefined` if it can. */
+  /** Returns the error because of which a file, or a folder above it, cannot be read at present; `undefined` if there is none. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
   /** Whether any file or folder cannot be read at present. */
   readonly isTroubled: () => boolean
@@ -142,7 +142,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the first in the list. */
+  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the first file of the list. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Entry>>()

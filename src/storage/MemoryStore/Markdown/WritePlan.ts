@@ -171,9 +171,8 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // the history has no line for a person's note that the store has not written and the person has not edited since the store first read
-    // it, and the line of any other record may be damaged or lost in a compaction; in both cases the present content of the file is
-    // appended first
+    // appends the present content of the file first, unless the history has it already. The history has no line for a note that only its
+    // author has written and that is unchanged since it was first read; the line of another record may be damaged, or lost in a compaction
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -304,8 +303,8 @@ const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
 
 /*
- * Completes a revision that is in the history, but whose writer died. Only a file that is missing, incomplete or still the old one is
- * written or removed. Any other text was edited by hand or checked out by git, and becomes the next revision.
+ * Completes a revision that is in the history, but whose writer died. Only a file that is missing, is incomplete or still has the old
+ * text is written or removed. Any other text was edited by hand or checked out by git, and becomes the next revision.
  */
 
 /** Prints the text of a record for the file at `path`. */

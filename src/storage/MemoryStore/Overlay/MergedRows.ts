@@ -231,8 +231,8 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 }
 
 /**
- * Returns the provenance of a commit: the origin that all of its records share, else `pipeline`, and the worst of their trust values.
- * Counts only the records that the commit creates or replaces as a whole, or whose trust it changes.
+ * Returns the provenance of a commit. Its origin is the one that all counted records share, otherwise `pipeline`; its trust is the worst of
+ * theirs. A record counts if the commit creates it, replaces it as a whole, or changes its trust.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

@@ -16,8 +16,8 @@ import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
  * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once, and the connection is
- * released when it arrives. A statement whose caller was interrupted may run for `gracePeriod` longer, any other one for `patience` or up
- * to a second more. After that the connection is closed, and the server rolls back what was not committed.
+ * released when it arrives. A statement whose caller was interrupted may run for `gracePeriod` longer. Any other statement may run
+ * for `patience` plus at most one second. After that the connection is closed, and the server rolls back what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,

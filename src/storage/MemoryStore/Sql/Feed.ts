@@ -146,7 +146,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns the record at a revision, or at the next later one that is kept; `undefined` if there is none, or it is a tombstone. */
+/** Returns the record at a revision, or at the next later revision that is kept. `undefined` if there is none, or if it is a tombstone. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

@@ -177,7 +177,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       cache.index.pack()
-      // the statement that reads the versions returned nothing about the model if no partition is visible
+      // skipped if no partition is visible, since the statement that reads the versions then returns nothing about the model
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, cache))
@@ -250,7 +250,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           const { source, versions } = yield* snapshotFor(access, model)
           const { dimensions } = versions.vectors
           if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
-            // the dimensions are checked on the primary, since the versions may come from a replica that lags behind
+            // the dimensions are read again, from the primary, since the versions may come from a replica that lags behind
             const now = yield* dimensionsOf(database, access.tenant, embedding.model)
             if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
@@ -346,7 +346,7 @@ const follow = (
 /** Adds a row to a partition. An empty entry, which stands for a tombstone, removes the row. */
 const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && cache.index.has(id)) {
-    // the record has moved between this partition and another one; which of the rows is newer is unknown, so the other one is read again
+    // the record has moved to or from another partition; which of the two rows is newer is unknown, so the other partition is read again
     for (const other of cache.parts.values()) if (other.ids.delete(id)) other.version = 0
   }
   if (entry === "") {
@@ -375,7 +375,7 @@ const followModel = (
       const { added } = cache
       const known = cache.models.get(model)
       if (known !== undefined && known.version >= now.version && known.added === added) return
-      // another fiber may have read a newer version, or this one may come from a replica that lags behind
+      // `now` may be older than `known`: another fiber may have read a newer version, or `now` may come from a replica that lags behind
       const { dimensions, version } = known === undefined || now.version > known.version ? now : known
       if (index.dimensions(model) !== dimensions) index.detach(model)
       const missing = dimensions === 0 ? [] : index.withoutVector(model, dimensions)

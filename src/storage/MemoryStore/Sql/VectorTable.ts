@@ -52,8 +52,8 @@ type ScanPositions = Map<string, string>
 const maxPositions = 10_000
 
 /**
- * Returns texts that have no vector of a model. Goes once through all text hashes of the tenant, starting where the last call stopped. So a
- * series of calls, each followed by `attach`, costs as much as one call that finds nothing: two index lookups per row.
+ * Returns up to `limit` texts that have no vector of a model. Goes through the tenant's text hashes, starting where the last call stopped.
+ * So a series of calls, each followed by `attach`, costs one pass over all hashes in total: two index lookups per row.
  */
 const pending = (
   { query }: Database,

@@ -120,8 +120,8 @@ const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | und
 }
 
 /**
- * Returns the revisions that a viewer may see: those since the record was last created. If the record was forgotten and a new one was
- * created with its id, revisions before that are hidden. If it was forgotten and restored, all revisions are returned, with the tombstone.
+ * Returns the revisions that a viewer may see: those since the record was last created. If a forgotten record's id was used for a new
+ * record, earlier revisions are hidden. If the record was restored instead, all revisions are returned, with the tombstone.
  */
 const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
@@ -234,7 +234,7 @@ const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: Me
     return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
   })
 
-/** Returns the reason why the query's vectors cannot be searched; `undefined` if they can. Fails if the vector itself is invalid. */
+/** Returns why the store cannot search by the query's vector; `undefined` if it can. Fails if the vector's dimensions are wrong. */
 const vectorProblem = (
   { engine: { vectors }, name }: BySearch,
   op: string,

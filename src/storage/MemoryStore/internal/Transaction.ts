@@ -1,11 +1,11 @@
 /**
- * Plans and applies batches of mutations. `plan` is pure: it names the rows to read, and decides from them the rows to write, or the first
- * error; an engine may call it again to retry. `apply` runs a plan on an engine, with pauses if the batch is long. Laws: a mutation sees
- * the effects of those before it in the batch; rows that the viewer may not see count as absent.
+ * Plans and applies batches of mutations. `plan` is pure: it names the rows to read, and returns a function that decides from these rows
+ * what to write, or the first error. An engine may call the function again to retry. `apply` runs a plan on an engine, with pauses if the
+ * batch is long. Laws: a mutation sees the effects of those before it in the batch; rows that the viewer may not see count as absent.
  *
  * One fact cannot be hidden, since an id names one record of a tenant: a put with the id of an invisible record fails with `invalid_id`,
- * while a free id would have created a record. All other errors of the batch take precedence, so a viewer that probes for ids must write a
- * record for each free one. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
+ * while a free id would have created a record. All other errors of the batch take precedence, so a viewer that probes for ids writes a
+ * record for each id that is free. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -92,7 +92,7 @@ const sizeOf = (mutation: MemoryMutation): number => {
   return 128 + (edit.body?.length ?? 0) / 8 + Payload.sizeOf(edit.data ?? null) + Payload.sizeOf(edit.metadata ?? null)
 }
 
-/** Returns the hash by which duplicates of a draft are found; `undefined` for a draft with an id or a kind that keeps duplicates. */
+/** Returns the hash by which duplicates of a draft are found; `undefined` if the draft has an id, or its kind keeps duplicates. */
 const dedupeKeyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
   generatesId(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
@@ -160,7 +160,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     return (replaced.get(id)?.findLast(isMeant) ?? kept.find(isMeant))?.record
   }
 
-  /** Returns the context of a write into this scope. Limits the trust to that of the viewer, unless the origin is `instructions`. */
+  /** Returns the context of a write into this scope. Limits the trust by `Viewer.trustIn`, unless the origin is `instructions`. */
   const contextIn = (scope: MemoryScope): Revision.WriteContext =>
     origin === "instructions"
       ? context

@@ -216,7 +216,7 @@ const observer = (name: string) => {
 /** Options that turn stack traces off. They would show only the library's own code, and cost more than the rest of the span. */
 const untraced = { captureStackTrace: false }
 
-/** Returns the secret of `sign`. Processes that share a store or open it again need the same secret, so such an engine must provide one. */
+/** Returns the secret of `sign`. A durable or shared engine must provide it, since all processes that use the store need the same one. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
