@@ -181,8 +181,8 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Catches the `ResumeError` of `resume` if no field other than the given ones has changed. A name covers its subfields: `memory` also
- * accepts a change of `memory.writesPerTurn`. Returns the checkpoint with the old spec; the next `save` stores the new one.
+ * Catches the `ResumeError` of `resume` if only the given fields have changed. A name covers its subfields: `memory` also accepts a change
+ * of `memory.writesPerTurn`. Returns the checkpoint with the old spec; the next `save` stores the new one.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(

@@ -63,8 +63,7 @@ export const isNone = ({ model }: Pick<Service, "model">): boolean => model === 
 /**
  * Provides a model that answers from a script, for tests: the n-th call returns the n-th value, or each call returns the result of the
  * function. A string is the answer, a `MemoryError` is the failure of the call, and any other value is answered as JSON. Calls after the
- * last value fail with `model`. Each build of the layer starts with the first value. An iterator, which cannot be restarted, continues
- * instead.
+ * last value fail with `model`. Each build of the layer starts with the first value; an iterator, which cannot be restarted, continues.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -154,7 +153,7 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Returns the message of the error for a prompt to which the cassette has no further answer, after `played` ones were returned. */
+/** Returns the error message for a prompt to which the cassette has only `played` answers, all of which were already returned. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`

@@ -227,7 +227,7 @@ interface Making<Row, A> {
   unread: Iterator<Row> | undefined
   /** Rows that were read and not yet added. Once all are read, they are added from the end of the last part. */
   readonly parts: Array<Array<Row>>
-  /** Rows that were passed to `set` during reading. They are skipped in `parts`; the current ones among them are in `changes`. */
+  /** Rows that were passed to `set` during reading. They are skipped in `parts`; `changes` contains those of them that are current. */
   touched: ReadonlySet<Row | undefined>
   /** Changes that arrived by `set` since reading began. When reading ends, they are reduced to the rows that are current. */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>

@@ -25,7 +25,7 @@ export const Graph = Schema.Struct({
 export interface Graph extends Schema.Schema.Type<typeof Graph> {}
 
 /**
- * Follows the links of a record in both directions, breadth first. Cost: one call of `links` for each record of the graph; also for those
+ * Follows the links of a record in both directions, breadth first. Cost: one call of `links` for each record of the graph, including those
  * at the largest distance, to find the links between them.
  */
 export const around = (

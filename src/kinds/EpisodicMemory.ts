@@ -60,13 +60,9 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /**
-   * Chat messages and events, newest first. Each of these two groups may fill half of `episodicLimit`, or more if the other leaves room.
-   */
+  /** Chat messages and events, newest first. Each group may fill half of `episodicLimit`, or more if the other group leaves room. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /**
-   * Episodes found by meaning, best first. Leaves out episodes that are in `episodic`, or that nearly repeat the text of one in `episodic`.
-   */
+  /** Episodes found by meaning, best first. Leaves out episodes that are in `episodic` or nearly repeat a text in it. */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>

@@ -95,7 +95,7 @@ export interface Service {
 /** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Largest number of learnings of one session, by type. One more makes the session forget its oldest learning of that type. */
+/** Largest number of learnings of one session, by type. Beyond it, the session forgets its oldest learning of that type. */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))

@@ -67,8 +67,8 @@ export interface Options extends MemoryStore.Provenance {
     | undefined
   readonly session?: string | undefined
   /**
-   * Sequence number of the first message within its session, or a list of the number of each message. If it is given, `infer: false` does
-   * not store a message again whose number is already stored.
+   * Sequence number of the first message within its session, or a list of the number of each message. If it is given, a run with `infer:
+   * false` skips messages whose number is already stored.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**

@@ -97,7 +97,7 @@ export interface Shares {
   readonly now: number
   readonly halfLifeOf: (kind: string) => number
   readonly importance: number
-  /** Weight of the confidence, which is 0.5 for a record without confidence. */
+  /** Weight of the confidence. A record without confidence is scored with a confidence of 0.5. */
   readonly confidence: number
   /** Weight of the agreement of the record's emotion with the query's. The agreement is 0.5 for a record without emotion. */
   readonly emotion: number

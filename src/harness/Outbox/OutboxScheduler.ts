@@ -9,9 +9,10 @@
  *              conversation that has waited longest. After one run, a conversation with more to extract queues again.
  * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
  *              conversation starts in a slow slot, until one of its runs ends within the time slice.
- * no room      If a run needs a slow slot and all are occupied, the tenant that occupies the most is considered. If it
- *              occupies at least two more than the run's tenant, its newest slow run is stopped. Otherwise a run that exceeded
- *              its time slice keeps its prompt slot until another run waits for it; then it is stopped, and queues for a slow slot.
+ * no room      If a run needs a slow slot and all are occupied, the tenant that occupies the most is considered. If that
+ *              tenant occupies at least two more than the run's tenant, its newest slow run is stopped. Otherwise a run that
+ *              exceeded its time slice keeps its prompt slot, until another run waits for a prompt slot. Then the run that
+ *              exceeded its time slice is stopped, and queues for a slow slot.
  * ```
  *
  * A stopped run does not count as failed: it is restarted later, and repeats its model calls.

@@ -209,7 +209,7 @@ export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
 export const same = (a: OutboxState, b: OutboxState): boolean =>
   a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
 
-/** Reads all conversations of a tenant; with `where`, only from matching rows. Ignores records that a person wrote as files of a vault. */
+/** Reads all conversations of a tenant; with `where`, reads matching rows only. Ignores records that a person wrote as files of a vault. */
 export const all = (
   store: MemoryStore.Service,
   tenant: string,
@@ -233,7 +233,7 @@ export const all = (
 
 /**
  * Streams the outbox rows of a tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that a newer version of
- * the library wrote, unless a person wrote it as a file of a vault.
+ * the library wrote; does not check rows that a person wrote as files of a vault.
  */
 export const rows = (
   store: MemoryStore.Service,

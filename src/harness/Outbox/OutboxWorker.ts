@@ -46,7 +46,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   reserved: number
   /** Failed batches by first sequence number: how often each failed, and how many runs of the outbox had succeeded when it first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
-  /** Whether each batch has an extraction run of its own, to find out which one made a common run fail. */
+  /** Whether each batch is extracted in a run of its own, to find out which batch made a common run fail. */
   extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
@@ -277,7 +277,7 @@ interface Tenant {
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches and of reservations. */
   used: number
-  /** Completed, and replaced by a new one, whenever a batch no longer waits or a reservation ends. */
+  /** Deferred that is completed and replaced whenever a batch no longer waits or a reservation ends. */
   freed: Deferred.Deferred<void>
 }
 

@@ -193,7 +193,9 @@ export const failIfAny = (
   })
 }
 
-/** Number of conversations for which a flush requests extraction at once; the option `concurrency` limits how many run. */
+/**
+ * Number of conversations for which a flush requests extraction at once. The option `concurrency` limits how many of these extractions run.
+ */
 export const flushing = 256
 
 const opened = (

@@ -20,8 +20,8 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Searches threads by words, with one in-memory index per thread. */
 export interface ThreadIndex {
   /**
-   * Finds messages of a thread, best first. First reads (by `read`) and indexes the thread's messages that are not indexed yet.
-   * `generation` is the random text by which the thread is identified, `length` its number of messages.
+   * Finds messages of a thread, best first. Before the search, reads (by `read`) and indexes the thread's messages that are not indexed
+   * yet. `generation` is the random text by which the thread is identified, `length` its number of messages.
    */
   readonly search: (
     generation: string,

@@ -84,7 +84,10 @@ export const toSource = (adapter: MemoryAdapter): Source => {
             : MemoryError.make("io", { op, message: `the adapter's ${op} failed`, cause })
       })
 
-  /** Decodes the objects that the adapter returned. Drops those that the viewer does not see, since an adapter may return any. */
+  /**
+   * Decodes the objects that the adapter returned. Drops those that the viewer does not see, since an adapter may return objects of any
+   * viewer.
+   */
   const seen = <A>(
     op: string,
     viewer: Viewer.Any,

@@ -66,7 +66,7 @@ interface Services {
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>
-  /** The messages to process: those with text, but no messages of tools and of the system if a model extracts the facts. */
+  /** The messages to process: those with text. If a model extracts the facts, messages of tools and of the system are left out. */
   readonly turns: ReadonlyArray<Message>
   readonly options: Options
   readonly maxFacts: number
@@ -258,7 +258,7 @@ const isMaxFacts = Schema.is(Extraction.MaxFacts)
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
   new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))
 
-/** Returns the messages to process: those with text; if a model extracts the facts, without messages of tools and of the system. */
+/** Returns the messages with text. If a model extracts the facts, leaves out messages of tools and of the system. */
 const turnsToRead = (
   messages: ReadonlyArray<Message>,
   { customExtract, infer }: Pick<Options, "customExtract" | "infer">
@@ -307,7 +307,7 @@ const verbatim = (
     }]
   })
 
-/** Returns the name of the speaker; if there is none, its id; if there is none, its role, unless that is `user`. */
+/** Returns the speaker's name, or else the speaker's id, or else the role; returns `undefined` in place of the role `user`. */
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
@@ -336,9 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/**
- * Tells which mutations are needed. A Put with a future `validAt` is not if its record is already stored, with its text and valid by then.
- */
+/** Tells which mutations are needed: all, except a Put with a future `validAt` if a record with its id and text is valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,

@@ -90,7 +90,7 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The query's vector. `undefined` if the source has no vectors, in mode `lexical`, and, except in mode `vector`, if its weight is 0. */
+  /** The query's vector. Absent without vectors in the source, in mode `lexical`, and for `weights.vector` 0 except in mode `vector`. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or if no text and no vector is searched for. */
   readonly isFolded: boolean
