@@ -260,11 +260,11 @@ const tenantFrom = (op: string, tenant: string | undefined): string => {
 export type Visibility =
   /** Every row, including those that the library writes for itself: what `System` sees. */
   | { readonly _tag: "All" }
-  /** Every row except those that the library writes for itself: what reach `everyone` sees. */
+  /** Every row except those that the library writes for itself: what a viewer with reach `everyone` sees. */
   | { readonly _tag: "Everyone" }
-  /** The scopes with these keys (`MemoryScope.key`): what reach `exact` sees. At most 32, one per subset of the viewer's five ids. */
+  /** The scopes with these keys (`MemoryScope.key`): what a viewer with reach `exact` sees. At most 32, one per subset of its five ids. */
   | { readonly _tag: "Scopes"; readonly keys: ReadonlyArray<string> }
-  /** Every scope that has all of these ids, at least one: what reach `within` sees. Not `Global`, nor the library's own scope. */
+  /** Every scope that has all of these ids, at least one: what a viewer with reach `within` sees. Not `Global`, nor the library's own. */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
 /**

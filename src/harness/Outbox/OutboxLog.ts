@@ -166,7 +166,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Sets a batch aside as a dead letter, which extraction skips. Also erases the conversation's plan, a stored answer of the model. */
+/** Sets a batch aside as a dead letter, which extraction skips. Also erases the conversation's stored plan (the model's answer). */
 export const setAside = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

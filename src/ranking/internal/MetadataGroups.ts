@@ -19,8 +19,8 @@ export interface ColumnTest {
   /** Cached result by value: 0 not evaluated yet, 1 passes, 2 does not pass. */
   readonly verdicts: Uint8Array
   /**
-   * Whether there are doc ids without a group, whose value is 0 and which are evaluated one by one. `undefined` if 0 is a value like any
-   * other.
+   * Whether there may be doc ids without a group. Their value is 0, and the condition is evaluated for each of them. `undefined` if the
+   * values are scope numbers, of which 0 is one like any other.
    */
   readonly hasUngrouped: boolean | undefined
   readonly evaluate: (value: number, doc: number) => boolean

@@ -49,7 +49,7 @@ export interface Platform {
  */
 export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {
-    // a child scope: it closes after the finalizers that are added to the outer scope later have run, since these may still claim the path
+    // finalizers run in reverse order, so this child scope closes after those added to `scope` later, which may still claim the path
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: HeldFile | undefined

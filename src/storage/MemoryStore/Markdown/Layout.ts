@@ -212,8 +212,8 @@ export interface Belonging {
 }
 
 /**
- * Returns tenant and scope of a note by another author. The folder decides. A property may add an id to the scope, but not change an id of
- * the folder; such a property is treated as any other. `Left` if a folder's name is a hash, and the text does not state the id.
+ * Returns tenant and scope of a note that the library did not write. The folder decides. A property may add an id to the scope, but one
+ * that contradicts an id of the folder becomes metadata. `Left` if a folder's name is a hash, and the text does not state the id.
  */
 export const belonging = (
   recordPath: RecordPath,

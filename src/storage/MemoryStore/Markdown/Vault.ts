@@ -47,8 +47,8 @@ export interface Vault {
   /** Writes a batch of changes to records. The caller holds the lock, by `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /**
-   * Queues a writer (an effect that changes these records and dedupe keys), and runs it when it is first in the queue. The writer may call
-   * `groupCommit` once; its batch is then written together with those of other writers.
+   * Queues a writer (an effect that uses the records and dedupe keys in its `Commit.About`), and runs it when it is first in the queue. The
+   * writer may call `groupCommit` once; its batch is then written together with those of other writers.
    */
   readonly enqueue: Commit.Writers["enqueue"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>

@@ -117,8 +117,8 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
   versions.get(text(partitionOf(stored.record.scope)))! // `versions` has every partition of the batch
 
 /**
- * Makes the statements that erase records. They also write to `memory_gone` the ids that left a partition, so that indexes in memory remove
- * these records.
+ * Makes the statements that erase records. They also write to `memory_gone` the id of each record that is erased or that moves to another
+ * partition (by a new scope), so that indexes in memory remove it from the old one.
  */
 const eraseRows = (
   tenant: string,
