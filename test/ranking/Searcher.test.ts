@@ -78,6 +78,7 @@ describe("Searcher over an index without bodies", () => {
         const seen = { hits: 0, folded: 0, left: 0, dear: 0, awaiting: 0, reasons: new Set<string | undefined>() }
         for (let n = 0; n < queries; n++) {
           if (n % 20 === 0) {
+            yield* Effect.promise(() => new Promise((done) => setImmediate(done))) // lets the worker answer the test runner
             const gone = below(size)
             index.remove(id(`${gone}`))
             records.delete(gone)

@@ -47,7 +47,7 @@ export default defineConfig({
       "test/isolation/Isolation.test.ts"
     ],
     globalSetup: ["test/processes.ts"],
-    setupFiles: ["test/turn.ts"],
+    setupFiles: ["test/turn.ts", "test/soak/scheduler.ts"],
     env: { SOAK: "1" },
     poolOptions: { forks: { execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=128"] } },
     // one more than most CI machines have cores, since tests that kill processes mostly wait for them
