@@ -1,6 +1,6 @@
 /**
  * A map with string keys that grows in small steps. A full `Map` copies all its entries at once to grow, which takes 10 ms for 65,536 of
- * them, and several maps with the same keys are full at the same time. A `LargeMap` of more than 16,384 entries divides them among 64 maps
+ * them, and several maps with the same keys are full at the same time. A `LargeMap` of more than 4,096 entries divides them among 64 maps
  * by a hash of the key. Iteration then is not in the order of insertion. An iterator must be used up before the map is changed: an iterator
  * that was made before the entries were divided does not see later changes.
  */
@@ -57,7 +57,7 @@ export class LargeMap<K extends string, V> {
 }
 
 /** Largest number of entries of an undivided map. */
-const largest = 16_384
+const largest = 4_096
 /** Number of maps among which the entries are divided: a power of two. */
 const count = 64
 
