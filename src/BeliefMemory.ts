@@ -1,5 +1,5 @@
 /**
- * Beliefs: statements that an agent takes to be true. Each has a confidence, which is that of its record, and an audit: a list of its
+ * Beliefs: statements that an agent takes to be true. Each has a confidence (the confidence of its record) and an audit, the list of its
  * changes with their reasons. A belief is closed when another supersedes it or its validity ends; it is then still shown, but can no longer
  * be changed. The service also stores hindsights (what tasks taught about beliefs) and counterfactuals (hypotheses).
  *

@@ -1,6 +1,6 @@
 /**
- * Makes memories from conversations: `remember` extracts facts, embeds them, searches related memories, compares the facts with them and
- * writes the result; `recall` searches; `undo` takes the receipt of a `remember`, and reverts what it wrote.
+ * Makes memories from conversations. `remember` extracts facts, embeds them, searches related memories, compares the facts with these and
+ * writes the result. `recall` searches. `undo` reverts what a call of `remember` wrote; its argument is the receipt of that call.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /**
  * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer` in the context, so code
- * that does not say for whom it acts does not compile. `MemoryStore` and the other services below it have the viewer as their first
+ * that does not say for whom it acts does not compile. The methods of `MemoryStore` and other lower-level services take the viewer as first
  * argument.
  *
  * ```ts

@@ -1,6 +1,6 @@
 /**
  * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
- * mutations. Pure. A prompt contains temporary ids of memories, never those of records.
+ * mutations. Pure. A prompt names memories by temporary ids, never by their record ids.
  *
  * ```ts
  * import { Reconciliation } from "effect-memory"

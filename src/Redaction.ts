@@ -1,6 +1,7 @@
 /**
- * Replaces secrets in texts before they are stored or sent to a model: keys, tokens, card numbers and, if asked, e-mail addresses; or
- * whatever your own function finds. Provide `Redaction.layer` once, to all layers of memory, as here; without it nothing is redacted.
+ * Replaces secrets in texts before the texts are stored or sent to a model. Secrets are keys, tokens, card numbers and, if asked, e-mail
+ * addresses, or whatever your own function finds. Provide `Redaction.layer` once, to all layers of memory, as here; without it nothing is
+ * redacted.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Enforces the cap of each kind, which is the largest number of its records in one scope: forgets the records beyond the cap, the least
- * important first, and of equally important ones the oldest. `layer` does so every hour, `enforce` once.
+ * Enforces the caps of kinds. The cap of a kind is the largest number of its records in one scope. Records beyond the cap are forgotten:
+ * the least important first and, of equally important records, the oldest first. `layer` does so every hour, `enforce` once.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

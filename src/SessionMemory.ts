@@ -1,6 +1,6 @@
 /**
- * Learnings: what an agent learned in a work session. A session is a resource of Effect: closing its scope ends it, `end` also stores a
- * summary.
+ * Learnings: what an agent learned in a work session. A session is a resource of Effect and ends when its Effect scope closes. Its method
+ * `end` ends it earlier, and stores a summary.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * The public modules of the library, from the memories themselves to the harness. Each exported module is a list of names without code, so
- * that what is public is listed here and nowhere else. The folders of `src` are internal.
+ * The public modules of the library, from the memories themselves to the harness. These modules contain no code: they only export names
+ * from the folders of `src`, which are internal.
  */
 
 // Memories

@@ -187,8 +187,8 @@ function handler(
 }
 
 /**
- * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context; it would otherwise use them
- * in every call that provides no viewer or thread of its own.
+ * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context. Otherwise it would use this
+ * viewer and this thread in every call that provides no viewer or thread of its own.
  */
 function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
@@ -277,7 +277,7 @@ const injected = (otherwise: Option.Option<Viewer>) =>
  * Applying `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a
  * `memory_viewer_missing` event. A program with one user can use `layerInjectedFor`.
  *
- * Provide `layerCompletion` with the original model, not with this one: memories would only lengthen the prompts of extraction.
+ * Provide `layerCompletion` with the original model, not with this one, because memories would only lengthen the prompts of extraction.
  */
 export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel,
@@ -286,7 +286,7 @@ export const layerInjected: Layer.Layer<
 > = injected(Option.none())
 
 /**
- * Works as `layerInjected`, with a default viewer for programs with one user. A call for which another viewer is provided uses that one.
+ * Works as `layerInjected`, with a default viewer for programs with one user. A call for which another viewer is provided uses that viewer.
  */
 export const layerInjectedFor = (
   viewer: Viewer

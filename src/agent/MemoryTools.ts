@@ -248,7 +248,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
-/** Orders hits best first. Hits of several searches come out interleaved, since the best hit of each has score 1. */
+/** Orders hits best first. Hits of several searches come out interleaved, since the best hit of each search has score 1. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {

@@ -303,13 +303,13 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor may have any other id, too
 }
 
-/** Returns the name of a scope: that of its narrowest id, such as `session`, or `global`. */
+/** Returns the name of a scope: `global`, or the name of the scope's narrowest id, such as `session`. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"
     : narrowestFirst.find((name) => scope[idOf[name]] !== undefined) ?? "actor"
 
-/** Returns a filter for the records whose scope has that name. */
+/** Returns a filter for the records whose scope has the given name. */
 export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
   name === "global" ? { scope: MemoryScope.Global } : {
     where: Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
  * Converts the tools that `MemoryTools` and `MemoryFileCommands` return to the formats of model providers' APIs. When the model calls a
- * tool, the program runs the tool's `call` and sends its `text` back.
+ * tool, the program runs the tool's `call` and sends the `text` of the result back.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -38,7 +38,7 @@ export interface IsAsked {
   (word: string): boolean
 }
 
-/** Makes the function that recognises words of a query; splits and stems them with the analyzer of the search. */
+/** Makes the function that recognises words of a query. It compares stems, as the analyzer of the search makes them. */
 export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
   const terms = new Set(query(question))
   const known = new Map<string, boolean>()

@@ -132,7 +132,7 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
-/** Data of a tenant's records (without tombstones) that the checks need. It has no texts, since all texts may not fit into memory. */
+/** Data of a tenant's records (without tombstones) that the checks need. It has no bodies, since all bodies may not fit into memory. */
 interface Read {
   readonly count: number
   readonly damage: ReadonlyArray<Finding>

@@ -83,7 +83,7 @@ const unreadable = (path: string) =>
 const open = (shared: Shared, options: StoreAddress.OpenOptions) =>
   Effect.map(Layer.build(Layer.fresh(StoreAddress.layer(shared.store, options))), Context.get(MemoryStore))
 
-/** Returns the option `tenants` with the tenant that `--tenant` names; an empty object if that was not given. */
+/** Returns the option `tenants` with the tenant that `--tenant` names; an empty object if `--tenant` was not given. */
 const tenantsOf = ({ tenant }: Shared) => Option.isSome(tenant) ? { tenants: [tenant.value] } : {}
 
 const lines = (skipped: ReadonlyArray<Skipped>): ReadonlyArray<string> =>
@@ -192,7 +192,7 @@ const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
     const to = (target: string, flag: "w" | "a") =>
       Stream.run(bytes, Sink.mapError(fs.sink(target, { flag, mode: 0o600 }), failed))
     const there = yield* Effect.option(fs.stat(path))
-    if (Option.isSome(there) && there.value.type !== "File") return yield* to(path, "a") // a pipe has no positions
+    if (Option.isSome(there) && there.value.type !== "File") return yield* to(path, "a") // a pipe cannot seek
     const target = yield* Effect.orElseSucceed(fs.realPath(path), () => path)
     const part = `${target}.${process.pid}.part`
     yield* to(part, "w").pipe(

@@ -1,6 +1,6 @@
 /**
- * Starts the command line, `main.ts`, whose bundle is a string in this module, with a cache of its compiled code. With the cache, a search
- * in 10,000 notes takes a fifth less CPU time.
+ * Starts the command line, `main.ts`, whose bundle is a string in this module. A cache keeps the compiled code of the bundle. With the
+ * cache, a search in 10,000 notes takes a fifth less CPU time.
  *
  * Each command has its own cache, a file beside this one, which the first successful run of the command writes. V8 rejects a cache of
  * another version or of other flags, and the next run replaces it. Where the folder cannot be written, and in Bun and Deno, commands

@@ -213,8 +213,8 @@ export const copyStore = (
   })
 
 /**
- * Extracts facts from messages, compares them with stored memories and writes the changes. Returns the receipt: its `mutations` are those
- * that Deuz returns, and `MemoryPipeline.undo` reverts them.
+ * Extracts facts from messages, compares them with stored memories and writes the changes. Returns the receipt. Its `mutations` are what
+ * Deuz's `remember` returns; `MemoryPipeline.undo` reverts them.
  */
 export const remember = (
   messages: ReadonlyArray<Turn>,
@@ -298,7 +298,7 @@ export const assertScope = (scope: MemoryScope): void => OurScope.assertScope(id
 export const matchesScope = (record: Pick<MemoryRecord, "scope">, scope: MemoryScope): boolean =>
   OurScope.matchesScope(idsOf(record.scope), idsOf(scope))
 
-/** An embedding model; `createEmbedder` makes a layer from one. */
+/** The service that embeds texts. `createEmbedder` makes a layer that provides it. */
 export type Embedder = OurEmbedder.Service
 /** A function that hashes a text. */
 export type HashFn = (text: string) => string

@@ -303,7 +303,7 @@ export { stableId, ulid, ULID_RE } from "../domain/MemoryId.ts"
 export { renderInstructionFiles as renderInstructionsBlock } from "../harness/InstructionFiles.ts"
 /** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
-/** The spec of an agent's memory, and the function that hashes it, by which `Resume` detects a changed spec. */
+/** The spec of an agent's memory, and the function that hashes it. `Resume` detects a changed spec by its hash. */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /** Makes the plugin that limits writes per turn. Options: `writesPerTurn`, default 1, and the `toolIds` whose calls count. */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"

@@ -1,7 +1,7 @@
 /**
  * The memory interfaces of nexus-agents: its key-value backend, typed memories, graph, priorities, notes, sessions and beliefs, each
- * implemented for one viewer over a service of this library (a kind, such as `SemanticMemory`). Use it to run code that was written for its
- * `IMemoryBackend` and similar interfaces.
+ * implemented for one viewer over a service of this library (a kind, such as `SemanticMemory`). Use this module to run code that was
+ * written for interfaces of nexus-agents such as `IMemoryBackend`.
  *
  * An adapter is made from the service of the kind, the viewer and `run`, and returns promises. It writes in the viewer's own scope, and the
  * caller's ids are unique only within that scope, so two users may each have a fact with the same id. `docs/compat.md` lists the deliberate

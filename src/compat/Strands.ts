@@ -53,7 +53,7 @@ export interface MemoryStoreConfig {
   readonly name: string
   /** Description of the store's contents; the descriptions of the tools include it. */
   readonly description?: string | undefined
-  /** Largest number of results of a search, unless the search sets one. Default 3. */
+  /** Largest number of results of a search that sets no limit itself. Default 3. */
   readonly maxSearchResults?: number | undefined
   /** Whether the manager may write to the store. Default false. */
   readonly writable?: boolean | undefined
@@ -111,14 +111,14 @@ export interface MemoryManager {
   flush(): Promise<void>
   /** Returns the tools: `search_memory`, `add_memory` if it is configured, and then tools that the stores define. */
   getTools(): Promise<ReadonlyArray<MemoryTool>>
-  /** Returns the text to append to the last message that the model receives; `""` if no memory relates to it. */
+  /** Returns the text to append to the last message that the model receives; `""` if no memory relates to that message. */
   inject(messages: ReadonlyArray<Message>): Promise<string>
 }
 
 /**
- * Makes the manager for a viewer. Entries get the memory scope that `Viewer.subjectOf` returns; the session is the viewer's `sessionId`,
- * else its `runId`, else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is invalid. Closing the
- * Effect `Scope` first extracts memories from all waiting messages.
+ * Makes the manager for a viewer. Added entries get the memory scope that `Viewer.subjectOf` returns. The session of added messages is the
+ * viewer's `sessionId`, else its `runId`, else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is
+ * invalid. Closing the Effect `Scope` first extracts memories from all waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,

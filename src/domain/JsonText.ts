@@ -1,5 +1,5 @@
 /**
- * Finds JSON in the answer of a model, which may surround it with prose or fences, split it into several blocks, or stop within it.
+ * Finds JSON in a model's answer. The model may surround the JSON with prose or fences, split it into several blocks, or stop within it.
  *
  * ```text
  * Sure [see below]: {"facts": ["a", "b",]}      → {"facts": ["a", "b"]}

@@ -109,7 +109,7 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
-/** Largest number of retries. Each concurrent writer of a record can cause one conflict; a record is assumed to have fewer than 1,000. */
+/** Largest number of retries. Each concurrent writer can cause one conflict; a record is assumed to have fewer than 1,000 writers. */
 const attempts = 1_000
 
 /**

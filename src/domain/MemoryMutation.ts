@@ -60,8 +60,8 @@ export const Applied = Schema.Struct({
 export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
 /**
- * Returns the mutations that undo a batch: one `Restore` per changed record, which fails with `conflict` if the record was changed again
- * since. Returns none for a record that the batch created and that has expired at `now`, epoch ms.
+ * Returns the mutations that undo a batch: one `Restore` per changed record, which fails with `conflict` if the record was changed after
+ * the batch. Returns none for a record that the batch created and that has expired at `now`, epoch ms.
  */
 export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()

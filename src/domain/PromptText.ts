@@ -234,8 +234,8 @@ export const traced = (text: string): Traced => {
 
 /**
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown`, and replaced its units from `start` to
- * `end` by `text`. Only those characters of the stored text change in which the replaced units and `text` differ. Characters that were
- * hidden from the model stay; those within a change are put after the inserted text. If the number of replaced characters times the number
+ * `end` by `text`. Changes only the characters in which the replaced units and `text` differ. Characters that were hidden from the model
+ * stay. Hidden characters within a change are put after the inserted text. If the number of replaced characters times the number
  * of new characters exceeds 1,000,000, everything between the first and the last difference counts as changed.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {

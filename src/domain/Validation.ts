@@ -105,7 +105,7 @@ const expected = (ast: AST.AST): string =>
       : String(ast)
   }`
 
-/** Returns the Schema's limits of length and size as text, but no limit whose number already occurs in its description, `text`. */
+/** Returns the Schema's limits of length and size as text. Leaves out limits whose number occurs in `text`, the Schema's description. */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
   const limits = Object.entries(schema).flatMap(([name, limit]) =>

@@ -117,8 +117,8 @@ export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 
 /**
- * Makes a viewer that sees the records of all users of the tenant, but not those that the library writes for itself: for an administrator,
- * an export or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant,
+ * Makes a viewer that sees all records of the tenant except those that the library writes for itself. Meant for an administrator, an
+ * export or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant,
  * also for `undefined`, so that a missing value never becomes the default tenant.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
@@ -182,8 +182,8 @@ export const scopeOf = (viewer: Any): MemoryScope => {
 
 /**
  * Returns the scope that a viewer's statements are about. With a user id, it is the scope of the user. With an agent id but no user,
- * session or actor id, it is the scope of the agent. In all other cases, and if the viewer does not see that scope (reach `within` with
- * several ids), it is the scope of all ids of the viewer.
+ * session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the viewer. The same
+ * holds if the viewer does not see the scope of its user or agent, as with reach `within` and several ids.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -321,8 +321,8 @@ export const includes = (visibility: Visibility): (scope: MemoryScope) => boolea
 }
 
 /**
- * Schema of the shared scopes that a model may write, in addition to those of `mayWrite`: `agent` is every scope with the viewer's agent
- * and no user, `global` is `Global`. Other users can read the records of shared scopes.
+ * Schema of the shared scopes that a model may write, in addition to the scopes that `mayWrite` always permits. `agent` stands for every
+ * scope with the viewer's agent and no user; `global` stands for `Global`. Other users can read the records of shared scopes.
  */
 export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
 /** The shared scopes that a model may write. */

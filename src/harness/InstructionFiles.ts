@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if it or `importedBy` is missing or blank, or if `importedBy` (else the file) is not named in `filenames`. */
+  /** Reads a file. `None` if it or its importer is missing or blank, or if `filenames` lacks the importer (the file, if not imported). */
   readonly read: (
     relative: string,
     importedBy?: string

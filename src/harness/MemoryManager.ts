@@ -79,7 +79,7 @@ export interface Service {
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for its end, and so does closing the scope, 30 s at most. */
+  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for the writes; so does closing the scope, at most 30 s. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,

@@ -41,7 +41,7 @@ const maxBytesBefore = 16_384
 /** Settings of instruction files, with their defaults. */
 export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
-  /** Root of the tree. Default: the nearest ancestor of cwd with `.git`, else cwd. */
+  /** Topmost directory whose instruction files are read. Default: cwd or its nearest ancestor that has `.git`; if none has it, cwd. */
   root: Schema.optional(Schema.String),
   /**
    * Largest number of bytes read of a file. A longer text is cut between characters, a note at its end says so, and an issue reports it.

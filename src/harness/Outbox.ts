@@ -5,7 +5,7 @@
  * ```text
  * append     stores the messages                                         before a trigger may fire
  * extract    asks the model, and stores its answer as a plan             so a retry does not ask again
- * write      writes the plan and erases its messages                     in one batch: all of it or nothing
+ * write      writes the plan and erases its messages                     in one write: all of it or nothing
  * ```
  *
  * A conversation is a viewer's messages of one session. A batch is the messages of one append. In an extraction run, a model extracts
@@ -114,8 +114,8 @@ export interface ExtractionConfig {
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * The scope in which extracted facts are stored. Default: the scope of the viewer's user. Default without a user: the scope of the
-   * viewer's agent. If the viewer then names a session or an actor, it is the scope of all its ids, so that facts about an anonymous
+   * The scope in which extracted facts are stored. Default for a viewer with a user: the scope of the user. Default for a viewer without a
+   * user: the scope of its agent; or, if the viewer names a session or an actor, the scope of all its ids, so that facts about an anonymous
    * visitor stay with the visit. `agent` selects the scope of the viewer's agent, so that all conversations of the agent see the facts. For
    * a viewer with a user, `options.sharedWrites` must then include `agent`.
    */

@@ -1,12 +1,12 @@
 /**
  * An outbox (queue of messages that wait for extraction) whose conversations are divided among the machines of a cluster, by
- * @effect/cluster. One machine at a time owns a conversation and extracts from its messages; if it dies, another one takes over. Use it
- * where several processes serve one store. In a single process, and over a vault or SQLite, use `Outbox`, which needs no cluster.
+ * @effect/cluster. One machine at a time owns a conversation and extracts from its messages; if it dies, another one takes over. Use this
+ * outbox where several processes serve one store. In a single process, and over a vault or SQLite, use `Outbox`, which needs no cluster.
  *
  * ```text
  * append     any process stores the messages, and sends the conversation's owner a cluster message that names the batch
  * extract    the owner extracts as `Outbox` does, with the same triggers, limits and plans
- * a death    unacknowledged cluster messages are delivered to the next owner, whose triggers start anew with them
+ * a death    the next owner receives the unacknowledged cluster messages, and passes them to new triggers
  * ```
  *
  * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the same write erases the batch.
@@ -334,7 +334,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // makes the owner acknowledge the cluster messages that it holds; if no owner answers in time, none holds any
+        // makes the owner acknowledge the cluster messages that it holds; if none answers in time, there is no owner to wait for
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"

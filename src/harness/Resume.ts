@@ -62,8 +62,8 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 /** Operations of `Resume`. */
 export interface Service {
   /**
-   * Loads the checkpoint of a run; `None` if none was saved. Fails with `ResumeError` if the spec differs, with `corrupt` if the file is
-   * not a checkpoint, and with `unsupported` if a newer version of the library saved it.
+   * Loads the checkpoint of a run; `None` if none was saved. Fails with `ResumeError` if `spec` differs from the saved spec, with `corrupt`
+   * if the file is not a checkpoint, and with `unsupported` if a newer version of the library saved it.
    */
   readonly resume: (
     runId: string,

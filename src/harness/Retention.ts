@@ -107,7 +107,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // The round's own reads count as activity. They must not start another round, unless the round changed something.
+      // The round's own reads count as activity. After a round that changed nothing, they must not start another one, so only later
+      // activity counts.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")

@@ -229,7 +229,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
       const settle = (claims: ReadonlyArray<Claim>, exit: Exit.Exit<Vectors, MemoryError.MemoryError>) =>
         Effect.sync(() => {
           for (const [n, { key, pending, text }] of claims.entries()) {
-            if (underWay.get(key) !== pending) continue // already settled with its batch
+            if (underWay.get(key) !== pending) continue // this text was already settled with its batch
             underWay.delete(key)
             if (Exit.isSuccess(exit)) {
               vectors.set(text, exit.value[n]!)

@@ -127,8 +127,8 @@ const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
 }
 
 /**
- * Makes a function that runs synchronous steps of concurrent fibers one at a time, and pauses between them like a `pacer`, so that
- * many fibers together do not block the event loop either. `work` returns the work of a finished step.
+ * Makes a function that runs synchronous steps of concurrent fibers one at a time, and pauses between steps like a `pacer`. Otherwise
+ * many fibers together could block the event loop. `work` returns the work of a finished step.
  */
 export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
   Effect.makeSemaphore(1),
@@ -205,7 +205,8 @@ export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect
   })
 
 /**
- * Whether to pause after the last step. Short work does not pause, but many pieces in a row that are just below `stretch` must not block.
+ * Whether to pause after the last step: only if more than a quarter of `stretch` was done. Without this pause, many calls in a row, each
+ * with a little less work than `stretch`, would block the event loop.
  */
 const isLong = (work: number, stretch: number): boolean => work < Infinity && 4 * work > stretch
 
@@ -227,9 +228,9 @@ interface Making<Row, A> {
   unread: Iterator<Row> | undefined
   /** Rows that were read and not yet added. Once all are read, they are added from the end of the last part. */
   readonly parts: Array<Array<Row>>
-  /** Rows that were passed to `set` during reading. They are skipped in `parts`; `changes` contains those of them that are current. */
+  /** Rows that were passed to `set` during reading. They are skipped in `parts`, because `changes` adds the rows that are still current. */
   touched: ReadonlySet<Row | undefined>
-  /** Changes that arrived by `set` since reading began. When reading ends, they are reduced to the rows that are current. */
+  /** Calls of `set` since reading began. When reading ends, the calls so far are replaced by additions of the rows still current. */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
   /** Number of changes that have been applied. */
   changed: number
@@ -338,7 +339,7 @@ const readSome = <Row, A>(making: Making<Row, A>): number => {
 /** Largest number of rows of a part. */
 const partSize = 4_096
 
-/** Work after which a step that adds rows ends, in units of a `Pacer`: a step for each row would take a tenth longer. */
+/** Work after which a step that adds rows ends, in units of a `Pacer`. With one step per row, the build would take a tenth longer. */
 const perYield = 512
 
 /** Work of adding or changing a row, in units of a `Pacer`, without the work for the row's text. */

@@ -238,7 +238,7 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
 
 /**
  * Returns a function that redacts the texts of files that are read repeatedly; `place` is the path of a file. The function reports the
- * secrets of a file when it is first called with the file's text, and again only when that text has changed. @internal
+ * number of a file's secrets at the first call for the file, and again only when the file's text has changed. @internal
  */
 export const rereading = (redaction: Service | undefined) => {
   const known = new Map<string, string>()
@@ -358,7 +358,7 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
   return walk(value, 0) as A // `walk` replaces strings by strings only
 }
 
-/** Redacts a string whose key names a secret, since the patterns need the name: for `{ password: "…" }`, it redacts `password="…"`. */
+/** Redacts a string whose key may name a secret. For `{ password: "…" }`, redacts `password="…"`, since the patterns need the name. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
   // quotes are tried first, since only a quoted value may contain spaces

@@ -3,7 +3,7 @@
  * viewer.
  *
  * ```text
- * GET  /api/session                the viewer for whom it acts
+ * GET  /api/session                the viewer whose memories are shown
  * POST /api/search                 { text, kinds?, tags?, limit? }: hits with explanations
  * GET  /api/records                ?kind, ?after: a page of records, newest first
  * GET  /api/trash                  ?after: a page of forgotten records
@@ -135,7 +135,7 @@ const maxBytes = 4 * 1024 * 1024
 const pageSize = 30
 /** Number of hits that `/api/prompt` shows in addition to those in the context. */
 const beyond = 5
-/** Number of records in a context; equal to the default of `Injection.InjectionConfig`. */
+/** Largest number of records in the context of `/api/prompt`; equal to the default of `Injection.InjectionConfig`. */
 const contextSize = 5
 
 /** Makes the API over the `MemoryService` of the Effect context. `version` is shown on the page. */

@@ -49,7 +49,7 @@ export const make = (files: Files) => {
   return (path: string): HttpServerResponse.HttpServerResponse | undefined => answers.get(path)
 }
 
-/** Reads the page's files from the JSON that the built command contains. Fails with `unavailable` if the JSON is missing or invalid. */
+/** Reads the page's files from JSON, which the build embeds in the command. Fails with `unavailable` if the JSON is missing or invalid. */
 export const fromJson = (json: string | undefined): Either.Either<Files, MemoryError.MemoryError> =>
   Either.mapLeft(
     Schema.decodeUnknownEither(Schema.parseJson(Files))(json),

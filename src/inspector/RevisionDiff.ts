@@ -22,7 +22,7 @@ export const Difference = Schema.Struct({
 /** A difference, as its schema decodes it. */
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
-/** Fields that are not compared: `body`, which is compared by lines, and fields that never differ or that every revision sets anew. */
+/** Fields not listed as changed: `body`, which is compared by lines, and fields that never differ or that every revision sets anew. */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
 /** Returns the difference from one revision to the next. Cost: that of `linesOf`. */

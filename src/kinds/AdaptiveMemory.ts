@@ -126,9 +126,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /**
    * Returns the records that match the filter, whether or not they contain a word of the query, best first; equal scores newest first.
-   * Default `limit` 20. With an embedding, the relevance of each of the nearest 1,000 records is the greater of its cosine similarity and
-   * the share of the query's words that it contains; fails with `unsupported` if the store has no vectors. Cost: a scan of all records
-   * that match the filter. Does not mark the returned records as used: call `touch` for those that the agent uses.
+   * Default `limit` 20. With an embedding, the relevance of each of the nearest 1,000 records is its cosine similarity or the share of the
+   * query's words that it contains, whichever is greater. An embedding fails with `unsupported` if the store has no vectors. Cost: a scan
+   * of all records that match the filter. Does not mark the returned records as used: call `touch` for those that the agent uses.
    */
   readonly retrieve: (
     viewer: Viewer.Any,

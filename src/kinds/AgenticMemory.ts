@@ -57,16 +57,16 @@ export interface Service {
     id: MemoryId
   ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
   /**
-   * Suggests links to other notes: at most 5, of similarity 0.5 or more, best first. Only the 100 best matches of a search and the 100
-   * newest notes are compared.
+   * Suggests at most 5 links to other notes of similarity 0.5 or more, best first. Compares the note only with the 100 best matches of a
+   * search for its keywords and entities, and with the 100 newest notes.
    */
   readonly suggestLinks: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Adds links in both directions for each suggestion of similarity 0.7 or more whose note exists: all of them or, on failure, none.
-   * Returns the suggestions that were applied.
+   * Applies each suggestion of similarity 0.7 or more, if the suggested note exists: links the two notes to each other. Adds all links or,
+   * on failure, none. Returns the suggestions that were applied.
    */
   readonly link: (
     viewer: Viewer.Any,
@@ -82,8 +82,8 @@ export interface Service {
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /**
-   * Derives attributes from the note's current text, which a person may have edited, and stores them. Keeps the tags that no rule adds
-   * (those not in `NoteAnalysis.subjects`).
+   * Derives attributes from the note's current text, which a person may have edited, and stores them. Replaces the tags in
+   * `NoteAnalysis.subjects`, which are derived from texts, and keeps all other tags.
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
@@ -261,7 +261,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // searches before the note is stored: a later search would return the note in place of a candidate that nearly repeats it
+    // searches before the note is stored: a later search would find the note and leave out older notes that say nearly the same
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
@@ -362,6 +362,6 @@ const textOf = ({ body, summary }: Pick<DraftOf, "body" | "summary">): string =>
 const valuesOf = ({ data, record }: Typed, attribute: "keywords" | "tags" | "entities") =>
   attribute === "tags" ? record.tags : data[attribute]
 
-/** Returns the tags of both lists, the first list first, without repetitions, up to the limit of a record. */
+/** Returns the tags of both lists without repetitions, the first list first. Cuts the result to 32 tags, or more if `tags` has more. */
 const united = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   Array.from(new Set([...tags, ...others])).slice(0, Math.max(32, tags.length))

@@ -110,9 +110,9 @@ export interface Service {
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
    * Stores the outcome of a task (a hindsight) and, in the same batch, weakens by `by` (0..1, default 0.5) the beliefs that it corrects.
-   * Their source becomes `hindsight`. Their audit names the id of the hindsight as evidence, but does not repeat its text. An empty body
-   * is replaced by a text made from the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if
-   * another record has the id.
+   * Their source becomes `hindsight`. Their audit names the id of the hindsight as evidence, but does not repeat its text. If the body of
+   * the hindsight is empty, a text made from its data replaces it. A repeated call with the same id and data changes nothing. Fails with
+   * `invalid_draft` if another record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,

@@ -58,7 +58,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed
       }
       const patch = { summary, body: systemPrompt, data: identity }
       return yield* records.update(Viewer.exactly(viewer), idOf(viewer), patch)
-    }).pipe(Effect.retry({ while: ({ reason }) => reason === "not_found" })) // forgotten between read and write: put it again
+    }).pipe(Effect.retry({ while: ({ reason }) => reason === "not_found" })) // the record was forgotten after it was read
 
   return {
     getIdentity: (viewer) => Effect.withSpan(get(viewer), "CoreMemory.getIdentity"),

@@ -68,7 +68,7 @@ export interface Recalled {
   readonly reflections: ReadonlyArray<Typed<Reflection>>
   /** The memories as text for a model, escaped, in four sections; `""` if there are none. */
   readonly block: string
-  /** Failures of queries; `leg` is the name of the failed one. The results of the queries that succeeded are in the other fields. */
+  /** Failures of queries; `leg` is the name of the query. The results of the queries that succeeded are in the other fields. */
   readonly failures: SearchResult["failures"]
 }
 
@@ -127,8 +127,8 @@ export interface Service {
     config?: typeof RecallConfig.Encoded
   ) => Effect.Effect<Recalled, MemoryError.MemoryError>
   /**
-   * Starts a fiber that stores the turn, and returns at once. The layer's scope waits for the fiber. Logs failures, and adds them to
-   * `failures`.
+   * Starts a fiber that stores the turn, and returns at once. When the layer's scope closes, it waits for the fiber. Logs failures, and
+   * adds them to `failures`.
    */
   readonly afterTurn: (viewer: Viewer.Any, turn: Turn) => Effect.Effect<void>
   /** Failures of `afterTurn` since the layer was built, oldest first. */
@@ -171,9 +171,9 @@ export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<Episod
  * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. For an agent with many counterparts, use a viewer with
  * its `agentId` and the reach `within`.
  *
- * The adapter clamps values that `saveEpisode` of the service would reject: importance, intensity, emotion and appraisal to their ranges,
- * a future time to now. These numbers come from a model, and callers of an adapter ignore a rejected promise. A query with a number out
- * of range is rejected. A `limit` of 0 means no limit, and a `limit` beyond 1,000 means 1,000.
+ * The adapter clamps values that `saveEpisode` of the service would reject: importance, intensity, emotion and appraisal to their ranges, a
+ * future time to now. It clamps them because they come from a model, and callers of an adapter ignore a rejected promise. A query with a
+ * number out of range is rejected. A `limit` of 0 means no limit, and a `limit` beyond 1,000 means 1,000.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
@@ -292,8 +292,8 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
   )
 
 /**
- * Runs the queries of `beforeTurn`, except those whose limit is 0, and those that search only for types which `types` leaves out. Lists
- * each failed query in `failures`, unless it failed with `unsupported`. Fails if all queries that it runs fail.
+ * Runs the queries of `beforeTurn`, except those whose limit is 0 and except those that search only for types which `types` leaves out.
+ * Lists each failed query in `failures`, unless it failed with `unsupported`. Fails if all queries that it runs fail.
  */
 const recall = (
   source: Source.Source,

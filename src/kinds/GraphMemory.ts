@@ -81,7 +81,7 @@ export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** The path from a hit of the text search to the record; empty if the record is itself a hit. */
+  /** The path from a hit of the text search to the record; empty for a hit to which no path gives a higher score. */
   readonly path: Path
 }
 
@@ -113,7 +113,7 @@ export interface Service {
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Follows outgoing relationships from `from`, of each type in turn. Returns the entities reached last; `from` if there are no types. */
+  /** Follows outgoing relationships, in step n of the n-th type. Returns the entities of the last step; `from` if there are no types. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and linked records that pass the query's filter. The score of a linked record is that of its best path:
-   * `neighbour's score · weight of the link · g ÷ (1 + g)`; `g` is `weights.graph`, default 1. A hop starts at the `limit` best records.
+   * Returns hits, and linked records that pass the query's filter. A link passes on `score · weight · g ÷ (1 + g)`, where `g` is
+   * `weights.graph`, default 1. A record has the score of its best path. A hop follows links from the `limit` best records.
    */
   readonly search: (
     viewer: Viewer.Any,

@@ -23,8 +23,8 @@ export interface Service {
     procedure: DraftOf<Procedure>
   ) => Effect.Effect<Typed<Procedure>, MemoryError.MemoryError>
   /**
-   * Returns the procedures of which a trigger occurs in the context, regardless of case: highest success rate first, then most executions,
-   * then newest. A blank trigger matches nothing. Cost: reads all procedures that the viewer sees.
+   * Returns the procedures that have a trigger which occurs in `context`, regardless of case. Orders them by success rate, then by
+   * executions, both highest first, then newest first. A blank trigger matches nothing. Cost: reads all procedures that the viewer sees.
    */
   readonly findProcedures: (
     viewer: Viewer.Any,

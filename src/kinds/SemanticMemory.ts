@@ -26,13 +26,13 @@ export interface Service {
    * Equal facts in one scope are stored once.
    */
   readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Effect.Effect<Typed<Fact>, MemoryError.MemoryError>
-  /** Returns all facts of a domain, compared exactly, newest first. Cost: reads all facts that the viewer sees. */
+  /** Returns all facts whose domain is exactly `domain`, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryByDomain: (
     viewer: Viewer.Any,
     domain: string,
     when?: AsOf
   ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
-  /** Returns all facts about a subject, compared exactly, newest first. Cost: reads all facts that the viewer sees. */
+  /** Returns all facts whose subject is exactly `subject`, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryBySubject: (
     viewer: Viewer.Any,
     subject: string,

@@ -60,7 +60,7 @@ export interface Session {
     solution: string,
     options?: { readonly filePattern?: string | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Ends the session, and records a summary with the time since the start. A session id keeps its last 50 summaries. */
+  /** Ends the session, and records a summary with the time since the start. Only the last 50 summaries of a session id are kept. */
   readonly end: (summary: string) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
 }
 

@@ -75,7 +75,7 @@ export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins"
     })
 }
 
-/** Makes the checks. Each call of `make` returns checks with their own request counts. */
+/** Makes a guard, which checks Host, Origin, token and rate. Each guard counts requests separately. */
 export const make = (access: Access): Effect.Effect<Guard> =>
   Effect.sync(() => {
     const { requestsPerMinute = 600, tokens, viewer } = access

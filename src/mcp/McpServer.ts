@@ -125,10 +125,10 @@ export const checkHost: (
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
- * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. `routes` handles every other path, after the same checks, and may
- * use the current viewer. `assets` is called first, with the path of a GET or HEAD request, and returns its response or `undefined`. Such a
- * response is sent if Host and Origin are right, without a token. So `assets` must contain nothing secret: it is for example the page that
- * asks for a token.
+ * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. `routes` handles every other path, after the same checks as for
+ * `/mcp`, and may use the current viewer. `assets` is called first, with the path of a GET or HEAD request, and returns a response or
+ * `undefined`. A response of `assets` is sent if Host and Origin are right, even without a token. So `assets` must contain nothing secret:
+ * it is for example the page that asks for a token.
  *
  * Fails with `unsupported` if neither tokens nor a viewer are given, and also if there are no tokens and the server listens on an address
  * that other machines can reach. When the scope of the layer closes, the server rejects new requests, waits for running requests at most

@@ -25,7 +25,7 @@ export interface Options {
   readonly version?: string | undefined
   /** Text that tells the model what the server is for. Clients may cut it after 2,048 characters. Default: the constant `instructions`. */
   readonly instructions?: string | undefined
-  /** Makes the tools of a viewer. Default `MemoryTools.make`: `remember`, `recall`, and `forget` if the spec allows it. */
+  /** Makes the tools of a viewer. Default `MemoryTools.make`: `remember`, `recall`, and `forget` if the spec of the service allows it. */
   readonly tools?:
     | ((viewer: Viewer) => Effect.Effect<
       ReadonlyArray<MemoryTool.MemoryTool>,

@@ -30,8 +30,8 @@ export interface Result {
 export const failureKey = "effect-memory/failure"
 
 /**
- * Returns the declaration of a tool. If its output is not an object, declares an object with the output as `result`, as the protocol
- * requires.
+ * Returns the declaration of a tool. The protocol requires that the output is an object, so any other output is declared as the field
+ * `result` of an object.
  */
 export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
   const output = MemoryTool.jsonSchemaOf(tool.output)

@@ -72,8 +72,9 @@ export interface Options extends MemoryStore.Provenance {
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
-   * Name of the conversation, if the session has several and each counts `sequence` separately. Default: the session has one. In the
-   * options of an outbox, this text is a prefix of the names that the outbox gives to conversations.
+   * Name of the conversation, if the session has several and each counts `sequence` separately. Default: the session is one conversation.
+   * In the options of an outbox (a queue of messages to be remembered), this text is a prefix of the names that the outbox gives to
+   * conversations.
    */
   readonly conversation?: string | undefined
   /** Writes the batch in place of the store's `apply`. It must write the whole batch or nothing; it may add rows of its own. */
@@ -87,7 +88,7 @@ export type Apply = (
   provenance: MemoryStore.Provenance
 ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 
-/** Schema of a partial failure: `leg` names the part that failed, such as one retriever of a search, although the call succeeded. */
+/** Schema of the failure of one part of a call that succeeded as a whole. `leg` names the part, such as one retriever of a search. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 /** A failure, as `Failure` decodes it. */
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}

@@ -121,9 +121,9 @@ const isEvent = Schema.is(Event)
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact: the fact with the same text, else the most
- * similar one, if similar enough. Drops the deletion of a memory that says the same as a fact. For each deleted memory, adds the most
- * similar fact that no decision is about, since the model must have deleted the memory because of that fact. @internal
+ * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. That is the fact with the same text, or else the
+ * most similar fact, if it is similar enough. Drops the deletion of a memory that says the same as a fact. For each deleted memory, adds
+ * the most similar fact that no decision is about, since the model must have deleted the memory because of that fact. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -168,8 +168,8 @@ export const attribute = (
 
 /**
  * Returns the candidate with the same text, else the one with the most similar words (Jaccard similarity); of equal ones the first. Returns
- * `undefined` if that similarity is below `min`, 0..1, default 0. `open`, a subset of the candidates in their order, restricts the search
- * to these. @internal
+ * `undefined` if that similarity is below `min`, 0..1, default 0. If `open`, a subset of the candidates in the same order, is given,
+ * searches only this subset. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 
@@ -238,7 +238,7 @@ export interface Target {
   readonly repeated?: ReadonlyArray<MemoryRecord> | undefined
   /** Source of the added records. */
   readonly source?: Draft["source"]
-  /** Returns the words of a text, possibly from a cache. Default: with a new cache. */
+  /** Returns the words of a text, possibly from a cache. Default: a function with a new cache. */
   readonly wordsOf?: WordsOf | undefined
 }
 

@@ -56,7 +56,7 @@ export const foldBy = <A>(
   return { kept, folded: items.length - kept.length }
 }
 
-/** Does `foldBy` with the signature of each item's text. */
+/** Calls `foldBy` with the signature of each item's text. */
 export const fold = <A>(items: ReadonlyArray<A>, text: (item: A) => string): ReturnType<typeof foldBy<A>> =>
   foldBy(items, (item) => signature(text(item)))
 
@@ -81,8 +81,8 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
 
 /**
  * Returns a predicate to call with one record after the other. The predicate is true for a record that repeats an earlier one, as
- * `saysTheSame` decides; a record that repeats none is remembered. Cost of a call: about 10 ns per remembered record, and the signature of
- * the record, unless the record is an exact copy of a remembered one.
+ * `saysTheSame` decides; a record that repeats none is remembered. Cost of a call: about 10 ns per remembered record. In addition, the
+ * signature of the given record is computed, unless the record is an exact copy of a remembered one.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
@@ -106,7 +106,7 @@ let words = new Int32Array(1_024)
 
 const beyondAscii = /\P{ASCII}/u
 
-/** Removes accents; replaces other dashes, apostrophes, punctuation and white space by `-`, `'` and the ASCII space. */
+/** Removes accents; replaces all dashes by `-`, apostrophes by `'`, and other punctuation and white space beyond ASCII by a space. */
 const normalised = (lower: string): string =>
   lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
     .replace(/[\u2018\u2019\u02bc]/g, "'")

@@ -39,12 +39,12 @@ export const make = <Id>(dimensions: number, options: {
   const { order, quantizeFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const docs = new Map<Id, number>()
-  // the next arrays are indexed by doc id; if a doc id is removed, the last row moves to it
+  // the next arrays are indexed by doc id; when a doc id is removed, the last entry of each array takes its place
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number (`asking`) of the last `searchAmong` that got the doc id, by doc id. A doc id that a call gets twice is thus counted once. */
+  /** Number (from `asking`) of the last call of `searchAmong` with the doc id, by doc id. So an id that one call gets twice counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -199,7 +199,7 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32-bit floats. Numbers too large or too small for these are scaled, which does not change cosines. */
+/** Converts a vector to 32-bit floats. A vector with numbers too large or too small for them is scaled; this does not change cosines. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const largest = vector.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
   return Float32Array.from(
@@ -296,9 +296,9 @@ export class Embeddings {
   }
 
   /**
-   * Adds a vector without copying it. If the text with that hash has a vector already, the old one stays, since a model makes the same one
-   * each time. Returns `false` and changes nothing if the vector is empty, not finite, or has other dimensions than the model's other
-   * vectors.
+   * Adds a vector without copying it. If the text with this hash has a vector already, that vector stays, because a model makes the same
+   * vector each time. Returns `false` and changes nothing if the vector is empty, not finite, or has other dimensions than the model's
+   * other vectors.
    */
   set(model: string, hash: string, vector: Float32Array): boolean {
     const known = this.#tables.get(model)

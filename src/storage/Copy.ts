@@ -98,7 +98,7 @@ export interface Options {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Largest number of records in a transaction: 1..1,000, default 100. Long texts make smaller transactions. */
   readonly batch?: number | undefined
-  /** Whether to copy into a target that redacts writes, although a copy writes all rows unredacted. Default false: the copy fails. */
+  /** Whether to write rows unredacted into a target that redacts writes. Default false: the copy into such a target fails. */
   readonly unredacted?: boolean | undefined
   /** Runs after each batch of each phase; the copy waits for it. */
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined

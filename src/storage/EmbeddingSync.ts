@@ -34,7 +34,7 @@ export interface EmbeddingSync {
     purpose: Embedder.Purpose,
     known?: VectorsByText
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Embeds every text of every tenant that the store has no vector for, and returns the number of vectors made. */
+  /** Embeds, for every tenant, the texts for which the store has no vector. Returns the number of vectors made. */
   readonly missing: Effect.Effect<number, MemoryError.MemoryError>
 }
 

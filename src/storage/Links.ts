@@ -172,11 +172,11 @@ export const refersTo = (record: MemoryRecord): ReadonlyArray<string> =>
 /** Returns the keys by which other records refer to the record: its id and its names. */
 export const keysFor = (record: MemoryRecord): ReadonlyArray<string> => [record.id, ...nodeOf(record).names]
 
-/** Returns the names that must be looked up to find the neighbours of a record. `referring` are those of `Surroundings`. */
+/** Returns the names that must be looked up to find the neighbours of a record. `referring` is as in `Surroundings`. */
 export const namesAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<string> =>
   Array.from(new Set(mentionsAround(record, referring).flatMap(({ names }) => names)))
 
-/** Returns the ids that must be looked up to find the neighbours of a record. `referring` are those of `Surroundings`. */
+/** Returns the ids that must be looked up to find the neighbours of a record. `referring` is as in `Surroundings`. */
 export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryId> => [
   ...new Set([
     ...record.links.map(({ to }) => to),
@@ -277,7 +277,7 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   }
 }
 
-/** Makes a function that chooses one of the records for the record `by`: one in the same scope first, then by path, then the newest. */
+/** Makes a function that chooses one of `records`. Prefers the scope of its argument, then the same folder, then the order of `byPath`. */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
   const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`folderKey`)

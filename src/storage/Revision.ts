@@ -78,7 +78,7 @@ export const created = (
 
 /**
  * Returns the reasons to refuse a record that is to be written. Only a write with origin `instructions` or `file` may add the tag
- * `instructions`; another update of a file's record may keep the tag if `before` has it.
+ * `instructions`. A write of another origin may keep this tag on a file's record, if `before` has it.
  */
 export const issuesOf = (
   record: MemoryRecord,
@@ -100,7 +100,7 @@ export const issuesOf = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Returns the next content of a record whose draft replaces it. Keeps `createdAt` and, unless the draft sets it, `validAt`. */
+/** Returns `fresh`, the record made from `draft`, as the revision after `old`. Keeps `createdAt` and, unless `draft` sets it, `validAt`. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 

@@ -144,7 +144,7 @@ export const make = (options: Options): TenantIndex => {
     unread = rows.keys()
     return index = MemoryIndex.make(options)
   }
-  /** Returns the next id for the index to read: first the unread ids, then the stale ones of the iterator given. */
+  /** Returns the next id for the index to read: first the ids from `unread`, then those from `ids`. */
   const next = (ids: Iterator<MemoryId>): IteratorResult<MemoryId> => {
     const found = unread?.next()
     if (found?.done !== false) unread = undefined
@@ -314,7 +314,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 export interface Source {
   /** Returns the current index of a tenant, which the caller must not change. */
   readonly tenantIndexOf: (tenant: string) => Io<TenantIndex>
-  /** Returns the tombstones of a tenant, or those with these ids. */
+  /** Returns the tombstones of a tenant: all, or only those with the given ids. */
   readonly tombstones: (tenant: string, ids: ReadonlyArray<MemoryId> | undefined) => Io<ReadonlyArray<Stored>>
   readonly tenants: Stream.Stream<string, MemoryError>
 }

@@ -7,8 +7,8 @@ import { id } from "./Sample.ts"
 const { constantFrom, integer, nat, oneof, option, record } = FastCheck
 
 /**
- * Generates valid drafts with an id, of kinds that accept any data. A test's clock starts at time 0, and none of the drafts expires
- * within the first ten minutes after it.
+ * Generates valid drafts with an id, of kinds that accept any data. No draft expires within the first ten minutes of a test, whose
+ * clock starts at time 0.
  */
 export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   draft: Arbitrary.make(Draft),

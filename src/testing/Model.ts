@@ -270,7 +270,7 @@ const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: num
       ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // a null in the patch clears the field
       summary: derived ? deriveSummary(named.body ?? old.body) : named.summary ?? old.summary,
       summaryDerived: derived ? true : undefined,
-      source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // keep the less trusted of both
+      source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // a higher number means less trust
       updatedAt: now,
       revision: old.revision + 1
     }),
@@ -290,8 +290,8 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
 }
 
 /**
- * Returns the trust of a write. A viewer with a user that writes into a scope without a user gets level 2 at least (2 is less trusted than
- * 0 and 1), except for instructions.
+ * Returns the trust of a write; a higher number means less trust. If a viewer with a user writes into a scope without a user, 0 and 1
+ * become 2, except for instructions.
  */
 const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
   origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||

@@ -31,7 +31,7 @@ export interface Answer<out Whole = unknown> {
   readonly gist?: unknown
 }
 
-/** An operation to run on a store and on the model; both gists must be equal. */
+/** An operation to run on a store and on the model. Both must have the same gist (the predictable part of the result). */
 export interface Question {
   readonly viewer: Viewer.Any
   /** Description of the operation, for the message of a failure. */
@@ -218,7 +218,7 @@ export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Que
   }
 )
 
-/** Runs an operation on a store; returns the result as plain JSON. If it fails, the error is the result, and its reason the gist. */
+/** Runs an operation on a store; returns the result as plain JSON. If it fails, `whole` is the error, and `gist` is its reason. */
 export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
   Effect.match(question.ask(store, resolve), {
     onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),

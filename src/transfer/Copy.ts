@@ -24,9 +24,10 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
  * outbox that are extracted in the source after they were copied still wait for extraction in the target.
  *
  * Fails with `unsupported` if a store has no rows of its own (a federation), if the target is read-only, or if it redacts what is written
- * and `unredacted` is not set. Fails with `conflict` if the target has other revisions of a record, threads of an owner (under any name)
- * that the source lacks, or messages of a conversation that the source lacks. This is checked before anything is written, and again at
- * each write. Fails with `invalid_draft` if an option is invalid, or the target has vectors of a model with other dimensions.
+ * and `unredacted` is not set. Fails with `invalid_draft` if an option is invalid, or the target has vectors of a model with other
+ * dimensions. Fails with `conflict` if the target has other revisions of a record than the source. Also fails with `conflict` if both have
+ * threads of an owner, but a thread of the target (under any name) is missing from the source; likewise for messages of a conversation.
+ * Conflicts are looked for before anything is written, and again at each write.
  */
 export const copy = (
   from: Service,

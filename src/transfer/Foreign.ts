@@ -51,7 +51,7 @@ export type Item =
 export interface Context {
   /** Scope of the items for which the file names no user, agent or run. */
   readonly scope: MemoryScope
-  /** Whether `scope` is used even for items for which the file names such ids. Default false. */
+  /** Whether `scope` is used even for items for which the file names a user, agent or run. Default false. */
   readonly overrules?: boolean | undefined
   /** Name of the folder that is read; absent if a single file is read. */
   readonly folder?: string | undefined
@@ -79,7 +79,7 @@ export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "
   readonly kind: string
   readonly body: string
   readonly id?: MemoryId.MemoryId | undefined
-  /** Reasons why parts of the other system's record are not in this one. */
+  /** Reasons why parts of the other system's record are not imported. */
   readonly lost?: ReadonlyArray<string> | undefined
 }
 
@@ -173,7 +173,7 @@ export const apply = Effect.fn("Foreign.apply")(
     items: ReadonlyArray<Item>,
     options: Options = {}
   ): Effect.fn.Return<Report, MemoryError.MemoryError> {
-    const side = yield* targetOf(store, { unredacted: true }) // `put` redacts drafts, and `append` messages
+    const side = yield* targetOf(store, { unredacted: true }) // accepts a store that redacts: `put` and `append` redact what they write
     const redaction = yield* Redaction.over(store)
     const { tenant } = viewer
     const skipped = Skipped.make()

@@ -1,6 +1,6 @@
 /**
- * Reads the items of a LangGraph store: objects with `namespace`, `key` and `value`, as a JSON array or one per line. They become entries
- * of `KeyValueMemory`, whose namespace is the parts of the item's namespace joined by `/`.
+ * Reads the items of a LangGraph store: objects with `namespace`, `key` and `value`, as a JSON array or one per line. Items become entries
+ * of `KeyValueMemory`. The namespace of an entry is the namespace of the item, with its parts joined by `/`.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

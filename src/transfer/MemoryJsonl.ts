@@ -55,7 +55,7 @@ export interface ReadOptions {
   readonly batch?: number | undefined
   /** Longest line in bytes; longer lines are skipped. Default 134,217,728. */
   readonly longestLine?: number | undefined
-  /** Whether to write records unredacted into a store that redacts its writes. Default false: the read is then rejected. */
+  /** Whether to write records unredacted into a store that redacts its writes. Default false: `read` then rejects such a store. */
   readonly unredacted?: boolean | undefined
   /** Called after each batch with the counts so far; reading waits for it. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
@@ -94,7 +94,7 @@ interface Job {
   readonly tally: Tally
   readonly skipped: Skipped.Tally
   readonly locks: TenantLocks
-  /** Numbers of records and of messages in the lines read so far, also of tenants that are not imported, and number of damaged lines. */
+  /** Numbers of records, messages and damaged lines read so far, including records and messages of tenants that are not imported. */
   readonly seen: { records: number; messages: number; damaged: number }
   /** Keys of the threads that differ from the store's thread of the same name. Further lines of these threads are skipped. */
   readonly differing: Set<string>
@@ -127,7 +127,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
       written: 0,
       isEnded: false
     }
-    yield* Copy.writerOf(sourceOf([]), store, options) // called here so that it fails, if it does, before the first line is read
+    yield* Copy.writerOf(sourceOf([]), store, options) // called already here, so that an unsuitable store is rejected before reading
     let isBegun = false
     const entries = bytes.pipe(
       Lines.split(options.longestLine),

@@ -1,7 +1,7 @@
 /**
- * Reads the graph of Zep or Graphiti: an object with `edges` or `facts`, and perhaps `nodes`, or an array of edges. Facts become semantic
- * records with their times of validity, nodes become entities of `GraphMemory`, and each edge also becomes a link between its nodes'
- * entities.
+ * Reads the graph of Zep or Graphiti. The file is an array of edges, or an object with `edges` or `facts`, and perhaps `nodes`. The fact
+ * of each edge becomes a semantic record with its times of validity. Nodes become entities of `GraphMemory`, and each edge also becomes a
+ * link between the entities of its two nodes.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

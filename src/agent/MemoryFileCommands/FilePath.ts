@@ -10,8 +10,8 @@ import * as MemoryTool from "../../host/MemoryTool.ts"
 export const root = "/memories"
 
 /**
- * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path leads out of `/memories`,
- * plainly or percent-encoded, if it has more than 1,024 characters, or more than 255 in a segment, or if it has invisible characters.
+ * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path leads out of `/memories` (also
+ * when percent-decoded), has invisible characters, is longer than 1,024 characters, or has a segment longer than 255.
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")

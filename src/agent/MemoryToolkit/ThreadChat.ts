@@ -22,8 +22,8 @@ import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
 /**
- * The thread of the chat in which a tool is called; `undefined`, the default, outside of a chat. It is a `Reference`, whose default keeps
- * it out of the type `R`.
+ * The thread of the chat in which a tool is called; `undefined`, the default, outside of a chat. A `Reference` has a default, so effects
+ * that read it do not require it in their type `R`.
  */
 export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
   defaultValue: (): string | undefined => undefined
@@ -44,8 +44,9 @@ export interface ChatOptions {
  * stored, without tool calls that have no result yet. A call that fails stores nothing. Cost: each call reads the messages within the
  * budget.
  *
- * A chat belongs to the viewer that is current where the chat is made. A call on behalf of a viewer with other threads fails with the
- * reason `not_owned`, because the results of the call's tools would be stored in a thread of the first viewer. Make a chat for each viewer.
+ * A chat belongs to the viewer that is current where the chat is made. A call on behalf of a viewer that has other threads fails with
+ * the reason `not_owned`, because the results of the call's tools would be stored in a thread of the first viewer. Make a chat for each
+ * viewer.
  *
  * A failure to read or write the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */

@@ -115,7 +115,7 @@ export const Why = Schema.Struct({
   question: Schema.String,
   /** Whether the record is among the hits. */
   isFound: Schema.Boolean,
-  /** The reason why the record is not among the hits; absent if it is. */
+  /** The reason why the record is not among the hits; absent if `isFound`. */
   reason: Schema.optional(Absence)
 })
 

@@ -27,7 +27,7 @@ const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
 /** Schema of the JSON output of `serve token`. */
 export const Token = Schema.Struct({
-  /** The token. It is shown only once, since the file has only its hash. */
+  /** The token. It is shown only once, since the token file has only the token's hash. */
   token: Schema.String,
   /** The line for the token file, with the token's hash. */
   line: Schema.String,
@@ -105,7 +105,7 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
 
-/** Adds a line to a file of tokens; creates the file if it does not exist. Ends the file's last line first if it lacks its line feed. */
+/** Adds a line to a file of tokens; creates the file if it does not exist. First ends the file's last line if that lacks a line feed. */
 const addLine = (file: string, line: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem

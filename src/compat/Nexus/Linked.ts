@@ -38,7 +38,7 @@ export interface Relationship {
 /** The memory of entities and their relationships. Methods that find entities return the names of these entities. */
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
-  /** Relates two entities; for each pair and type, one relationship is stored. Rejects with `not_found` unless both entities exist. */
+  /** Relates two entities, by at most one relationship of each type. Rejects with `not_found` unless both entities exist. */
   addRelationship(relationship: Relationship): Promise<void>
   /** Removes a relationship. Returns whether it existed. */
   removeRelationship(relationship: Relationship): Promise<boolean>

@@ -82,9 +82,10 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
 
 /**
  * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. The scope is
- * `options.scope`, if given. Otherwise, with `about: "agent"`, it is the scope of the viewer's agent; without it, `Viewer.subjectOf`. Fails
- * with `invalid_scope` if `about` requires an agent and the viewer has none, if the scope is Global and was not given as `options.scope`,
- * or if the viewer may not write it. A viewer with a user may write the agent's scope only if `sharedWrites` includes `agent`.
+ * `options.scope`, if given. Otherwise it is the scope of the viewer's agent if `about` is `agent`, else the result of `Viewer.subjectOf`.
+ * Fails with `invalid_scope` if `about` is `agent` and the viewer has no agent, if the scope is Global and was not given as
+ * `options.scope`, or if extraction may not write the scope for the viewer. For a viewer with a user, extraction may write the agent's
+ * scope only if `sharedWrites` includes `agent`.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -201,10 +202,10 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failed extraction of these batches. If the failure is permanent, or each batch has failed ten times: several batches are
- * extracted one by one from now on, and a single batch is set aside. But without a permanent failure, a batch is set aside only if another
- * extraction has succeeded since the batch first failed. Fails with `error`, except if a batch was set aside, or if several batches failed
- * permanently, so that they are now tried one by one.
+ * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. It is also set aside if it has
+ * failed ten times and another extraction has succeeded since it first failed. Several batches are never set aside together. If
+ * their failure is permanent, or if each of them has failed ten times, batches are extracted one by one from now on. Fails with `error`,
+ * unless a batch was set aside or several batches failed permanently, because extraction then goes on at once.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -365,8 +366,8 @@ const isStillAllowed = (
   })
 
 /**
- * Limits the time of a call of the pipeline or the store. Does not wait for a call that ignores interruption. If such a call writes later,
- * its write fails if another run has erased the message rows by then.
+ * Limits the time of a call of the pipeline or the store. Does not wait for a call that ignores interruption. Such a call may still try to
+ * write later; the write fails if another run has erased the message rows by then.
  */
 const inTime = <A>(
   { timeout }: ExtractionRunner,

@@ -70,8 +70,8 @@ export const observeAppend = (
   })).pipe(Effect.asVoid)
 
 /**
- * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, whether stored or not. While too
- * many batches wait for extraction, waits: see `OutboxWorker.Capacity`.
+ * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, whether stored or not. Waits
+ * while too many batches wait for extraction: see `OutboxWorker.Capacity`.
  */
 export const append = (
   log: OutboxLog,
@@ -272,7 +272,7 @@ interface Write {
     applied: ReadonlyArray<Applied>
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
-  /** Frees the capacity reserved for the batch; called once the batch counts as waiting. */
+  /** Frees the capacity that an append reserved for its batch; called once the batch counts as waiting. */
   readonly release?: OutboxWorker.Reservation
 }
 type Decide = (
@@ -351,7 +351,7 @@ const write = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
-/** Performs a write of the extraction, delayed so that other tasks of the event loop get time; an append calls `write` directly. */
+/** Performs a write of extraction when the limiter permits, so that other tasks get time. An append calls `write`, without the limiter. */
 const writePaced: typeof write = (log, ...args) => Effect.zipRight(log.limiter.step, write(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {

@@ -128,7 +128,7 @@ export type Ids = (name: string) => MemoryId
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Returns what a session row's id was derived from, so that a copy of the row in another store gets an id derived by that store. */
+/** Returns the values from which a session row's id was derived. In another store, a copy gets an id derived from the same values. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -332,8 +332,8 @@ const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
 const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
 /**
- * Builds a condition for the conversation's rows. Ids that are not ASCII are left out of it, because Unicode may encode them in several
- * ways. So it may also match rows of other conversations.
+ * Builds a condition for the conversation's rows. Leaves out ids that are not ASCII, because Unicode may encode them in several ways. So
+ * the condition may also match rows of other conversations.
  */
 const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },

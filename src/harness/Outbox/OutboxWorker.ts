@@ -212,7 +212,7 @@ const request = (loop: Loop): Effect.Effect<void> =>
     return loop.fork(works(loop))
   })
 
-/** Repeats the attempt until it succeeds, with the schedule's delays; a request ends a delay early. Ends when no request is left. */
+/** Attempts extraction while requests are left. Repeats a failed attempt after the schedule's delay, or earlier if a request arrives. */
 const works = (loop: Loop): Effect.Effect<void> =>
   Effect.gen(function*() {
     while (loop.isRequested) {
@@ -307,7 +307,7 @@ export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number
   count(capacity, worker, waiting - before)
 }
 
-/** Reserves capacity for one batch. Call it in an uninterruptible region; its wait for capacity is interruptible nevertheless. */
+/** Reserves capacity for one batch. Call it in an uninterruptible region; the wait for capacity can be interrupted nevertheless. */
 const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reservation, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)

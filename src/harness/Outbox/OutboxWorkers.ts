@@ -145,7 +145,7 @@ export const everywhere = (
     Effect.map((all) => all.flat())
   )
 
-/** Lists the tenants that may have outbox rows: those with records of scope Internal, or all tenants if the store cannot list those. */
+/** Lists the tenants that may have outbox rows: those with records of scope Internal, or all tenants if the store has no `reader`. */
 export const tenantsOf = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
@@ -194,7 +194,8 @@ export const failIfAny = (
 }
 
 /**
- * Number of conversations for which a flush requests extraction at once. The option `concurrency` limits how many of these extractions run.
+ * Number of conversations for which a flush requests extraction concurrently. The option `concurrency` limits how many of the requested
+ * extractions run at the same time.
  */
 export const flushing = 256
 

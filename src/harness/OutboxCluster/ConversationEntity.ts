@@ -6,12 +6,12 @@
  * appended   a batch was appended                acknowledged when the batch has been extracted, set aside or erased
  * signal     the session ended, or a request     acknowledged when all batches that waited when the message came have been
  *            to extract from waiting batches     extracted, set aside or erased
- * drain      a request to extract from all       answered when that is done, or with the reason of the failure
+ * drain      a request to extract from all       answered after the extraction, or with the reason of its failure
  *            waiting batches at once
  * ```
  *
- * All these messages are persisted: if an owner dies, the cluster delivers its unacknowledged messages to the next owner. Messages contain
- * a tenant, row ids and sequence numbers, but no user's name or words, which stay in the store.
+ * A batch is the conversation messages of one append. All cluster messages are persisted: if an owner dies, the cluster delivers its
+ * unacknowledged messages to the next owner. Cluster messages contain a tenant, row ids and sequence numbers, but no user's name or words.
  */
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
@@ -203,7 +203,7 @@ export const serve = (
       log: runner.log,
       attempt: (worker) => ExtractionRunner.attempt(runner, worker)
     })
-    // each conversation has its own locks, and a message may stay unacknowledged until the trigger fires
+    // handles all messages at once, since one may stay unacknowledged until the trigger fires; locks protect the conversation's state
     const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
     yield* registerEntity(entity, handlers(entity, { client, runner, workers, unacknowledged }), unlimited)
   })

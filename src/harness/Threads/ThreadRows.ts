@@ -130,7 +130,7 @@ export const of = (
 
 const purpose = "threads"
 
-/** Returns what a row's id may have been derived from, so that a copy of the row in another store gets an id derived by that store. */
+/** Returns the values from which a row's id was derived. In another store, a copy of the row gets an id derived from the same values. */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -213,7 +213,7 @@ const draft = <A extends { readonly row: string }, I>(
   data: Schema.encodeSync(schema)(data) as JsonObject // an encoded schema is JSON
 })
 
-/** Creates the rows of a message; fails with `conflict` if one exists, because another process has appended a message meanwhile. */
+/** Creates the rows of a message; fails with `conflict` if one of the rows exists, because another process has appended a message. */
 export const putMessage = (
   { idOf, owner }: Rows,
   generation: string,

@@ -64,7 +64,8 @@ const free = (op: string, rows: ThreadRows.Rows, name: string): Io<void> =>
       : MemoryError.make("invalid_id", { op, message: `there is a thread ${JSON.stringify(name)} already` }))
 
 /**
- * Returns mutations that create a thread with its first messages and list its name in the last page row or, if that is full, in a new one.
+ * Returns mutations that create a thread with its first messages, and add its name to the owner's last page row (a row with the names of
+ * up to 100 threads) or, if that row is full, to a new page row.
  */
 const founded = (
   rows: ThreadRows.Rows,
@@ -102,7 +103,7 @@ const founded = (
     ]
   })
 
-/** Returns mutations that replace the thread's name in its page row by the names in `next`; `[]` removes it. */
+/** Returns mutations that replace the thread's name, in the page row that lists it, by the names in `next`; `[]` removes the name. */
 const renamed = (
   rows: ThreadRows.Rows,
   { data: { name, page } }: ThreadRows.Head,

@@ -63,7 +63,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
   }
 }
 
-/** Matches where a secret may begin: not after a word character, unless that is the end of an escape such as `\n` in JSON text. */
+/** Matches where a secret may begin: not after a word character, unless this character ends an escape such as `\n` in JSON text. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
 /** Matches a private key in PEM form up to its `END` line, or to the end of the text if there is no such line. */
 const privateKey =
@@ -109,7 +109,7 @@ const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 /** Matches the end of a name whose value is a password, such as password or userPassword. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
-/** Returns a pattern of an option up to its value, in a shell command (`--db-password `) or a list of arguments (`"--password", `). */
+/** Returns a pattern of a command-line option before its value: in a shell (`--db-password `) or a list of arguments (`"--password", `). */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
 /** Matches optional words between "password" and "is" that say whose password it is: the password *for the guests* is. */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
@@ -131,8 +131,8 @@ const passphrases = [
   )
 )
 /**
- * Match values without quotes whose name says that they are secret. A password after a colon or an equals sign may be any word; every other
- * value must contain a digit.
+ * Match values without spaces that follow a name such as password, secret or token. A password after a colon or an equals sign may be any
+ * word; every other value must contain a digit.
  */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"

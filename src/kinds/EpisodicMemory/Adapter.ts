@@ -1,5 +1,6 @@
 /**
- * Converts an adapter (an object of the caller whose methods return promises) into a source of episodes, and the service into an adapter.
+ * Converts an adapter (an object of the caller whose methods return promises) into a source of episodes, and the service `EpisodicMemory`
+ * into an adapter.
  *
  * Episodes and reflections of an adapter are plain objects; `SeedEpisode` and `SeedReflection` are their schemas.
  */

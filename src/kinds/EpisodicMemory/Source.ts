@@ -86,10 +86,10 @@ export interface Semantic {
   readonly failures: SearchResult["failures"]
 }
 
-/** The type that an episode counts as if its `type` is absent. */
+/** Type of an episode whose `type` is absent. */
 export const talk = "chat_message"
 
-/** Number of episodes that a query reads: the ones stored last. It returns the newest of them. A scope keeps no more episodes than this. */
+/** Number of episodes that a query reads, before it selects the newest: those stored last. A scope keeps no more episodes than this. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */

@@ -1,7 +1,8 @@
 /**
- * Finds the memories with which new facts are compared: those that the facts may change, in exactly the scope to which facts are written,
- * without messages stored word for word. The best matches of each fact come first. The newest memories follow while there is room, since a
- * memory may contradict a fact without having a word in common with it. This module also computes the vectors of facts.
+ * Finds the memories with which new facts are compared, that is, those that the facts may change. They are in exactly the scope to which
+ * the facts are written. Messages stored word for word are not among them. The best matches of each fact come first. The newest memories
+ * follow while there is room, since a memory may contradict a fact without having a word in common with it. This module also computes the
+ * vectors of facts.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -45,13 +46,13 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
 export interface Found {
   /** Records that the facts may change, the best matches of each fact first: at most 1,000, with 262,144 characters together. */
   readonly records: ReadonlyArray<MemoryRecord>
-  /** More trusted records with the same text as a fact, because of which that fact is not stored again. */
+  /** Records that have the same text as a fact but are more trusted. Such a fact is not stored again. */
   readonly repeated: ReadonlyArray<MemoryRecord>
-  /** Retrievers of the search that failed, each once. */
+  /** Retrievers that failed in a search, each once. */
   readonly failures: SearchResult["failures"]
 }
 
-/** Finds the memories that are related to the facts: searches for each fact, and merges the results by rank, up to the limits. */
+/** Finds the memories related to the facts: searches for each fact, and merges the results by rank, up to the limits of `Found`. */
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
@@ -66,7 +67,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const repeated = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the best memories that one fact may change. Searches with ever higher limits until `topK` are found, or all. */
+    /** Finds the best memories that one fact may change. Searches with ever higher limits until `topK` are found or no more exist. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -205,7 +206,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Makes the functions. They do nothing if embedding is inactive, that is, without an embedding model or a store for vectors. */
+/** Makes the `FactVectors`. They do nothing if embedding is inactive, that is, without an embedding model or a store for vectors. */
 export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 

@@ -104,8 +104,8 @@ export class CandidateRanker {
 
   /**
    * Ranks the candidates of the query that the index matched last. `docSet` has the query's matches, `chosen` the best 40 (`byWords`) that
-   * pass the filter. `rest` tells whether a match passes (`undefined`: all do), `passes` whether any other doc id does. `depth` is the
-   * number of wanted hits. With `isAll`, all other matches are returned too, unfiltered. The result is valid until the next call.
+   * pass the filter. `rest` tells whether a match passes (`undefined`: all do), `passes` whether any other doc id does. `depth`: number of
+   * wanted hits. With `isAll`, also returns all matches that are no candidates, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test: is the doc's speaker in `actors`, or, if it has none, an id of `own` in its scope? `undefined` if both are missing. */
+  /** Returns a test: has a doc a speaker in `actors`, or no speaker and an id of `own` in its scope? `undefined` if both are missing. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,

@@ -26,7 +26,7 @@ export class CompactVectors {
   /** Ids of the records of the index that have no vector here. */
   readonly waiting = new Set<MemoryId>()
   readonly #docs = new Map<MemoryId, number>()
-  // the next two arrays are indexed by doc id; when a doc id is removed, the last one moves to its place
+  // the next two arrays are indexed by doc id; when a doc id is removed, the last entry of each array takes its place
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
   /** Originals by hash of the text: all of them until vectors are quantised; then a cache, the least recently used one first. */

@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: term numbers of more tokens. */
+  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: further terms, as numbers. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -225,10 +225,10 @@ export class InvertedIndex {
 
   /**
    * Scores the documents with any of the terms, and writes to `masks` which terms each contains. Lists in `matches` the documents with a
-   * score of at least `minListed`, which starts below every score. Unless the view is `whole`, lists removed and expired documents, too.
-   * After each scope, calls `observer.afterScope` with the position in `matches` of the scope's first match. The observer may remove
-   * matches (`drop`, `matched`), and returns the next `minListed`, which never falls. If few documents match, all are listed and
-   * `groupFilter` is not called. Call `clear` before the next match.
+   * score of at least `minListed`, at first all matches. Unless the view is `whole`, lists removed and expired documents, too. After each
+   * scope, calls `observer.afterScope` with the position in `matches` of the scope's first match. The observer may remove matches (by
+   * `drop`, or by lowering `matched`), and returns the next `minListed`, which never falls. If few documents match, lists all of them, and
+   * does not call `observer.groupFilter`. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks

@@ -37,7 +37,7 @@ export interface Options<R extends Outline> {
 /** The records that are visible and pass a filter. */
 export interface VisibleRecords {
   readonly has: (id: MemoryId) => boolean
-  /** The ids of all these records. `undefined` if an eighth or more of all records are visible, unless a list was requested. */
+  /** The ids of the visible records that pass. `undefined` if an eighth or more of all records are visible, unless a list was requested. */
   readonly few: ReadonlyArray<MemoryId> | undefined
 }
 

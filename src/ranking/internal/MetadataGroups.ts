@@ -71,8 +71,8 @@ export class MetadataGroups {
   }
 
   /**
-   * Makes a column test of the conditions, which calls `passes` for a record without a group. Returns `undefined` if a condition is not
-   * on metadata.
+   * Makes a column test of the conditions in `where`. The test calls `passes` for a record without a group. Returns `undefined` if a
+   * condition is not on metadata.
    */
   test(where: NonNullable<MemoryFilter["where"]>, passes: (doc: number) => boolean): ColumnTest | undefined {
     if (!Object.keys(where).every((path) => path.startsWith("metadata."))) return undefined

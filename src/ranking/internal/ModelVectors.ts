@@ -19,7 +19,7 @@ export class ModelVectors {
   readonly #waiting = new Map<MemoryId, Hashed>()
   /** Waiting records whose vector was not looked up since vectors were last added to `Embeddings`. */
   readonly #fresh = new Set<MemoryId>()
-  /** Ids of the records that were in the index when this object was made, and for which `add` was not called yet. */
+  /** Ids of the records that were in the index when this object was made, and for which `preparing` has not called `add` yet. */
   readonly #first: Array<MemoryId>
   readonly #recordOf: (id: MemoryId) => Hashed | undefined
   #version = 0
@@ -91,8 +91,8 @@ export class ModelVectors {
   }
 
   /**
-   * Looks up the vectors of new records, in steps. Looks up those of all waiting records if vectors were added to `Embeddings` since the
-   * last time. The steps of two calls may alternate.
+   * Looks up the vectors of new records in `Embeddings`, in steps. If vectors were added to `Embeddings` since the last call, looks up the
+   * vectors of all waiting records. The steps of two calls may alternate.
    */
   *preparing(): Steps<void> {
     for (let id = this.#first.pop(); id !== undefined; id = this.#first.pop()) {

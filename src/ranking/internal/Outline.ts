@@ -138,9 +138,7 @@ export class ColumnFilter {
   readonly isOpen: boolean
   /** Whether it is certain that no record passes. Cost: the number of groups. */
   readonly isShut: () => boolean
-  /**
-   * Returns whether a doc id that passes the part decided by columns passes the whole filter; `undefined` if columns decide all of it.
-   */
+  /** Whether a doc id that `passes` accepts passes the whole filter; `undefined` if `passes` decides the whole filter. */
   readonly rest: ((doc: number) => boolean) | undefined
 
   constructor(
@@ -175,8 +173,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass, if the part of this filter that columns decide is a single test of a column with few values; else
-   * `undefined`. `docs` is how many doc ids there are.
+   * Returns which groups pass. Returns `undefined` unless `passes` consists of a single test of a column with few values. `docs` is the
+   * number of all doc ids.
    */
   byGroup(docs: number): GroupFilter | undefined {
     const [test] = this.#tests
@@ -186,7 +184,7 @@ export class ColumnFilter {
     const { column, verdicts } = test
     if (16 * verdicts.length > docs || !(column instanceof Uint16Array)) return undefined
     for (let value = none + 1; value < verdicts.length; value++) {
-      if (verdicts[value] === 0) verdictOf(test, value, 0) // the doc id is not used for a group
+      if (verdicts[value] === 0) verdictOf(test, value, 0) // the doc id, 0, is ignored, since `value` is a group
     }
     return { groups: column, verdicts }
   }

@@ -259,7 +259,7 @@ export class OutlineIndex {
   }
 }
 
-/** Number of added records from which `pack` packs the postings again. Unpacked, the postings of that many take about 1 MB. */
+/** Number of added records below which `pack` does nothing. The unpacked postings of so many records take about 1 MB. */
 const packedFrom = 1_000
 
 /** A record as `encode` encodes it. */

@@ -38,7 +38,7 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   return passages
 }
 
-/** Returns the length of the first passage of a text, of which only the first `maxLength` + 1 characters are needed. */
+/** Returns the length of the first passage of a text, computed from the first `maxLength` + 1 characters of the text. */
 const cut = (text: string): number => {
   if (text.length <= maxLength) return text.length
   for (const end of ends) {

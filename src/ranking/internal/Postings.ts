@@ -39,7 +39,7 @@ export class Postings {
   /** Hash table with open addressing, to find a list by term and scope. Lacks the first list of each term. Entry: list plus 1; 0: free. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
-  /** The previous hash table, whose entries are being moved to `#table`. The entries of its first `#moved` slots are there already. */
+  /** The previous hash table, whose entries are being moved to `#table`. The entries of its first `#moved` slots have been moved. */
   #full: Int32Array | undefined
   #moved = 0
   #packed: Encoded | undefined
@@ -170,8 +170,8 @@ export class Postings {
   }
 
   /**
-   * Encodes the present postings in steps, between which more postings may be added. `as` gives documents and scopes new numbers. It leaves
-   * out some documents, and the terms that no other document has. Default: encodes everything with the present numbers.
+   * Encodes the present postings in steps, between which more postings may be added. `as` gives documents and scopes new numbers, and may
+   * leave out documents; terms of no other document are then left out, too. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes (of rare terms) is still packed. */
+  /** Unpacks the lists of terms, one term per step. Does nothing once an eighth or less of the bytes is packed, of rare terms. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -297,7 +297,7 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy with new doc ids (`docs`) and scope numbers (`scopes`), in the old order. Omits empty lists, and docs that get −1. */
+  /** Returns a copy. `docs` has the new doc ids, in the old order; −1 omits a doc. `scopes`: the new scope numbers. Omits empty lists. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
     // unpacks every term, to know how many lists there are; allocates for all at once, since growing would cost more than copying

@@ -5,7 +5,7 @@
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * A message (`turn` in names) is a record of a session. A record without a session has no neighbouring messages: for the features of the
+ * A message (in the code: turn) is a record of a session. A record without a session has no neighbouring messages: for the features of the
  * conversation and of the form of a message it gets the same value as for its words. So records without a session are ordered by their
  * words only, apart from speaker and times.
  *
@@ -35,7 +35,7 @@ export type Feature =
 export const weights = {
   /** BM25 of the record, divided by the best BM25. */
   words: 3.07,
-  /** Half the BM25 of the messages next to this one, plus a quarter of that of the messages two away, divided by the best BM25. */
+  /** Half the BM25 of the messages next to this one plus a quarter of the BM25 of those two away; the sum is divided by the best BM25. */
   neighbours: 0.97,
   /** Share of the query's terms that the session of the message contains, weighted by the rarity of each term among the sessions. */
   session: 2.04,
@@ -107,20 +107,20 @@ export interface QuestionRanker extends Ranker {
   /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns which of the given speakers the query names. The source passes folded names of speakers of visible records, each once. A name's
-   * first word is one of `words` or, if it has four letters or more, differs from one of `words` in a single letter.
+   * Returns which of `speakers` the query names. `speakers` are folded names of speakers of visible records, each name once. The first word
+   * of each name is one of `words` or, if it has at least four letters, differs from one of `words` in a single letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
   /**
-   * Ids of the viewer, for a query in the first person: a record without a speaker counts as the viewer's if its scope has one of these
-   * ids.
+   * Ids of the viewer if the query is in the first person. A record without a speaker then counts as the viewer's own if its scope has
+   * one of these ids.
    */
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined
 }
 
 /**
- * Factors of a query by which the weights of features are multiplied: `ranker`, for all features except `words`; and in addition
- * `conversation`, for `neighbours`, `session`, `reply` and `coverage`.
+ * Factors by which a query multiplies the weights of features. `ranker` multiplies all weights except that of `words`. `conversation`
+ * also multiplies the weights of `neighbours`, `session`, `reply` and `coverage`.
  */
 export interface Emphasis {
   readonly ranker: number
@@ -289,7 +289,7 @@ const wordsOf = (text: string): ReadonlyArray<string> => {
 }
 const possessive = /['’]s?(?![\p{L}\p{N}])/gu
 
-/** Longest query that is searched for names, in UTF-16 units; the rest is ignored. */
+/** Number of UTF-16 units, from the beginning of a query, that are searched for names. */
 const longest = 2_048
 
 /** Whether two words of at least four letters are equal or differ by one insertion, deletion or replacement. */

@@ -15,8 +15,8 @@ export class RecencyIndex {
   /** Sorted doc ids, oldest first. A new record is mostly the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
   /**
-   * Doc ids that follow `#docs`: records of the same time, by ascending id, which is the order in which a batch adds records. In `#docs`
-   * they will have the reverse order. Empty while there are late doc ids or runs.
+   * Doc ids that come after all of `#docs`. Their records all have one and the same time, and were added by ascending id, as a batch adds
+   * records. Later, they are appended to `#docs` in the reverse order. Empty while `#late` or `#runs` has doc ids.
    */
   readonly #ties: Array<number> = []
   /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
@@ -60,8 +60,8 @@ export class RecencyIndex {
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
   /**
-   * Returns every doc id, oldest first, also of removed records. First merges in the doc ids that were added out of order. Cost: the number
-   * of these doc ids, plus the number of doc ids that are newer than the oldest of these.
+   * Returns all doc ids, also those of removed records, oldest first. First merges in the doc ids that were added out of order. Cost: the
+   * number of doc ids that are merged in, plus the number of doc ids that are newer than the oldest of them.
    */
   all(): ReadonlyArray<number> {
     this.#endTies()
@@ -89,7 +89,7 @@ export class RecencyIndex {
     this.#late = []
   }
 
-  /** Merges the runs in pairs, and the last run with `#docs`, to which `add` appends nothing meanwhile. */
+  /** Merges the runs in pairs, and the last run with `#docs`. Meanwhile, `add` appends nothing to `#docs`. */
   *#merge(): Steps<void> {
     for (let run = this.#runs.shift(); run !== undefined; run = this.#runs.shift()) {
       const other = this.#runs.shift()
@@ -123,7 +123,7 @@ export class RecencyIndex {
     return all
   }
 
-  /** Returns how many of `docs` (oldest first) come after a position in a newest-first list; these are the first entries of `docs`. */
+  /** Returns how many of `docs`, oldest first, come after a position in a newest-first list. They are the first entries of `docs`. */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = docs.length

@@ -28,7 +28,7 @@ const sampleSize = 64
 
 /**
  * Upper bounds of scores. A bound adds its summands in the same order as `Scorer`, so that rounding cannot make it lower than the score.
- * A bound is the exact score of a record without emotion whose recency score has fallen to its minimum, 0.1.
+ * For a record without emotion whose recency score has fallen to the minimum, 0.1, the bound is the exact score.
  */
 export class ScoreBound {
   readonly #shares: Shares
@@ -64,8 +64,8 @@ export class ScoreBound {
 
   /**
    * Estimates by how much (0..1) a match may be less relevant than the best matches and still reach their score by its other factors.
-   * Samples 64 of `docs` doc ids, sums the other factors of each, and divides the highest sum minus the first quartile by the weight of
-   * the relevance.
+   * Samples 64 of `docs` doc ids and sums the other factors of each. Subtracts the first quartile of these sums from the highest sum, and
+   * divides the difference by the weight of the relevance.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares

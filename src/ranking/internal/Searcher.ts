@@ -64,8 +64,8 @@ export const defaultLimit = 20
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns a filter in the form that a retrieval needs. If it asks for forgotten records, the valid time is checked only if `asOf` is set,
- * and instructions are left out unless the viewer is `System`, which alone may restore them.
+ * Returns a filter in the form that a retrieval needs. A filter for forgotten records checks the valid time only if `asOf` is set, and
+ * leaves out records of origin `instructions` unless the viewer is `System`, because only `System` may restore them.
  */
 export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {
@@ -90,7 +90,7 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The query's vector. Absent without vectors in the source, in mode `lexical`, and for `weights.vector` 0 except in mode `vector`. */
+  /** The query's vector. Absent if the source has no vectors, in mode `lexical`, and in any mode but `vector` if `weights.vector` is 0. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or if no text and no vector is searched for. */
   readonly isFolded: boolean
@@ -300,7 +300,7 @@ function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined):
   }
 }
 
-/** Returns the ranker of the query; `undefined` if it has no text, its mode is `vector`, or the ranker has weight 0. */
+/** Returns the ranker of the query; `undefined` if the query has no text or mode `vector`, or gives the ranker weight 0. */
 const rankerOf = ({ now, query, viewer, weights }: Search): LazyRanker | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
@@ -380,7 +380,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
   return { picked, folded, stale }
 }
 
-/** Reads the records that are not in memory. Leaves out those that by now are forgotten, invisible, or do not pass the filter. */
+/** Reads the records that are not in memory. Leaves out records that are forgotten or invisible by now, or no longer pass the filter. */
 function* bodiesOf(
   { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>

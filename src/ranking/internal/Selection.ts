@@ -24,7 +24,7 @@ export interface DocSet {
   readonly withMinRank: (minRank: number) => Int32Array
 }
 
-/** Makes a set of the doc ids in an array, which it may reorder. `ranks` is by doc id. */
+/** Makes a set of the doc ids in an array. The set may reorder the array. `ranks` has the rank of each doc id. */
 export const docSetOf = (docs: Int32Array, ranks: Float64Array): DocSet => ({
   count: docs.length,
   topDocs: docs,
@@ -159,7 +159,7 @@ export interface Choice {
   readonly best: number | undefined
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /** Computes the final score. Default: the relevance, but ordered by rank, since two ranks can be rounded to the same relevance. */
+  /** Computes the final score. Default: the relevance; matches are then ordered by rank, since two ranks can round to one relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
@@ -221,7 +221,7 @@ const chooseByScore = (
   { best, scoreBound, newestFirst, docSet, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
-    /** The best doc ids by rank. Their final scores show which rank any other doc id needs to be selected. May be empty. */
+    /** The best doc ids by rank, possibly none. Their final scores show how high another doc id must rank to be selected. */
     readonly sample: ReadonlyArray<number>
   },
   depth: number,
@@ -256,7 +256,7 @@ const chooseByScore = (
   return { first, scores, best, count: isCounted ? docSet.count : found.count, isExact }
 }
 
-/** Returns the number of doc ids with the highest ranks to evaluate first. Their final scores show which other doc ids can be skipped. */
+/** Returns how many of the highest-ranked doc ids to evaluate first. Their final scores show which other doc ids can be skipped. */
 export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
 /** Writes upper bounds of scores to `upperBounds`. Moves doc ids whose bound is at least `minScore` to the front; returns how many. */
@@ -334,7 +334,7 @@ const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 /** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids. Calls `evaluate` from the highest upper bound down, at worst for all; it returns `undefined` for no match. */
+/** Finds the best doc ids. Calls `evaluate` (`undefined`: no match) from the highest upper bound down, at worst for all doc ids. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)
@@ -360,7 +360,7 @@ const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => num
       finals[doc] = final
       evaluated.push(doc)
       threshold.offer(final)
-      // sorted by upper bound, then by `tie`: once `limit` of them have scored their bound, no later one can come before these
+      // doc ids are sorted by upper bound, then by `tie`: once `limit` final scores equal their bounds, no later doc id is better
       if (final === upperBounds[doc] && ++certain === limit) {
         return { docs: new Int32Array(evaluated), count: found, isWhole: false }
       }

@@ -1,6 +1,6 @@
 /**
- * The messages of an index by session, and the signals that a message gets from its session and from its neighbours. A message (`turn`
- * in names) is a record of a session. The answer to a query is often in the message next to the one with the words of the query.
+ * The messages of an index by session, and the signals that a message gets from its session and from its neighbours. A message (in the
+ * code: turn) is a record of a session. The answer to a query is often in the message next to the one with the words of the query.
  *
  * ```text
  * session(s)   Σ rarity(t) over the terms t of the query that s contains  ÷  Σ rarity(t) over those that any session contains
@@ -30,7 +30,7 @@ const maxSteps = 4
 
 interface Session {
   readonly scope: number
-  /** Doc ids of the messages. If `isSorted`: by sequence, messages without a sequence last. Otherwise some may be of removed messages. */
+  /** Doc ids of the messages. If `isSorted`: by sequence, those without a sequence last. If not: in any order, also of removed messages. */
   turns: Array<number>
   isSorted: boolean
   /** Cached `validAt` of the first and of the last message. */
@@ -49,7 +49,7 @@ export const noSignals: Readonly<Signals> = {
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** `#byScope`: session numbers by scope number. `#live`: how many of these sessions have messages that are not removed. */
+  /** `#byScope`: session numbers by scope number. `#live`: number of sessions with messages that are not removed, by scope number. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
   /** Masks of the query's terms. The groups are sessions, numbered from 1. */
@@ -57,7 +57,7 @@ export class SessionIndex {
   // columns by doc id
   readonly #sequence = float64()
   readonly #turnIndex = int32()
-  /** Cache of the form of each text (such as: is it a question?). It has two bits for each of `signs`: one is set if the other is valid. */
+  /** Cache of the form of each text, such as whether it is a question. Two bits per property: whether the value is known, and the value. */
   readonly #form = int32()
   readonly #recordOf: (doc: number) => Outline
   // state of the current query, set by `begin`
@@ -197,9 +197,9 @@ export class SessionIndex {
   }
 
   /**
-   * Returns up to five sessions, those that are worth most and at least `minWorth`, best first. The worth of a session is its share of the
-   * query's terms, weighted by rarity, plus the closeness of its first or last message to the times that the query names. Of equal
-   * sessions, the one whose last message is later comes first.
+   * Returns up to five sessions, those that are worth most and at least `minWorth`, best first. The worth of a session is the share of the
+   * query's terms that it contains, weighted by rarity, plus the closeness of its first or last message to the times that the query names.
+   * Of two sessions with equal worth, the one whose last message is later comes first.
    */
   best(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>

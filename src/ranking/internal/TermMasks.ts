@@ -11,7 +11,7 @@ export class TermMasks {
   /** Group number of each document, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `gather` does not list it. */
+  /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `#touched` never lists it. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
   /** The first `#touchedCount` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()
@@ -64,8 +64,8 @@ export class TermMasks {
   }
 
   /**
-   * Marks that the documents of the postings `arena[from..end)` contain a term, and, if `isMany`, that their groups do. A group has one
-   * byte per term instead of a bit: setting bits of the same number would make each write wait for the previous one.
+   * Marks that the documents of the postings `arena[from..end)` contain a term. If `isMany`, also marks their groups. A group has one byte
+   * per term instead of one bit, because setting bits of the same number would make each write wait for the previous one.
    */
   mark(arena: Int32Array, from: number, end: number, term: number, isMany: boolean): void {
     const bit = 1 << term

@@ -54,7 +54,7 @@ const dayOf = (of: number, at: number, date: number): ReadonlyArray<Span> => {
   return at >= 0 && at < 12 && new Date(from).getUTCDate() === date && date > 0 ? [[from, from + day]] : []
 }
 
-/** Returns the range of the whole day, week, weekend, month or year that is `offset` units after that of `now`. */
+/** Returns the range of a whole day, week, weekend, month or year: for `offset` 0 the one at `now`, for 1 the next one, and so on. */
 const unitAt = (name: string, now: number, offset: number): Span => {
   const date = new Date(now)
   const [of, at] = [date.getUTCFullYear(), date.getUTCMonth()]
@@ -128,7 +128,7 @@ const seasonNear = (which: string, name: string, now: number): Span => {
   return found ?? all[2]!
 }
 
-/** Longest text that is parsed, in UTF-16 units; the rest is ignored, since questions are shorter. */
+/** Number of UTF-16 units, from the beginning of a text, that are parsed. Questions are mostly shorter. */
 const longest = 2_048
 
 /** Returns the times that a text names; `undefined` if it names none. Relative times count from `now`, epoch ms. */

@@ -1,6 +1,6 @@
 /**
- * Reads the records of one store in a copy page by page, each as a lineage (all stored revisions of the record), and compares them with
- * those of the other store.
+ * Reads the records of a store page by page for a copy, each as a lineage: all stored revisions of the record. Compares the lineages of
+ * the two stores.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -192,8 +192,8 @@ export interface Sides {
 }
 
 /**
- * Returns the revisions to append to the target, oldest first. `Left` is a `conflict`: a revision of the target differs from that of the
- * source, or the source lacks the newest revision of the target.
+ * Returns the revisions to append to the target, oldest first. `Left` is the error `conflict`, for two cases: a revision differs in the
+ * two stores, or the source lacks the newest revision of the target.
  */
 export const missingRevisions = (
   { from, hasHistory, to }: Sides,

@@ -234,7 +234,7 @@ interface Parts {
   /** The stores that the federation was built with. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
-  /** The combined redaction of the stores to which the federation writes, or of all stores if there are none: see `Redaction.combine`. */
+  /** The combined redaction of the stores to which the federation writes; of all stores if it writes to none: see `Redaction.combine`. */
   readonly redaction: Option.Option<Redaction.Service>
   readonly copying: Replication.Replication
 }

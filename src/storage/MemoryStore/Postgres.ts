@@ -83,8 +83,8 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
 /**
- * SQL expression that changes when a server is promoted or restored (the timeline of its log) or restarted (its start time): the cached
- * state of a database is valid only as long as the expression has the same value. NULL on a standby.
+ * SQL expression for the timeline of the server's log and the start time of the server. The value changes when the server is promoted,
+ * restored or restarted. What was cached before such a change is invalid. NULL on a standby.
  */
 const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
   ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`

@@ -82,7 +82,7 @@ export const dialect: Dialect = {
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
   vector: "hex(vector)",
-  history: "NULL", // never changes: this process keeps the file that it opened, even if another file takes its name
+  history: "NULL", // a file has one history; this process keeps the file that it opened, even if another file takes its name
   bytes: "blob",
   exact: "",
   // there is only one writer at a time, so positions increase in the order of commits

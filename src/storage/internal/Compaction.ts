@@ -224,7 +224,7 @@ export const lifetimesOf = (
 interface TextsToCheck {
   /** Texts that were not checked yet. An iterator of the live map, so texts added before the iterator ends are included. */
   readonly rest: Iterator<string>
-  /** Texts that had no vector when they were checked, and texts added after that. */
+  /** Texts that had no vector when they were checked, and texts added after this object was made. */
   readonly seen: Set<string>
   /**
    * Value of `Embeddings.removals`, a counter, when this object was made. If vectors were removed since, the value differs, and the object

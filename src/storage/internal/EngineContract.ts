@@ -112,8 +112,8 @@ export interface Found {
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
-   * Records that are live at `now`, by dedupe key, oldest first, then by id. At most as many per key as `Needs.ids` has entries, plus one,
-   * since the batch may remove a record for each entry before it looks for a record with the key.
+   * Records that are live at `now`, by dedupe key, oldest first, then by id. A key has at most `Needs.ids.length + 1` records, because the
+   * batch may remove one record for each of these ids before it looks for a record with the key.
    */
   readonly byDedupeKey: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
@@ -138,8 +138,8 @@ export interface Decision<out A> {
    */
   readonly writes: ReadonlyArray<Write>
   /**
-   * Whether listeners are not notified of the writes. Compaction sets it, since viewers already stopped seeing its records when these were
-   * forgotten or expired. Default false.
+   * Whether listeners are not notified of the writes. Compaction sets it, because viewers do not see the forgotten and expired records
+   * that it erases. Default false.
    */
   readonly isQuiet?: boolean | undefined
   readonly answer: A
@@ -200,8 +200,8 @@ export interface Changed {
 /**
  * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
  * `invalidAt` has passed. The service `Retention` calls `overCap` to find the records to remove, and the outbox calls `tenantsWith` to find
- * its tenants. A layer that changes what a store returns must also wrap its reader. `transact` writes rows as given, without viewer checks,
- * validation or policies, as `Copy` needs. If the store is read-only, `transact` fails with `read_only`.
+ * its tenants. A layer that changes what a store returns must also wrap the store's reader. `transact` writes rows as given, without viewer
+ * checks, validation or policies, as `Copy` needs. If the store is read-only, `transact` fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
@@ -356,8 +356,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases the vectors of texts that no row has any more, because the texts were edited, for tenants where such vectors may be the
-   * majority. Compaction calls it. Absent if the engine never keeps such vectors.
+   * Erases orphaned vectors, whose texts no row has any more, because the texts were edited. May skip tenants where these vectors are the
+   * minority. Compaction calls it. Absent if the engine never keeps orphaned vectors.
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
 }

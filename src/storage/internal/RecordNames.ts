@@ -33,8 +33,8 @@ export const wholeNameOf = (record: MemoryRecord): string | undefined => {
 }
 
 /**
- * Returns the names of a record: its summary, and for a file also every suffix of its path (`a/b/c`, `b/c`, `c`) and the id that it had in
- * another system.
+ * Returns the names of a record: its summary and, for a Markdown file, every suffix of its path (`a/b/c`, `b/c`, `c`). A file whose
+ * reference is no such path, but the id that it had in another system, has this id as a name instead.
  */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
@@ -105,8 +105,8 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     : []
 
 /**
- * Returns the path of a link's target, resolved from the folder of a file. The list is empty if the target is not relative, or leads out of
- * the vault.
+ * Returns a list of one path: that of a link's target, resolved from the folder of the file with the link. Returns an empty list if the
+ * target is not relative, or leads out of the vault (the root folder).
  */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
@@ -122,7 +122,7 @@ const pathsFrom = (folder: string | undefined, target: string, markdown: boolean
 const isId = (text: string): text is MemoryId => text.length === 26 && isUlid(text)
 const isUlid = Schema.is(MemoryId)
 
-/** Returns the keys of a reference: its id, if it may be one, and its names. */
+/** Returns the keys of a reference: its id, if it has the form of one, and its names. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
 
 /** Returns the hashes of the names of a record, possibly with repetitions. Only files have names besides the summary. */

@@ -294,7 +294,7 @@ const strangers = [
   Viewer.system("elsewhere")
 ]
 
-/** Removes the id from an error; the caller itself passed it, so it reveals nothing. */
+/** Removes the id from an error. The caller itself passed this id, so the id reveals nothing. */
 const anonymous = (
   { detail, id: _, message, op, reason }: {
     op: string

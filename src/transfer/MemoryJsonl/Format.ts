@@ -64,7 +64,7 @@ export interface Counts {
   readonly threads: number
   readonly messages: number
 }
-/** The same counts, mutable. */
+/** `Counts` that can be changed. */
 export type Tally = { -readonly [Key in keyof Counts]: number }
 /** Counts that are all 0. */
 export const none: Counts = { records: 0, tombstones: 0, revisions: 0, vectors: 0, threads: 0, messages: 0 }

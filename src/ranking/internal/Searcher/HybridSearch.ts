@@ -107,8 +107,8 @@ export function* hybridSearch(
     found,
     // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // deeper rounds find nothing if matches below `minScore` were dropped, since later ones are below it too. Otherwise they may find
-    // records whose cosine equals that of the last hit, and which are newer and so rank before it
+    // a deeper round finds more hits if there are too few, unless matches below `minScore` were dropped, since later matches score even
+    // less. With enough hits, it can only find newer records whose cosine equals that of the last hit, and which rank before that hit
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -187,8 +187,8 @@ const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
 
 /**
- * Explains the lexical score of a record. Returns its BM25, the summands of the BM25, and for each feature of the ranker, under the name
- * `rank:<feature>`, what it adds to the ranker's score of the record, divided by the best such score among the matches of the query.
+ * Explains the lexical score of a record. Returns its BM25, and the summands of the BM25. Also returns, under the name `rank:<feature>`,
+ * what each feature of the ranker adds to the record's rank (its score by the ranker), divided by the highest rank of a match.
  */
 export const wordsOf = (
   { options: { analyzer } }: Search,
@@ -204,7 +204,7 @@ export const wordsOf = (
     slopeOf(matches.totalLength / matches.documents)
   )
   const { best, bestWords } = matches
-  // the rank consists of the words only if there are no other signals
+  // a record without signals is ranked by its words alone
   const known = signals === undefined ? { words: 1 } : ranker?.read().shares(signals, bestWords ?? 0)
   const shares = ranker === undefined ? [] : Object.entries(known ?? {})
   const whole = shares.reduce((sum, [, share]) => sum + share, 0)

@@ -107,8 +107,8 @@ export const whyNot = (
 /**
  * Returns a page of the records of all members, by recency. A cursor of the federation is a position from which every store continues.
  * Cost: one page of each store, and further pages if many of the records were copies. Fails if any member fails, since its records would be
- * missing. The trash contains only records of writable stores, because no others can be restored here; the viewer `System` sees the trash
- * of all stores.
+ * missing. The trash contains only records of writable stores, because the federation cannot restore records of other stores. Only
+ * the viewer `System` sees the trash of all stores.
  */
 export const list = (
   members: StoreRegistry.Members,
@@ -130,8 +130,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // a store may have further records after the last one of its page; so only records up to the earliest such last record are
-      // returned, and all others are left for the next page of the federation
+      // a store whose page is not its last one has further records after that page. `end` is the earliest end of such a page; records
+      // after `end` are left for the next page of the federation, since further records of that store may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }

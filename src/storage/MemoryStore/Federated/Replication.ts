@@ -4,7 +4,7 @@
  * ```text
  * record written    its copy is written, if it exists or the `mirror` function returns true for the record; a failure is only
  *                   logged, and the next write of the record writes the copy
- * record forgotten  its copy is forgotten, or purged if the record was purged; on a failure the call fails, although the record
+ * record forgotten  its copy is forgotten, or purged if the record was purged. If that fails, the call fails too; the record
  *                   stays forgotten, and the caller can repeat the call
  * ```
  *

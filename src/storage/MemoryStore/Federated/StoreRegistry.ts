@@ -68,7 +68,7 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
-  /** The redaction that all writable stores and mirrors (without any: all stores) share; `undefined` if they have none or several. */
+  /** The redaction shared by all stores to which the federation writes (if it writes to none: by all stores); `undefined` if none is. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }

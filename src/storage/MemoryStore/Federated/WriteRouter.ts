@@ -8,9 +8,9 @@
  *                       it goes where a row of the library would go, and that store reports the record as missing
  * change of a copy      fails in a read-only mirror, except forgetting, so that a copy whose record is gone can be removed
  * batch for one store   is atomic as in that store
- * for several stores    is first checked as a whole, and refused before anything is written; then written store by store. If one
- *                       store fails, the writes of the earlier ones are rolled back, unless the process crashes in between. Purges
- *                       cannot be rolled back, so they are written last
+ * for several stores    is first checked as a whole; if the check fails, nothing is written. Then it is written store by store. If
+ *                       one store fails, the writes to earlier stores are rolled back, unless the process crashes in between.
+ *                       Purges cannot be rolled back, so they are written last
  * ```
  */
 import * as Clock from "effect/Clock"
@@ -170,8 +170,8 @@ const partsOf = (
   })
 
 /**
- * Returns the ids in a batch that are ids of the library's own rows: of such rows in the primary, or of rows that the batch puts. These
- * rows contain the state of the library and no memories.
+ * Returns those ids in a batch that belong to the library's own rows, either rows in the primary or rows that the batch puts. The
+ * library's own rows contain its state and no memories.
  */
 const internal = (
   primary: StoreRegistry.Member,
@@ -200,7 +200,7 @@ const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreR
 
 /**
  * Refuses a change of a record in a read-only member. If the viewer may not see the record, only a put fails, because its id is taken. A
- * put may use the id of a forgotten copy in a mirror, since such a copy outlives its record if the mirror's `trash` is longer.
+ * put may use the id of a forgotten copy in a mirror: the copy may outlive its record, because each store has its own `trash` time.
  */
 const refused = (
   op: string,

@@ -49,12 +49,12 @@ export interface Platform {
  */
 export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {
-    // finalizers run in reverse order, so this child scope closes after those added to `scope` later, which may still claim the path
+    // the child scope is forked first, and so closes last: finalizers that are added to `scope` later may still claim the path
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: HeldFile | undefined
     let isOver = false
-    // runs before the kept file is closed; after it, `keep` is not called any more
+    // runs before the kept file is closed, so that later claims see `isOver`, and do not open a new kept file
     yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true))
 
     const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<ExclusiveFile, PlatformError> =>
@@ -64,7 +64,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
         close,
         write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
       }))
-    /** Writes the content of a claim. On a full disk the file may stay empty, since a purge needs the lock to free space. */
+    /** Writes the content of a claim. Ignores the error of a full disk, since a purge needs the lock to free space. */
     const marked = (claim: Pick<ExclusiveFile, "write">, text: string) =>
       Effect.catchIf(claim.write(text), isFull, () => Effect.void)
     const inodeAt = (path: string): Effect.Effect<number | undefined> =>

@@ -85,9 +85,9 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
 
   /**
    * Returns the record with its revision number, which depends on the text. If the record's newest revision in the history has the hash of
-   * the text, the text is that revision. A text that the library signed but that is not in the history has the revision that it states, if
-   * that is newer. Any other text was written or restored by a person, and becomes the next revision. `same` is the record of a note whose
-   * text is unchanged, but whose file was moved or was missing for a while.
+   * the text, the text is that revision. A text that the library signed but that is not in the history has the revision number that it
+   * states, if all known revisions have lower numbers. Any other text was written or restored by a person, and becomes the next revision.
+   * `same` is the record of a note whose text is unchanged, but whose file was moved or was missing for a while.
    */
   const counted = (
     { record, signed, tenant }: Document.Parsed,

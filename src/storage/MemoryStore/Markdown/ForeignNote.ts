@@ -31,7 +31,7 @@ type Matter = Readonly<Record<string, unknown>>
 /** The record that was last read from a note's file, for comparison. */
 export interface Previous {
   readonly record: MemoryRecord
-  /** Names of the properties that the text had then. One of these that is missing now was removed by the author. Default: none. */
+  /** Names of the properties that the file had then. If one of them is missing now, the author has removed it. Default: none. */
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
@@ -215,7 +215,10 @@ const droverProperties: ReadonlySet<string> = new Set([...MemoryScope.fields, "t
 
 type Take = <A>(key: string, as: (value: unknown) => A | undefined) => A | undefined
 
-/** Returns a kind, and data that the kind's schema accepts: those of the text, else those of `previous`, else `reference` without data. */
+/**
+ * Returns a kind, and data that the kind's schema accepts. Takes each of them from the text if possible, else from `previous`. Returns
+ * `reference` without data if the schema accepts neither the data nor `{}`.
+ */
 const payloadOf = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
   take: Take,

@@ -226,8 +226,8 @@ export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
 
 /*
  * A fast reader for simple YAML, which most frontmatter is: one key per line, with a plain or quoted scalar, nothing, or a list of scalars
- * below the key. It returns the same values as the YAML library with the core schema, in a small part of the time. If it cannot be
- * sure of that, it returns `undefined`, and the library parses the text.
+ * below the key. It returns the same values as the YAML library with the core schema, in a small part of the time. If the YAML
+ * library might return other values, it returns `undefined`, and the YAML library parses the text.
  */
 
 /** Returns the keys and values of simple YAML; `undefined` if the YAML library has to parse the text. Cost: one pass. */

@@ -60,8 +60,8 @@ export interface History {
   /** Returns the number of bytes read so far. */
   readonly size: () => number
   /**
-   * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only the
-   * rest. Returns whether data were read from the file because the index of an earlier release lacks them.
+   * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only
+   * what follows that part. Returns whether an earlier release wrote the index, so that its missing data were read from the file.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
@@ -249,7 +249,7 @@ export const make = (fs: VaultFileSystem): History => {
     yield* news(true)
     isTorn = false
     for (const [offset, { bytes, number }] of failed) {
-      // the file may have a part of our lines, followed by those of another process
+      // the file may have only a part of this process's lines, followed by lines of another process
       const length = bytes === undefined
         ? 0
         : HistoryLine.commonPrefixLength(bytes, yield* fs.bytesFrom(file, offset, bytes.length))

@@ -200,7 +200,7 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
 
 const lineBreak = 10
 
-/** The location of a line that was read, with whether it erases a record, or was itself erased. */
+/** The location of a line that was read, and whether the line erases a record or was itself erased. */
 export interface Parsed extends RevisionLocation {
   /** Whether the line erases the record, with all its revisions. */
   readonly isErased: boolean

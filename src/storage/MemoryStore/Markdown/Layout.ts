@@ -65,8 +65,8 @@ export const encodes = (segment: string, id: string): boolean =>
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
 /**
- * Returns the id of a note whose author chose its file name. `n` is greater than 1 if notes that were at the path before, and have moved
- * away, still have the ids with smaller `n`.
+ * Returns the id of a note whose author chose its file name. `n` is greater than 1 if the ids with smaller `n` belong to other notes, which
+ * were at this path before and have moved away.
  */
 export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)

@@ -70,8 +70,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
         const aside = `${file}.${fs.writerId}.${++thefts}` // numbered, since a folder from an earlier theft may still be there
-        // fences the holder (moves away its temporary files) first, so that the holder, if it resumes, cannot overwrite files of the
-        // next one
+        // fences the holder first (moves away its temporary files). Otherwise the holder might resume, and overwrite files that the
+        // next holder has written
         yield* fs.fence(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
           // the moved lock may be that of a process that was faster; it is put back, unless yet another process has created a lock
@@ -98,8 +98,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock was linked from this process's staging folder, so that folder existed, and a process that steals the lock also moves
-            // the folder away
+            // the lock is a link to a file in this process's staging folder; so the folder exists, and a thief of the lock can move it away
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)

@@ -103,7 +103,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
 
 /* Keeps a vault up to date with edits by hand and writes of other processes, at a lower cost while the store is not used. */
 
-/** Number of polls without a call of the store or an open stream of changes after which polling stops. */
+/** Number of polls after which polling stops if the store was not called meanwhile and no stream of changes was open. */
 const patience = 60
 /** Number of polls without a call after which scans of all files become rarer. */
 const attention = 10

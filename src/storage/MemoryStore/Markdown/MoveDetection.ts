@@ -42,8 +42,8 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes of `known` that a scan did not find any more, each with its last record, from the file or, if later, from the history.
- * `isKnown` is given in the first scan. Then also returns the history's notes at paths for which `isKnown` returns false.
+ * Returns the notes of `known`, the files that a scan did not find any more, each with its last record: that of the history if it is newer,
+ * otherwise that of the file. If `isKnown` is given, as in the first scan, also returns the history's notes whose path is not known.
  */
 export const findMissing = (
   context: Context,
@@ -236,7 +236,7 @@ export const detect = (
   return found
 }
 
-/** Excludes the two files of a tie (one has several equally similar candidates), so that no less similar candidate is chosen later. */
+/** Excludes two files of which one has several equally similar candidates, so that no less similar candidate is chosen later. */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)
   found.set(to, "")

@@ -25,9 +25,9 @@ export interface RevisionIndex {
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known revisions of its record. */
   readonly addEarlier: (location: RevisionLocation) => void
-  /** Removes the location of a revision. For the path of the record's newest remaining revision, `at` returns that revision again. */
+  /** Removes the location of a revision. `at` then finds the record's newest remaining revision by its path, if it has one. */
   readonly remove: (location: RevisionLocation) => void
-  /** Number of bytes in history lines to which no location refers any more: erased, replaced, or beyond `revisionsKept`. */
+  /** Number of bytes in unused lines of the history: lines of revisions that were erased, replaced, or are beyond `revisionsKept`. */
   readonly dead: () => number
 }
 

@@ -200,7 +200,7 @@ const missingRevisionsOf = (
     const location = history.newest(tenant, id)
     if (entry) {
       if (entry.damage !== undefined) return []
-      // a note that was never edited needs no history
+      // a note that is unchanged since it was first read needs no history
       if (location === undefined && before === undefined && id === Layout.noteId(entry.path)) return []
       if (location && !location.forgotten && location.after === entry.hash && location.path === entry.path) return []
       const now = partOf(entry)

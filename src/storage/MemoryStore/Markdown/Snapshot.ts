@@ -80,8 +80,8 @@ const Head = Schema.parseJson(Schema.Struct({
 type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
- * The head of a snapshot of an earlier release, whose entries are one JSON value. Its indexes are not read, but rebuilt. The entries are
- * read because a note by another author that was never edited has its revision only in the snapshot.
+ * The head of a snapshot of an earlier release, whose entries are one JSON value. The indexes are rebuilt instead of read. The entries are
+ * read, because only the snapshot has the record of a note by another author that is unchanged since it was first read.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -285,11 +285,11 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** A new snapshot is saved once more than `least` files, and more than `share` of all files, have changed or are newly indexed. */
+/** A new snapshot is saved when more than `least` files, and more than `share` of all files, have changed or are newly indexed. */
 const least = 20
 const share = 1 / 50
 
-/** Bytes appended to the history after which a new snapshot is saved, since the next process that opens the vault must read these. */
+/** A new snapshot is saved after so many bytes were appended to the history, since the next process must read them when it opens. */
 const appended = 4_194_304
 
 /**

@@ -24,7 +24,7 @@ export interface Placed {
   readonly location?: RevisionLocation | undefined
 }
 
-/** The rows of a part. `orders` has the field orders that occur in their records, so that a record read back has the same field order. */
+/** The rows of a part. `orders` has each order of fields that a record of the part has, so that the orders are restored on reading. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -176,7 +176,8 @@ const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
 }
 
 /**
- * Prints entries as texts to be concatenated. Bodies are most of the data, and plain text is read and written many times as fast as JSON.
+ * Prints entries as texts to be concatenated. The bodies are most of the data. They are printed as plain text, which is read
+ * and written many times as fast as JSON.
  */
 export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> => [
   JSON.stringify(toRows(entries)),
@@ -226,8 +227,8 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a text may begi
 export const text = (bytes: Uint8Array): string => decoder.decode(bytes)
 
 /**
- * Compression level of Brotli, 0..11. Level 2 compresses prose to three eighths at 100 MB a second; level 5 takes three times as long for a
- * tenth less.
+ * Compression level of Brotli, 0..11. Level 2 compresses prose to three eighths at 100 MB a second; level 5 takes three times as long, and
+ * its output is a tenth smaller.
  */
 const quality = 2
 

@@ -104,7 +104,7 @@ export const open = (
     const ahead = VaultFile.makeAhead(history, { lastReadBatch: () => lastReadBatch, rowOf: state.rowOf })
     const changeFeed = ChangeFeed.make()
     const { unreadFiles } = history
-    /** Batches whose files could not be written and that are not rolled back yet, each with its files as they were before it. */
+    /** Batches whose files could not be written and that are not rolled back yet, each with the earlier content of its files. */
     const failed = new Map<History.Batch, WritePlan.Before>()
     /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
@@ -270,8 +270,8 @@ export const open = (
       return all
     })
     /**
-     * Writes the first history of a vault that has none. It contains the current state of the records, except notes that were never edited,
-     * and, if the vault is of the old format 1, the revisions from that format's files, which are then deleted.
+     * Writes a history for a vault that has none: the current state of each record, except notes unchanged since they were first read. If
+     * the vault is of the old format 1, also moves the revisions from that format's files to the history.
      */
     const startHistory: Io<void> = Effect.gen(function*() {
       const missing = yield* RevisionReader.missingRevisions(state, history, yield* changedRecords)

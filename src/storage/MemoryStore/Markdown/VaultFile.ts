@@ -383,7 +383,7 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // compares with every batch whose files may not have been on disk at the start of the scan, which may have read the old files
+      // compares with every batch whose files may not have been on disk when the scan started, because the scan may have read old files
       const since = Math.max(lastReadBatch(), (history.pending()[0]?.number ?? history.last() + 1) - 1)
       const began = history.generation()
       return (scan) => complete(began, since, scan)

@@ -259,7 +259,7 @@ const most = 256
  * file was changed after the library wrote it.
  */
 const moment = 2_000
-/** Number of files with invalid signatures, unchanged since they were written, that disprove a key whose checksum is valid. */
+/** Number of invalid signatures, in files unchanged since the library wrote them, that disprove a key with a valid checksum. */
 const many = 8
 
 /**
@@ -315,10 +315,10 @@ interface Verdict {
 const few = 4
 
 /**
- * Checks a key against the records. One valid signature proves it. If no signature is valid, a valid signature of the snapshot proves the
- * key. Otherwise only records whose files are unchanged since the library wrote them count, since a person may have edited the others. A
- * key whose checksum is valid is disproved by eight such records; a key without a checksum by a single one, or by a snapshot with an
- * invalid signature.
+ * Checks a key against the signatures of records. A valid signature of a record or of the snapshot proves the key. Otherwise the invalid
+ * signatures are counted, but only in files unchanged since the library wrote them, because a person may have edited the other files.
+ * Eight invalid signatures disprove a key that has a valid checksum. A key without a checksum is disproved by one, or by an invalid
+ * signature of the snapshot.
  */
 const judge = (
   fs: VaultFileSystem,

@@ -171,8 +171,8 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // appends the present content of the file first, unless the history has it already. The history has no line for a note that only its
-    // author has written and that is unchanged since it was first read; the line of another record may be damaged, or lost in a compaction
+    // appends the present content of the file first, if the history lacks it: for example, the file is a note by another author that is
+    // unchanged since it was first read, or the line in the history is damaged or was lost in a compaction
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -354,8 +354,8 @@ const isErasure = (history: History, { id, path, tenant }: RevisionLocation): bo
 const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
- * Restores the files in `before` as they were before a batch, except files that the batch has not written or removed yet, or that were
- * changed after it. `locations` are the revisions of the batch in the history. A file without a location was removed by the batch.
+ * Restores the files in `before` as they were before a batch. Skips files that the batch has not written or removed yet, and files that
+ * were changed after the batch. `locations` are the revisions of the batch in the history. The batch removed the files without a location.
  */
 export const rollBack = (
   fs: VaultFileSystem,

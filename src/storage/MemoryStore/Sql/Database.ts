@@ -3,7 +3,7 @@
  *
  * In a statement, a `?` stands for a parameter. `{each}` stands for a table with a column `value`, which has a row for each element of a
  * JSON array in a parameter, so that one statement can write many rows. `x {in}` is the condition that x is one of the keys in a JSON
- * array, evaluated by index lookups. `{vector}` stands for the column `vector` in hexadecimal digits: as bytes, drivers would return
+ * array, evaluated by index lookups. `{vector}` stands for the column `vector` in hexadecimal digits, since drivers return bytes as
  * buffers, which accumulate outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
@@ -52,7 +52,7 @@ export interface Dialect {
   readonly snapshot: string
   /** SQL condition with two snapshots as parameters: a change is visible in the second one, but not in the first. */
   readonly isBetween: string
-  /** Returns the statements that restrict a role that does not own the tables to the rows of one tenant. */
+  /** Returns the statements that set up row-level security: a role that does not own the tables reads only one tenant's rows. */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
 }
 

@@ -40,7 +40,7 @@ const bytesOfIndex = 30_000
 const bytesOfPartition = 500
 /** Returns the bytes per number of a vector. Small sets of vectors are stored with 4 bytes per number, larger ones quantized. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
-/** Number of rows that are read and added before yielding to the event loop: about 10 ms. */
+/** Number of rows that are read and added, in about 10 ms, before yielding to the event loop. */
 const stretch = 500
 
 /** A cached partition. */
@@ -304,7 +304,7 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // a single statement, since `memory_gone` is complete only above the floor (lowest version kept) that is read with it
+      // one statement reads `memory_gone` and the floor, the version above which `memory_gone` is complete, so that they match
       const erased = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?

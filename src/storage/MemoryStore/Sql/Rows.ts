@@ -28,8 +28,8 @@ import {
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Returns the partition of a scope. A partition is the unit that an index caches: all scopes with the same user, or, without a user, the
- * same agent, and so on in the order of the scope's ids.
+ * Returns the partition of a scope. A partition has all scopes with the same first id: the same user, or, without a user, the same agent,
+ * and so on. Indexes are cached by partition.
  */
 export const partitionOf = (scope: MemoryScope.MemoryScope): string => {
   if (scope === MemoryScope.Global) return MemoryScope.Global
@@ -218,7 +218,7 @@ export const byName = (
     return accessible(access, compiled, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
   })
 
-/** Returns the key of a name in the table of names. A hash, since a name can be as long as a summary. */
+/** Returns the key of a name in the table of names: a hash, since a name can be as long as a summary. */
 export const nameKey = (name: string): string => sha256(name).slice(0, 32)
 
 /** A SQL condition on `memory_records`, with its parameters. */
@@ -227,7 +227,10 @@ interface Condition {
   readonly parameters: ReadonlyArray<Parameter>
 }
 
-/** Returns the conditions of a page's rows. There is one per visible scope where possible, so that an index returns its rows in order. */
+/**
+ * Returns conditions for the rows of a page. If possible, each condition selects one visible scope, since a database index returns the rows
+ * of one scope in order.
+ */
 const partsOf = (query: Query, access: Viewer.AccessFilter, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
   const { tenant, visibility } = access
   const forgotten = isTrash ? 1 : 0
@@ -281,10 +284,10 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
     return id === undefined ? null : text(id.normalize("NFC"))
   })
 
-/** Largest number of rows per statement. So many are read only if the filter rejects most rows. */
+/** Largest number of rows that one statement reads. */
 const maxRowsPerStatement = 1_000
 
-/** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: the rows up to the last one. */
+/** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: all rows up to the last result. */
 export const page = (
   { query }: Reading,
   access: Viewer.AccessFilter,

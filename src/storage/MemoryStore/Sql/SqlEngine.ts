@@ -35,8 +35,8 @@ export interface Options {
   readonly poll?: Duration.DurationInput | undefined
   /**
    * Largest size in bytes of the indexes that this process caches. The size is estimated: 1,000 for a record and, for each number of its
-   * vector, 1.2 (4 in an index with fewer than 262,144 such numbers). A search over more records exceeds the limit, and a later search
-   * evicts them. Recently read texts take up to an eighth of the limit in addition. Default 80 MB.
+   * vector, 1.2 (4 in an index with fewer than 262,144 such numbers). A search that needs larger indexes exceeds the limit, until a later
+   * search evicts them. Recently read texts take up to an eighth of the limit in addition. Default 80 MB.
    */
   readonly cacheSize?: number | undefined
 }

@@ -298,7 +298,7 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
 
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, Uses>()
-  // the key includes the scope: if an erased record's id is used again in another scope, its viewers must not see the old count
+  // the key includes the scope: if the id of an erased record is used in another scope, the new record must not have the old count
   const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
     (record && table.get(keyOf(tenant, record))) ?? { count: 0 }

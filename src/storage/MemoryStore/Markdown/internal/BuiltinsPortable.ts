@@ -10,7 +10,7 @@ export const fs = {}
 /** The parameters of `brotliCompress`, each by the number that Node gives to it. */
 export const constants = { BROTLI_PARAM_QUALITY: 1, BROTLI_PARAM_LGWIN: 2, BROTLI_PARAM_SIZE_HINT: 5 }
 
-/** Returns the bytes uncompressed, where Node compresses them. */
+/** Returns the bytes unchanged; Node's function compresses them. */
 export const brotliCompress = (bytes: Uint8Array, _options: object, done: Done): void => done(null, bytes)
 
 /** Returns the bytes unchanged, since `brotliCompress` does not compress them. */
