@@ -85,7 +85,7 @@ export const Written = Schema.TaggedStruct("Written", { record: MemoryRecord, by
 /** Schema of the event that a record was forgotten. */
 export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
 /**
- * Schema of the event that stored data could not be read and was left unchanged. `error` has the reason `corrupt`. Only the viewer `System`
+ * Schema of an event: stored data could not be read, and was left unchanged. `error` has the reason `corrupt`. Only the viewer `System`
  * receives the event.
  */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })

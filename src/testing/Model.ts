@@ -90,7 +90,8 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && isHidden(rows, viewer, claimed)) {
-          rows.delete(claimed) // the rejection is reported last, since other rejections must not depend on it
+          // treats the id as unused, so that no other rejection of the batch depends on the hidden record; rejects the batch at the end
+          rows.delete(claimed)
           isUnusable = true
         }
         const result = step(rows, viewer, mutation, provenance, now, ids)

@@ -508,7 +508,7 @@ describe("the capacity of an Outbox", () => {
       assert.lengthOf(yield* outbox.deadLetters, 3)
     }).pipe(memory))
 
-  it.scoped("an Outbox with openConversations: 3 extracts all messages of twenty conversations and continues their sequence numbers", () =>
+  it.scoped("an Outbox that keeps 3 of 20 conversations open extracts all messages, and continues the message numbers of each", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openConversations: 3, trigger: ExtractionTrigger.interval(2) })

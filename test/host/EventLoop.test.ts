@@ -45,7 +45,7 @@ describe("a step of the event loop that takes too long", () => {
     return Effect.map(Effect.withClock(self, clock), () => clock.turns)
   }
 
-  it.effect("forEach, paced and a pacer pause once a step has taken over 4 ms, even before the given amount of work is done", () =>
+  it.effect("EventLoop.forEach, EventLoop.paced and an EventLoop.pacer each pause once a step has taken over 4 ms, even before the given amount of work is done", () =>
     Effect.gen(function*() {
       const all = Array.from({ length: 160 }, (_, n) => n)
       const pacer = EventLoop.pacer(160)

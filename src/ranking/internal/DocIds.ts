@@ -186,10 +186,11 @@ const maxReserved = 1_024
 export class DocIdAllocator {
   /** Number of doc ids that are assigned or reserved, those of removed documents included. */
   end = 0
-  // columns by scope number
-  /** `#last`: doc id of the last document, plus 1. `#reserved`: number of reserved doc ids after it. `#added`: documents ever added. */
+  /** Doc id of the scope's last document, plus 1, by scope number; 0 if there is none. */
   readonly #last = int32()
+  /** Number of doc ids reserved for the scope after its last document, by scope number. */
   readonly #reserved = int32()
+  /** Number of documents ever added to the scope, by scope number. */
   readonly #added = int32()
   /** Previous doc id of the same scope, plus 1, by doc id; 0 if there is none. */
   readonly #before = int32()

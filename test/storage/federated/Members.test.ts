@@ -87,7 +87,7 @@ describe("a federation", () => {
   )
 
   law(
-    "the result of links has the records in other stores to which a record links, and those that link to it, also by a [[wikilink]]",
+    "the operation links returns the records of other stores to which a record links, and those of other stores that link to it, also by a [[wikilink]]",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {

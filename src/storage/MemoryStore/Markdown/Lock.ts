@@ -102,7 +102,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // the staging folder is created after the lock, so a thief may have missed it: the lock counts only if its file is still there
+            // the lock was created before the staging folder; a process that stole the lock in between found no folder to move away, so
+            // this process, once the folder exists, checks that the lock file is still its own
             const isKept = yield* Effect.zipRight(fs.createStaging, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )
