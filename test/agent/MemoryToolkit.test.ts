@@ -114,14 +114,14 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("fails with reason model if the provider fails, and its message omits the provider's details", () =>
+  it.effect("fails with reason model if the provider fails; the error's message omits the provider's details", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(ask)
       assert.deepStrictEqual([error.reason, error.message], ["model", "the language model failed (UnknownError)"])
       assert.instanceOf(error.cause, AiError.UnknownError)
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, scripted().model))))
 
-  it.effect("makes a Completion whose model is the provider's name if there is one, else language-model", () =>
+  it.effect("sets `model` of the Completion to the provider's name, or to language-model if the provider has no name", () =>
     Effect.gen(function*() {
       const named = Layer.provide(MemoryToolkit.layerCompletion, Model.make("acme", scripted().model))
       assert.strictEqual((yield* Effect.provide(Completion.Completion, named)).model, "acme")
@@ -155,7 +155,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )))
   })
 
-  it.effect("fails with reason model if the provider fails or returns vectors of other dimensions", () =>
+  it.effect("fails with reason model if the provider fails or returns vectors whose length is not the given `dimensions`", () =>
     Effect.gen(function*() {
       const failing = provided(() => Effect.fail(down))
       assert.include(yield* Effect.flip(Effect.provide(embed(["a"]), failing)), { reason: "model" })

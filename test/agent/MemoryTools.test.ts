@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("recall offers the names of the scopes that the viewer sees, and remember only of those that a model may write for the viewer", () =>
+  it.effect("the tool recall offers the scopes that the viewer sees, and remember only those that a model may write for the viewer", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(

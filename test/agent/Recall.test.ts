@@ -133,7 +133,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a call of a viewer of reach `within` finds records of the scopes that the call names among many others, and counts those left out",
+    "a viewer of reach `within` finds the records of the named scopes among many others; the result has the number of records beyond the limit",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

@@ -45,7 +45,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "saves a record of a viewer of reach `within` only in the scope that has all ids of the viewer",
+    "a call by a viewer of reach `within` saves only in the scope that has all of the viewer's ids, and fails with invalid_scope for any other",
     (call, store) =>
       Effect.gen(function*() {
         yield* call("remember", { ...tea, scope: "agent" })
@@ -202,7 +202,7 @@ describe("the tool remember", () => {
 })
 
 describe("a record that a model corrects with remember", () => {
-  it.effect("keeps its narrow scope, so that no other user's agent sees it", () =>
+  it.effect("keeps its scope of one user and agent even if the call names the scope agent, so that other users of the agent do not see the record", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const mine = Viewer.make({ userId: "ada", agentId: "bot" })

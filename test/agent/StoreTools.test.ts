@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("tools that stores define are listed after search and add, in the order of the stores, and count against the write limit", () =>
+  it.effect("tools that stores define are listed after search_memory and add_memory, in the order of the stores, and count against the write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("later prompts of a chat contain what add_memory and extraction stored; a second add in a turn is denied; the history has no injected memory", () => {
+  it.effect("later prompts of a chat contain what add_memory and extraction stored; a second add_memory in a turn is denied; the history has no injected memory", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

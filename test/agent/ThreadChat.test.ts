@@ -173,7 +173,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("tool calls count against the budget, and messages that no longer fit are found by a search of the thread", () =>
+  it.scoped("tool calls count against the chat's token budget; messages that no longer fit into the prompt are still found by a search of the thread", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far away.")], [

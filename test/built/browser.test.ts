@@ -34,7 +34,7 @@ const bundle = async (format: "esm" | "iife", minify: boolean) => {
 const plain = await bundle("esm", false)
 const minified = await bundle("esm", true)
 
-describe("the first program, bundled for a browser with an in-memory store", () => {
+describe("the program examples/a-first.ts, bundled for a browser with an in-memory store", () => {
   it("the bundle contains no module of Node and no YAML parser, without any configuration of the bundler", () => {
     for (const { inputs, text } of [plain, minified]) {
       assert.notMatch(text, /["'`]node:/)

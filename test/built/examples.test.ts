@@ -135,7 +135,7 @@ describe("examples", () => {
     assert.deepStrictEqual(await run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
   })
 
-  it("j-customers.ts shows no customer another's records, and fails to make a viewer whose id is missing", async () => {
+  it("j-customers.ts hides each customer's records from other customers, and shows that no viewer can be made from a missing id", async () => {
     const { code, output } = await run(join(path, "j-customers.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

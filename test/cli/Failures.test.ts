@@ -210,7 +210,7 @@ describe("effect-memory whose output is no longer read", () => {
     }))
 })
 
-it("effect-memory is one file that imports only Node's own modules", () => {
+it("the executable effect-memory is one file that imports only Node's own modules", () => {
   const names = fs.readdirSync(path.dirname(file)).filter((name) => !/\.cache(?:\.\d+)?$/.test(name)) // caches of compiled code
   assert.deepStrictEqual(names.toSorted(), ["LICENSES.txt", "effect-memory.mjs"])
   const imports = Array.from(

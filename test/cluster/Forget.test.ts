@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "the tables contain nothing of a conversation that was forgotten, or is idle and fully extracted; its later messages are extracted as usual",
+    "the tables keep nothing of a forgotten conversation or of an idle one whose messages are all extracted; later messages are extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -130,7 +130,7 @@ describe("the tables of an OutboxCluster", () => {
 })
 
 describe("an OutboxCluster", () => {
-  it.scopedLive("a batch is extracted once even if the cluster is notified of it again", () =>
+  it.scopedLive("a batch of messages is extracted once, even if the cluster is notified of the same batch again", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})

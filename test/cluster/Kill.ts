@@ -132,7 +132,7 @@ const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
 export const suite = (url: string): void =>
   void describe("two runners of an OutboxCluster, one of which is killed repeatedly", () => {
     it.scopedLive(
-      "every batch is applied once, in the order of its conversation; the model is not asked again for a batch whose answer is stored",
+      "the facts of each batch of messages are stored once, in the order of the conversation; the model is not asked again once its answer is stored",
       () =>
         Effect.gen(function*() {
           const place = yield* database(url)

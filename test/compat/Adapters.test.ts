@@ -36,7 +36,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* elsewhere.list({ agentId: "pilot" }), [])
     })))
 
-  it.effect("an adapter omits records of scopes that drover does not have; list and search fail with invalid_draft if the limit is out of range", () =>
+  it.effect("an adapter omits records whose scope drover lacks, such as a user's; list and search fail with invalid_draft if the limit is out of range", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const ada = Viewer.make({ userId: "ada", agentId: "pilot" })

@@ -294,8 +294,8 @@ const isThere = (module: string, path: string): boolean => {
     new RegExp(`^export (?:type )?\\{[^}]*\\b${name}\\b[^}]*\\}`, "m").test(source)
 }
 
-describe.each(Object.entries(systems))("the names of %s", (system, { adapters, rows }) => {
-  it("every name that the system exports for memory has an equivalent in the root module, at the path in this file's table", () => {
+describe.each(Object.entries(systems))("the memory API of %s", (system, { adapters, rows }) => {
+  it("every name that the other system exports for memory has an equivalent in our root module, at the path in this file's table", () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -303,11 +303,11 @@ describe.each(Object.entries(systems))("the names of %s", (system, { adapters, r
     assert.deepStrictEqual(missing, [])
   })
 
-  it("the compat module exports every name that the system exports for memory, under the same name or the one in this file's table", () => {
+  it("our compat module exports an equivalent of each of those names, under the same name or the one in this file's table", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("the compat module exports no values beyond this file's table, except the adapters that the file lists", () => {
+  it("our compat module of the other system exports only values in this file's table, and the adapters that the file lists", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

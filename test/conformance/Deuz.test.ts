@@ -144,7 +144,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a search applies filter and asOf; expired records and records that are no longer valid do not count for topK",
+      "a search applies filter and asOf; expired records and those that are no longer valid are neither returned nor counted for topK",
       ({ deuz }) =>
         Effect.gen(function*() {
           const base = { kind: "semantic", scope: ada, validAt: 10 }
@@ -173,7 +173,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
 
 describe("Deuz's remember", () => {
   law(
-    "remember calls the model twice and stores the extracted facts; its prompts contain no id of a record",
+    "remember calls the model twice and stores the extracted facts; the prompts contain no record ids",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("Ada lives in Porto")
@@ -359,7 +359,7 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseFacts("no JSON here"), [])
   })
 
-  it("parseDecision takes ids as positions in the prompt, drops unknown positions, and accepts events in any letter case", () => {
+  it("parseDecision reads an id as a position in the prompt, drops decisions with an unknown position, and accepts event names in any letter case", () => {
     const answer =
       "{\"memory\":[null,{\"event\":\"update\",\"id\":0,\"text\":\"b\"},{\"event\":\"DELETE\",\"id\":\"9\"},{\"event\":\"ADD\",\"text\":\" \"}]}"
     assert.deepStrictEqual(parseDecision(answer, 1), [{ event: "UPDATE", id: "0", text: "b" }])

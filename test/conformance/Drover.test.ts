@@ -111,7 +111,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "search orders by score, best match first, and finds nothing for a query without a word",
+      "search returns the hits in descending order of score, and no hits for a query without a word",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "Release", body: "The release train leaves on Tuesday." }))
@@ -245,7 +245,7 @@ describe("drover's BM25", () => {
     assert.isNotEmpty(tokenise("記憶 память"))
   })
 
-  it("the result is empty without a query or a document, and a matching tag ranks a document higher", () => {
+  it("bm25 returns no documents for an empty query or an empty list, and ranks a document higher if its tag matches as well", () => {
     const docs = ["first", "second"].map((id, n) =>
       buildDoc(id, { summary: "deploy", body: "", tags: n === 1 ? ["deploy"] : [] })
     )

@@ -198,7 +198,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall returns only episodes of the given types, and nothing from a search whose limit is 0",
+    "a recall returns only episodes of the given types; if one of its limits is 0, that part of the result is empty",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 10, { type: "gift" })

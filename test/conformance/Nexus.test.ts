@@ -223,7 +223,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* memory.getConstraints(Viewer.make({ agentId: "other" })), [])
     }).pipe(Effect.provide(Layer.provide(CoreMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("a resource is found by its type or a part of its location; an archived vault entry is found by the category archive and no longer by its former one", () =>
+  it.effect("a resource is found by its type or a part of its location; an archived vault entry is found only by the category archive", () =>
     Effect.gen(function*() {
       const resources = yield* ResourceMemory.ResourceMemory
       const vault = yield* KnowledgeVault.KnowledgeVault
@@ -248,7 +248,7 @@ describe("nexus-agents' typed memories", () => {
 describe("nexus-agents' adaptive memory", () => {
   const law = Laws.adaptive
   law(
-    "scores are weighted means of recency, importance and relevance; retrieve returns the best first, down to minScore inclusive",
+    "a memory's score is the weighted mean of recency, importance and relevance; retrieve returns memories of at least minScore, best first",
     (memory, store) =>
       Effect.gen(function*() {
         yield* store.put(viewer, [
@@ -271,7 +271,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("a stored note has derived attributes and suggested links, and is linked only when link is called", () =>
+  it.effect("a stored note gets keywords and entities from its text, and suggestions of links; links are stored only by a call of link", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

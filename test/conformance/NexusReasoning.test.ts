@@ -236,7 +236,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "applyHindsight corrects every belief that the hindsight record names, and stores that record; it changes nothing if one of the beliefs does not exist",
+    "applyHindsight stores a hindsight record and corrects each belief that it names; nothing changes if one of the beliefs does not exist",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
@@ -251,7 +251,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "createCounterfactual returns the beliefs that match its question, and no predictions if none are given; validateCounterfactual stores the outcome",
+    "createCounterfactual finds the beliefs that match a what-if question, and predicts nothing itself; validateCounterfactual stores the outcome",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))

@@ -26,13 +26,13 @@ export const killers: Readonly<Record<string, string>> = {
   "whyNot skips the viewer check":
     "calls with the id of a record that the viewer does not see answer as for an unknown id, except that a put fails with invalid_id",
   "links skip the viewer check":
-    "the result of links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another match",
+    "the method links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another record of that name",
   "a [[wikilink]] resolves to a record that the viewer does not see":
-    "the result of links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another match",
+    "the method links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another record of that name",
   "links returns its first answer forever":
     "a [[wikilink]] resolves to a record by id, else by summary, ignoring case, spacing, Unicode form and a folder prefix",
   "links omits [[wikilinks]] at the record they lead to":
-    "the result of links has in `to` the targets of a record's links and [[wikilinks]], and in `from` the records that link to the record",
+    "the method links returns the targets of a record's links and [[wikilinks]] in `to`, and the records that link to the record in `from`",
   "changes skips the viewer check":
     "the changes stream of a viewer emits the writes of exactly those records that the viewer sees",
   "get ignores the tenant":
@@ -75,7 +75,7 @@ export const killers: Readonly<Record<string, string>> = {
   "a turn's score depends on expired neighbouring turns":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "a search that finds a conversation turn also returns the turns directly before and after it, but no further ones, above equal texts elsewhere",
+    "a search that finds a conversation turn also returns the turns directly before and after it, ranked above similar texts elsewhere, but no further turns",
   "the speaker of a turn is not stored":
     "search ranks the records of a speaker first if the query names the speaker, even by first name, without accents or misspelt",
   "search ignores words in the first person":
@@ -92,7 +92,7 @@ export const killers: Readonly<Record<string, string>> = {
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the nearest record do not use up the limit; awaiting counts visible records without a vector that pass the filter",
   "search never reports that the search by words or by vector failed":
-    "a hybrid search finds records by words and reports a failure if the query or the store has no vectors; mode vector fails if the store has none",
+    "a hybrid search still finds records by words, and reports a failure, if the query or the store has no vectors; mode vector fails if the store has none",
   "put does not deduplicate":
     "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
   "put returns outcome created for a duplicate":
@@ -151,7 +151,7 @@ export const killers: Readonly<Record<string, string>> = {
   "list of forgotten records returns expired records":
     "list with `forgotten: true` omits purged, re-created and expired records; for System it includes the expired ones",
   "list of forgotten records returns instructions":
-    "only System can list forgotten instructions and forgotten records of scope Internal",
+    "only System can list the forgotten records of origin instructions and those of scope Internal",
   "a tombstone's updatedAt is not the time of the forget":
     "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "a write drops earlier tombstones from the history":

@@ -16,7 +16,7 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
   })
 
 describe("Validation", () => {
-  it("the messages name the path and the expected value of every violation, and do not say that a field is optional", () => {
+  it("the error messages name the path and the expected value of every violation, and do not say that a field is optional", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -49,7 +49,7 @@ describe("Validation", () => {
     }
   })
 
-  it("the message for a Schema with a description also names the limit that the value exceeds, unless the description names it", () => {
+  it("the message for a Schema with a description also names the exceeded length limit, unless the description already names this limit", () => {
     const said = (schema: Schema.Schema<string>) => linesOf(schema, "x".repeat(600))
     const short = Schema.String.pipe(Schema.maxLength(500))
     assert.deepStrictEqual(said(short.annotations({ description: "a question" })), [

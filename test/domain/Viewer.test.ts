@@ -37,7 +37,7 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
 ]
 
 describe("Viewer", () => {
-  it.effect("make and decode refuse an invalid id, an unknown key and a reach that does not fit the ids; errors name only the key", () =>
+  it.effect("make and decode refuse an invalid id, an unknown key and a reach that does not fit the ids; the error names the key, but no value", () =>
     Effect.forEach(opensNothing, ([input, field]) =>
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
@@ -82,7 +82,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("a plain object with the fields of a viewer is not a viewer: isAny is false", () => {
+  it("Viewer.isAny returns false for a plain object, even with the fields of a viewer", () => {
     const viewer = Viewer.make({ userId: "ada" })
     assert.isTrue(Viewer.isAny(viewer))
     assert.isTrue(Viewer.isAny(Viewer.system()))
@@ -91,7 +91,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("isAny is false for an instance of Viewer whose fields were changed to an invalid combination", () => {
+  it("Viewer.isAny returns false for an instance of Viewer whose fields were changed to an invalid combination", () => {
     const viewer = Viewer.make({ userId: "ada" })
     const copied = (fields: object): unknown => Object.assign(Object.create(Viewer.Viewer.prototype), viewer, fields)
     assert.isTrue(Viewer.isAny(copied({})))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("subjectOf returns the scope of the viewer's user, else of its agent if the viewer has no session or actor, else of all its ids", () => {
+  it("subjectOf returns the scope of only the user, else of only the agent if there is no session or actor; else, or for reach within, of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

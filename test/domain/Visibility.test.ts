@@ -30,7 +30,7 @@ const viewer: FastCheck.Arbitrary<Viewer.Any> = FastCheck.tuple(ids, tenant, con
   })
 
 describe("Visibility", () => {
-  it("Viewer.includes returns true for exactly the scopes for which Viewer.sees does", () => {
+  it("Viewer.includes returns true for exactly those scopes for which Viewer.sees returns true", () => {
     FastCheck.assert(
       property(viewer, scope, (viewer, scope) => {
         assert.strictEqual(Viewer.includes(Viewer.visibilityOf(viewer))(scope), Viewer.sees(viewer, scope))

@@ -41,7 +41,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("interval(n) fires at every n-th turn, counted separately for each conversation", () =>
+  it.scoped("the trigger interval(n) fires at the end of every n-th turn, counted separately for each conversation", () =>
     Effect.gen(function*() {
       const trigger = Trigger.interval(3)
       const one = yield* followed(trigger)
@@ -81,7 +81,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("ExtractionTrigger.make makes a trigger of a function that maps a stream of events to a stream of firings", () =>
+  it.scoped("ExtractionTrigger.make makes a trigger from a function that maps a stream of events to a stream of firings", () =>
     Effect.gen(function*() {
       const urgent = Trigger.make("urgent", (events) =>
         events.pipe(

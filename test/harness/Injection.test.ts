@@ -104,14 +104,14 @@ describe("the query of an Injection", () => {
   })
 
   for (const vague of ["?", "ok", "Yes, please!", "and why?", "go on", "…", "👍"]) {
-    it(`the query of an Injection for "${vague}" includes the user text before it, and nothing earlier`, () => {
+    it(`the query of an Injection for the vague message "${vague}" also contains the previous user message, and no earlier one`, () => {
       const turn = [user("Tell me of Bern"), assistant("It has bears."), user(vague)]
       assert.strictEqual(Injection.queryOf(turn), `Tell me of Bern\n${vague}`)
       assert.strictEqual(Injection.queryOf([user("Long ago"), ...turn]), `Tell me of Bern\n${vague}`)
     })
   }
 
-  it("is undefined if neither the last user text nor the one before it has a word other than assent, greetings and thanks", () => {
+  it("is undefined if the last two user messages have no words other than assent, greetings and thanks", () => {
     for (const vague of ["?", "ok", "Yes, please!", "…", "👍"]) {
       assert.isUndefined(Injection.queryOf([user(vague)]))
       assert.isUndefined(Injection.queryOf([user("thanks"), assistant("Bern"), user(vague)]))

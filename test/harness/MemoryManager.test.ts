@@ -147,7 +147,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
 
-  it.effect("inject shows a record that two stores hold at most once, along with other entries of both stores", () =>
+  it.effect("inject shows a record only once if two stores have it, along with other entries of both stores", () =>
     Effect.gen(function*() {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])

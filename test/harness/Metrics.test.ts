@@ -68,7 +68,7 @@ describe("the metrics of memory", () => {
       })
     }).pipe(run(ada)))
 
-  it.effect("count failures by the part that failed, and denials by the plugin that denied", () =>
+  it.effect("count failures by the part of memory that failed, and denied tool calls by the plugin that denied them", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const grown = yield* growth(
@@ -98,7 +98,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("measure the appends that wait for extraction, and count the tokens extracted and injected", () =>
+  it.effect("show how many turns wait for extraction, and count the tokens extracted and injected", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const said = "I live in Lisbon"
@@ -122,7 +122,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("no longer count the appends that wait in an outbox once the outbox is closed", () =>
+  it.effect("no longer count the turns that wait for extraction in an outbox once the outbox is closed", () =>
     Effect.gen(function*() {
       const waiting = MemoryService.as(Managed.ada)(
         Effect.flatMap(service, (memory) => memory.turnEnd([Message.user("I live in Lisbon")]))

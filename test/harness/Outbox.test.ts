@@ -89,7 +89,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
   })
 }
 
-it.scoped("an Outbox that is opened reads only the tenants in which it has stored rows", () =>
+it.scoped("a new Outbox over a store reads only the tenants in which earlier Outboxes have stored rows", () =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model()
@@ -155,14 +155,18 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("extraction runs under the default trigger at every fifth turn", {}, (outbox, calls) =>
-    Effect.gen(function*() {
-      for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
-      assert.lengthOf(calls, 0)
-      yield* says(outbox, "5")
-      yield* says(outbox, "6")
-      assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"]])
-    }))
+  law(
+    "extraction runs under the default trigger after every fifth turn of a conversation",
+    {},
+    (outbox, calls) =>
+      Effect.gen(function*() {
+        for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
+        assert.lengthOf(calls, 0)
+        yield* says(outbox, "5")
+        yield* says(outbox, "6")
+        assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"]])
+      })
+  )
 
   law(
     "runs after each turn if the trigger is invocation",
@@ -176,7 +180,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs when the conversation's session ends, and not when another user's or another session ends, if the trigger is sessionEnd",
+    "runs under the trigger sessionEnd when the conversation's session ends, not when another session or another user's session ends",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -191,7 +195,7 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("runs after the given quiet time, or at a flush, if the trigger is idle", {
+  law("runs under the trigger idle once no message has arrived for the given time, or at a flush", {
     trigger: ExtractionTrigger.idle("1 hour")
   }, (
     outbox,
@@ -248,7 +252,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("a conversation whose extraction failed ten times in a row is extracted only at every third request, until an extraction succeeds", () =>
+  it.scoped("an extraction that failed ten times in a row is repeated only every third time that it is due, until an extraction succeeds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -397,7 +401,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
     }).pipe(memory))
 
-  it.scoped("a stored answer of the model is discarded if writing it fails with conflict; the model's new answer is written once", () =>
+  it.scoped("a stored answer of the model is discarded if writing its memories fails with conflict; the memories of a new answer are written once", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let step = 0
@@ -508,7 +512,7 @@ describe("the capacity of an Outbox", () => {
       assert.lengthOf(yield* outbox.deadLetters, 3)
     }).pipe(memory))
 
-  it.scoped("an Outbox that keeps 3 of 20 conversations open extracts all messages, and continues the message numbers of each", () =>
+  it.scoped("an Outbox that may keep only 3 of 20 conversations in memory extracts all messages, and continues each conversation's sequence numbers", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openConversations: 3, trigger: ExtractionTrigger.interval(2) })
@@ -584,7 +588,7 @@ describe("an Outbox whose store fails or whose extraction is interrupted", () =>
       }
     }))
 
-  it.scoped("two flushes at once start no second extraction of a conversation that is being extracted", () =>
+  it.scoped("two concurrent flushes start no second extraction of a conversation that is being extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)

@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages are stored and extracted although a viewer has put records under the ids that rows of earlier versions had",
+      "messages are stored and extracted although a viewer has put records under the ids that earlier versions of the library gave to rows",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })
@@ -84,7 +84,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages in rows of an earlier version are extracted once each, and later messages continue their sequence numbers",
+      "messages in rows of an earlier version of the library are extracted once each, and later messages continue their sequence numbers",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -106,7 +106,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "the sequence numbers of an earlier version are continued although all of its messages have been extracted",
+      "the sequence numbers that an earlier version of the library assigned are continued even if all of its messages have been extracted",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* Effect.scoped(Effect.gen(function*() {
@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "a model answer that an earlier version stored is kept while writing its memories fails, and is erased once they are written",
+      "a model's answer that an earlier version stored is kept until its memories are written, even if writing fails, and is then erased",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -141,7 +141,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "rows of an earlier version can become dead letters, be released and purged like any other",
+      "messages in rows of an earlier version can become dead letters, be released and be purged like any others",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old)

@@ -142,7 +142,7 @@ law(
 )
 
 law(
-  "the extractor ingest stores every message once, word for word, also if several conversations share a session id and a scope",
+  "an outbox with the option extractor: ingest stores each message once, word for word, even if conversations share a session id and scope",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -326,7 +326,7 @@ law("messages whose extraction fails with a defect become dead letters", (opened
   }))
 
 law(
-  "a flush fails with the number of failed conversations per reason, and quotes neither messages nor errors",
+  "the error of a failed flush gives the number of failed conversations per reason, and quotes neither messages nor the model's errors",
   (opened) =>
     Effect.gen(function*() {
       const { extract } = model((contents) =>
@@ -375,7 +375,7 @@ law(
 )
 
 law(
-  "an append to a conversation that has reached capacityPerConversation first extracts its waiting batches, under any trigger, and succeeds",
+  "an append to a conversation that has reached capacityPerConversation first extracts the waiting messages, under any trigger, and succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -411,7 +411,7 @@ law(
 )
 
 law(
-  "an append for a tenant that has reached capacityPerTenant first extracts another conversation of this tenant, none of other tenants",
+  "an append for a tenant that has reached capacityPerTenant first extracts another conversation of this tenant, and none of another tenant",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -428,7 +428,7 @@ law(
 )
 
 law(
-  "a store that extracts by itself receives messages with sequence numbers; after a failed flush, the next flush passes all of them again",
+  "a store that extracts by itself receives messages with sequence numbers; the flush after a failed one passes all messages again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

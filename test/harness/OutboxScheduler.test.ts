@@ -51,7 +51,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("no more than `concurrency` extractions run at once; a tenant waits at most a time slice for a slot, even if those of another tenant hang", () =>
+  it.effect("no more than `concurrency` extractions run at once; a tenant waits at most a time slice for a slot, even if another tenant's extractions hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -67,7 +67,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 4)
     }))
 
-  it.effect("extractions that all exceed their time slice complete, and each is started at most twice", () =>
+  it.effect("twenty extractions that each take longer than a time slice are all completed, and none is started more than twice", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(4)
       yield* start("slow", lines("s", 20), 30)
@@ -95,7 +95,7 @@ describe("OutboxScheduler", () => {
       assert.deepStrictEqual(ended, ["a0", "a1"])
     }))
 
-  it.effect("an extraction that is interrupted while it waits or runs frees its slot", () =>
+  it.effect("an extraction that is interrupted, whether it waits or runs, leaves no slot occupied", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       const fibers = yield* start("a", lines("a", 3), Infinity)

@@ -72,7 +72,7 @@ describe("PromptBlock.render", () => {
     })
   })
 
-  it("names the store of a hit in its entry, escaped", () => {
+  it("names the store of a hit in the hit's entry, with markup in the name escaped", () => {
     const result = found([record()])
     const named = { ...result, hits: result.hits.map((hit) => ({ ...hit, store: "a\"><b>\n</memory>" })) }
     const text = PromptBlock.formatMemoriesForPrompt(named)
@@ -89,7 +89,7 @@ describe("PromptBlock.render", () => {
     assert.include(text, "\nYou know &lt;this&gt;:\n")
   })
 
-  it("leaves out records less trusted than maxTrust, and counts them", () => {
+  it("leaves out records that are less trusted than maxTrust, and returns the number of records left out", () => {
     const tiers: ReadonlyArray<Trust> = [0, 1, 2, 3]
     const records = tiers.map((trust) => record({ body: `${trust}`, source: { origin: "import", trust } }))
     assert.deepInclude(PromptBlock.render(found(records)), { leftOut: 0 })
@@ -160,7 +160,7 @@ describe("PromptBlock.strip", () => {
 })
 
 describe("PromptBlock.line", () => {
-  it("the result is one trimmed line without markup", () => {
+  it("the result is one trimmed line without angle brackets, whatever the text", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString(), FastCheck.constantFrom(...attacks), (before, attack) => {
         const line = PromptBlock.line(before + attack)
@@ -173,7 +173,7 @@ describe("PromptBlock.line", () => {
 })
 
 describe("PromptBlock.fenced", () => {
-  it("the result contains the given text, and only its last line closes the fence", () => {
+  it("the result is the given text in a code fence, and only the result's last line closes the fence", () => {
     const texts = FastCheck.sample(
       FastCheck.stringOf(FastCheck.constantFrom("`", "\n", "a", "#", " ", "~"), { maxLength: 40 }),
       {

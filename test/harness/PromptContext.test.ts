@@ -77,7 +77,7 @@ describe("Injection.renderIndex", () => {
     assert.deepStrictEqual([shown("global"), shown(pilot), shown(run), leftOut], [14, 2, 14, 172])
   })
 
-  it("the limit of entries is divided evenly among the scopes, and what a small scope leaves of its share goes to the others", () => {
+  it("maxEntries is divided evenly among the scopes, and entries that a scope with few records does not need go to the other scopes", () => {
     const scopes = FastCheck.array(FastCheck.integer({ min: 0, max: 50 }), { maxLength: 8 })
     FastCheck.assert(
       FastCheck.property(scopes, FastCheck.integer({ min: 0, max: 60 }), (counts, maxEntries) => {

@@ -92,7 +92,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: others[0]! })), "allow")
     }))
 
-  it.effect("a call that fails validation reduces the count once, and only in the turn in which the call was counted", () =>
+  it.effect("a call that fails validation is subtracted from the count of its run once, and only in the turn in which the call was counted", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const refused = call()

@@ -152,7 +152,7 @@ const world = (redaction: Layer.Layer<never>) => {
 }
 
 describe("Redaction", () => {
-  it.effect("keeps secrets out of waiting messages, prompts and texts to embed", () => {
+  it.effect("keeps secrets out of messages that wait for extraction, of prompts and of texts to embed", () => {
     const { asked, layer } = world(Redaction.layer())
     return Effect.gen(function*() {
       const memory = yield* service
@@ -278,7 +278,7 @@ describe("Redaction", () => {
       assert.deepStrictEqual(reasons, Array.from(reasons, () => "invalid_draft"))
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("does nothing unless it is provided", () =>
+  it.effect("is off by default: a service that is built without a Redaction stores texts unchanged", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* (yield* service).put(draft(secret))).record.body, secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Layer.empty).layer)))

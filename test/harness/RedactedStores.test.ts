@@ -41,7 +41,7 @@ const bodyOf = (store: MemoryStore.Service, body = `my key is ${secret}`) =>
   Effect.map(store.put(ada, [draft(body)]), ([put]) => put!.record.body)
 
 describe("a store with a redaction", () => {
-  it.scoped("is required by a service, manager or federation that is built with a redaction, and the error says what to do", () =>
+  it.scoped("a service, manager or federation built with a redaction fails to build over a store without that redaction; the error says what to do", () =>
     Effect.gen(function*() {
       const bare = yield* plain
       const redaction = Redaction.layer()
@@ -73,7 +73,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("a service with the same redaction layer, even if built again, accepts the store and publishes each redaction once", () =>
+  it.scoped("a service built with the store's redaction layer, even if the layer is built again, accepts the store and publishes each redaction once", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -98,7 +98,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("services that are built over the store later redact as well, without a redaction of their own", () =>
+  it.scoped("services that are built over the store without a redaction of their own redact as well", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const asked: Array<string> = []
@@ -150,7 +150,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("Threads that are built with a redaction over a store without one log a warning", () =>
+  it.scoped("building Threads with a redaction over a store without a redaction logs a warning", () =>
     Effect.gen(function*() {
       const warnings: Array<string> = []
       const logger = Logger.replace(

@@ -53,7 +53,7 @@ const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryService.remember", () => {
-  it.effect("remember with `infer: false`, and plan with a model, fail with invalid_draft and store nothing if a value is not a message", () =>
+  it.effect("the methods remember (with `infer: false`) and plan fail with invalid_draft and store nothing if a given value is not a message", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (
@@ -90,7 +90,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(again.tags, ["memory_write_failed"])
     }).pipe(run({ script: [...add("Ada moved to Porto"), ...add("Ada moved to Porto")] })))
 
-  it.effect("the same script of the model, time and seed result in the same memories", () => {
+  it.effect("remember in a new store gives the same memories each time if the model's answers, the time and the random seed are the same", () => {
     const once = Effect.gen(function*() {
       const memory = yield* service
       return yield* memory.remember(turns, { scope })

@@ -24,19 +24,22 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
     const law = (title: string, check: (resume: Resume.Service) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(Resume.Resume, check).pipe(Effect.provide(layer)))
 
-    law("returns None for a run that was never saved", (resume) =>
+    law("resume returns None for a run that was never saved", (resume) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* resume.resume("run-7", spec), Option.none())
       }))
 
-    law("resume returns the last saved checkpoint if the spec is equal, also in another order of keys", (resume) =>
-      Effect.gen(function*() {
-        yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
-        const saved = yield* resume.save("run-7", spec, at)
-        assert.deepInclude(saved, { runId: "run-7", hash: MemorySpec.hashSpec(spec), ...at })
-        const same = { model: { stop: ["a", "b"], name: "m", seed: undefined }, memory: { ...MemorySpec.make() } }
-        assert.deepStrictEqual(yield* resume.resume("run-7", same), Option.some(saved))
-      }))
+    law(
+      "resume returns the last saved checkpoint if the given spec equals the saved one, even with its keys in another order",
+      (resume) =>
+        Effect.gen(function*() {
+          yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
+          const saved = yield* resume.save("run-7", spec, at)
+          assert.deepInclude(saved, { runId: "run-7", hash: MemorySpec.hashSpec(spec), ...at })
+          const same = { model: { stop: ["a", "b"], name: "m", seed: undefined }, memory: { ...MemorySpec.make() } }
+          assert.deepStrictEqual(yield* resume.resume("run-7", same), Option.some(saved))
+        })
+    )
 
     law("resume fails if the spec has changed, and the error lists every changed, added and removed field", (resume) =>
       Effect.gen(function*() {
@@ -111,15 +114,18 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(fields(yield* Effect.flip(added.pipe(Resume.accept(["memory.enabled"])))), ["memory"])
       }))
 
-    law("a run that was resumed with accept and then saved is compared with its new spec", (resume) =>
-      Effect.gen(function*() {
-        yield* resume.save("run-7", spec, at)
-        const next = { ...spec, model: 1 }
-        yield* resume.resume("run-7", next).pipe(Resume.accept(["model"]))
-        yield* resume.save("run-7", next, at)
-        assert.isTrue(Option.isSome(yield* resume.resume("run-7", next)))
-        assert.deepStrictEqual(fields(yield* Effect.flip(resume.resume("run-7", spec))), ["model"])
-      }))
+    law(
+      "a run that is resumed with Resume.accept and saved again is from then on compared with the new spec",
+      (resume) =>
+        Effect.gen(function*() {
+          yield* resume.save("run-7", spec, at)
+          const next = { ...spec, model: 1 }
+          yield* resume.resume("run-7", next).pipe(Resume.accept(["model"]))
+          yield* resume.save("run-7", next, at)
+          assert.isTrue(Option.isSome(yield* resume.resume("run-7", next)))
+          assert.deepStrictEqual(fields(yield* Effect.flip(resume.resume("run-7", spec))), ["model"])
+        })
+    )
 
     law("keeps a separate checkpoint per run id, also for ids that are alike or reserved as file names", (resume) =>
       Effect.gen(function*() {
@@ -279,7 +285,7 @@ describe("Resume on a disk that fails", () => {
       ))
   }
 
-  it.effect("save syncs the file to disk before the rename, and then the folder", () =>
+  it.effect("save syncs the temporary file to disk, renames the file, and then syncs the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         const disk = failing(fs, Infinity, true)

@@ -51,7 +51,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a record counts as newer than those created before its last update", (store) =>
+    law("the age of a record counts from its last update", (store) =>
       Effect.gen(function*() {
         for (const body of ["a", "b", "c", "d"]) {
           yield* put(store, scrap(body, { id: id(body) }))
@@ -144,7 +144,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("Retention", () => {
-  it("has the documented default caps", () => {
+  it("the built-in kinds have the documented default caps", () => {
     const { entity, episodic, learning, semantic, user, vault } = MemoryKind
     assert.deepStrictEqual([episodic, semantic, entity, learning].map(({ cap }) => cap), [1_000, 10_000, 5_000, 100])
     assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("mayWrite allows a user the scopes of this user, an agent alone every scope that it sees, and another viewer scopes with all its ids", () => {
+  it("mayWrite allows a viewer with a user id that user's scopes, an agent alone all scopes it sees, and another viewer scopes with all its ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -58,7 +58,7 @@ describe("Viewer.SharedWrites", () => {
     assert.deepStrictEqual(open(Viewer.system()), scopes)
   })
 
-  it.effect("a user's tool call fails by default with invalid_scope if it creates a record in scope Global or agent, and with not_owned if it changes one", () =>
+  it.effect("a user's tool call fails by default with invalid_scope if it creates a record in scope Global or agent, with not_owned if it changes one there", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* MemoryService.MemoryService
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes to the scope of the viewer's user, else of its agent without session or actor, else of all its ids", () =>
+  it.effect("extraction writes to the scope of the viewer's user, else of its agent if it has no session or actor, else to the scope of all its ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

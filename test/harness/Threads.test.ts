@@ -104,7 +104,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       }
     }))
 
-  it.scoped("list returns threads page by page, the last created first, without deleted ones", () =>
+  it.scoped("the method list returns a user's threads page by page, the last created first, without deleted threads", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const names = Array.from({ length: 12 }, (_, n) => `thread ${n}`)
@@ -171,7 +171,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("search finds messages, also those appended after an earlier search, and also in another process", () =>
+  it.scoped("a search in a thread finds messages even if they were appended after an earlier search or by another process", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("I moved to Lisbon", "The weather is fine", "We had fish"))
@@ -182,7 +182,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(places(yield* (yield* another).search(ada, "a", { text: "fish", limit: 1 })), [2])
     }))
 
-  it.scoped("window returns the last messages within the token limit, beginning with a user's message (at least the last one), and counts the rest", () =>
+  it.scoped("the method window returns the last turns (each begins with a user's message) that fit the token limit, at least one, and counts the rest", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const turn = (n: number) => [

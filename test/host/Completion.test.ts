@@ -28,7 +28,7 @@ describe("Completion.object", () => {
   gives("takes the first value that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
   gives("decodes the complete part of a truncated answer", "{\"facts\":[\"tea\",\"cof", ["tea"])
 
-  it.effect("an answer in which no JSON decodes fails with the retryable reason model", () =>
+  it.effect("an answer that contains no JSON of the expected schema fails with the reason model, and the error is retryable", () =>
     Effect.gen(function*() {
       const prose = yield* Effect.flip(facts)
       assert.deepInclude({ ...prose }, { reason: "model" })
@@ -169,7 +169,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
       assert.deepStrictEqual(played, users)
     }))
 
-  law("failures are not recorded", (file, fs) =>
+  law("a failed call of the model is not recorded", (file, fs) =>
     Effect.gen(function*() {
       const down = MemoryError.make("model", { op: "test", message: "down" })
       yield* complete("a").pipe(Effect.retry({ times: 1 }), Effect.provide(recording(file, [down, "one"])))

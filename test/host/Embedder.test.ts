@@ -141,7 +141,7 @@ describe("Embedder.make", () => {
       }
     }))
 
-  it.effect("a failed request fails for all callers that wait for it, and nothing of it is cached", () =>
+  it.effect("all callers that wait for a request fail if the request fails, and none of its vectors is cached", () =>
     Effect.gen(function*() {
       let down = true
       const { calls, service } = backend(

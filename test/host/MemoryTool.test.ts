@@ -29,7 +29,7 @@ const failing = (error: MemoryError.MemoryError) =>
   })
 
 describe("MemoryTool", () => {
-  it.effect("call decodes the input, runs the handler and encodes the output, without undeclared fields", () =>
+  it.effect("a tool's call decodes the input, runs the handler and encodes the output, without undeclared fields", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* add.call({ a: "2" }), { text: "2 + 1 = 3", data: { sum: 3 } })
     }))

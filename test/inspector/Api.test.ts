@@ -28,7 +28,7 @@ describe("the inspector's API", () => {
       assert.isAbove(Object.keys(json.hits[0].explanation).length, 0)
     }))
 
-  it.scopedLive("returns a record with the records that it links to and those that link to it", () =>
+  it.scopedLive("answers a request for a record with the record, the records that it links to, and the records that link to it", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       const { json } = yield* ask(record(2))

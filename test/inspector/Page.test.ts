@@ -126,7 +126,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("an edit that conflicts with another one shows the record's current text, and overwrites it only if the user confirms", () =>
+  it.scopedLive("saving an edit that conflicts with a later change shows the record's current text, which is overwritten only if the user confirms", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)

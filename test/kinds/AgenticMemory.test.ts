@@ -208,7 +208,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "no change is proposed of a note that is more trusted than the new one",
+      "storing a note proposes no change of an older note that is more trusted than the new one",
       (notes, store) =>
         Effect.gen(function*() {
           const data = attributesOf(gateway)
@@ -392,7 +392,7 @@ describe("AgenticMemory with a model", () => {
         assert.deepStrictEqual(second.evolution.map(({ of, type }) => [of, type]), [[id("a"), "contradiction"]])
       })))
 
-  it.effect("the attributes, links and changes are those of the rules if the model's answer is unusable", () =>
+  it.effect("attributes, links and changes are derived by rule if the model's answer is unusable", () =>
     asked(["I would rather not.", { keywords: 5 }, "{"], (notes) =>
       Effect.gen(function*() {
         yield* write(notes, "a", gateway)

@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "reinforce moves the confidence towards 1 by a share of the distance, weaken towards 0, and concurrent calls all count",
+    "reinforce moves the confidence towards 1 by the given share of the distance, weaken moves it towards 0, and concurrent calls all count",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))

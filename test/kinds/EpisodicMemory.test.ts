@@ -212,7 +212,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "getReflections returns reflections with the trigger hindsight, but not the counterfactuals that BeliefMemory stores",
+      "getReflections returns reflections with the trigger hindsight, but not the records that BeliefMemory.createCounterfactual stores",
       (memory, store) =>
         Effect.gen(function*() {
           const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
@@ -401,7 +401,7 @@ describe("EpisodicMemory", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("an Embedder makes semanticRecall find episodes by words and vectors", () =>
+  it.effect("semanticRecall finds episodes by words and vectors if an Embedder is provided", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("we swam across the lake"))

@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "the methods hindsights and counterfactuals return only reflections that BeliefMemory wrote, whatever trigger other reflections have",
+    "hindsights() and counterfactuals() return only reflections that BeliefMemory wrote, not others whose data has the same trigger",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "createCounterfactual lists the beliefs that match its text, unless the caller gives a list; validateCounterfactual adds the outcome",
+    "a counterfactual (a hypothesis) lists the beliefs that match its text, or those that the caller gives; validateCounterfactual adds its outcome",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "statistics count the viewer's beliefs by confidence, source and state, and their changes, hindsights and counterfactuals",
+    "the statistics contain the viewer's number of beliefs by confidence, source and state, and of belief changes, hindsights and counterfactuals",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruneSuperseded keeps a superseded belief that is valid until later, that is restored meanwhile, or that the store refuses to forget",
+    "pruneSuperseded keeps a superseded belief if it is still valid, if another writer restores it meanwhile, or if the store refuses to forget it",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

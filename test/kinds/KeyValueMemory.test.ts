@@ -42,7 +42,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "a value stays until it is deleted, and set replaces it in the same record",
+      "a value is kept until its key is deleted; a later set of the key replaces the value in the same record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })
@@ -377,7 +377,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("KeyValueMemory", () => {
-  it.effect("prune keeps an entry that is written while it runs", () =>
+  it.effect("prune keeps an entry that is written while prune runs", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* inNamespace("settings", store)

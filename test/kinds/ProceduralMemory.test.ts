@@ -48,7 +48,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures returns the procedures whose trigger occurs in the context, in any case, highest success rate first",
+    "findProcedures returns the procedures with a trigger that occurs in the context, in upper or lower case, highest success rate first",
     (memory, db) =>
       Effect.gen(function*() {
         yield* store(memory, "never", ["deploy"])

@@ -45,15 +45,18 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
       })
   )
 
-  law("touch counts a use, and makes no new revision", (memory, db) =>
-    Effect.gen(function*() {
-      const { record } = yield* store(memory, "a")
-      yield* TestClock.adjust(50)
-      yield* memory.touch(ada, record.id)
-      assert.deepStrictEqual(yield* db.uses(ada, [record.id]), [{ count: 1, accessedAt: 50 }])
-      const [{ record: same } = assert.fail("gone")] = yield* memory.findByType(ada, "file")
-      assert.strictEqual(same.revision, 1)
-    }))
+  law(
+    "touch counts a use of the resource, and makes no new revision of its record",
+    (memory, db) =>
+      Effect.gen(function*() {
+        const { record } = yield* store(memory, "a")
+        yield* TestClock.adjust(50)
+        yield* memory.touch(ada, record.id)
+        assert.deepStrictEqual(yield* db.uses(ada, [record.id]), [{ count: 1, accessedAt: 50 }])
+        const [{ record: same } = assert.fail("gone")] = yield* memory.findByType(ada, "file")
+        assert.strictEqual(same.revision, 1)
+      })
+  )
 
   law(
     "another viewer's resources are hidden, a blank location is refused, and any search text is accepted",

@@ -291,7 +291,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a viewer without ids sees no session",
+      "a viewer without user, agent and session ids sees no learnings or errors of any session",
       (sessions, store) =>
         Effect.gen(function*() {
           const nobody = Viewer.make({})

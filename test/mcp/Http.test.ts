@@ -101,7 +101,7 @@ describe("an MCP server over HTTP", () => {
       assert.notInclude(stderr.text(), tokens.ada)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a request acts for the viewer of its token, and no other viewer can use its session", () =>
+  it.scopedLive("a request acts for the viewer of its token; a session refuses the requests of any other viewer", () =>
     Effect.gen(function*() {
       const { ada, bob, connect, tokens, url } = yield* guarded()
       const [mine, his] = yield* Effect.all([connect(tokens.ada), connect(tokens.bob)])
@@ -184,7 +184,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(2, "recall") })).status, 200)
     }))
 
-  it.scopedLive("limits requests per token, and answers 429 with the time to wait", () =>
+  it.scopedLive("answers requests of a token beyond the limit per minute with 429 and the time to wait, and still answers other tokens", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded({ requestsPerMinute: 5 })
       const status = (headers: Record<string, string>) => ask(url, { method: "GET", path: "/page", headers })

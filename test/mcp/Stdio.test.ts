@@ -99,7 +99,7 @@ describe("an MCP server over standard input", () => {
       ]])
     }))
 
-  it.live("answers both of two running requests with the same id, and answers an unknown method with error -32601", () =>
+  it.live("answers each of two concurrent requests that have the same id, and answers an unknown method with error -32601", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(initialize, call(1, "recall"), call(1, "recall"), {
         jsonrpc: "2.0",

@@ -72,7 +72,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("accepts a call without arguments", () =>
+  it.scopedLive("accepts a call of the tool recall without arguments; such a call of remember is refused, with the reason", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.include(textOf(yield* promised(() => client.callTool({ name: "recall" }))), "no memories matched")
@@ -127,7 +127,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("reveals nothing of another viewer: by id, as a resource, in lists, searches and prompts", () =>
+  it.scopedLive("reveals no memory of another viewer by its id, as a resource, or in lists, searches and prompts", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.deepStrictEqual(

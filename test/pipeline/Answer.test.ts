@@ -333,11 +333,11 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("remember either fails with reason model and changes nothing, or applies all mutations of its receipt", () =>
+  it.effect("remember either fails with the reason 'model' and changes nothing, or applies all mutations of its receipt", () =>
     run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
-    "remember either fails with reason model and changes nothing, or applies all mutations of its receipt, on the store %s",
+    "remember either fails with the reason 'model' and changes nothing, or applies all mutations of its receipt, on the store %s",
     ([, store]) => run(8, 24, store)
   )
 })

@@ -91,7 +91,7 @@ const decision: FastCheck.Arbitrary<Decision> = FastCheck.record({
 }, { requiredKeys: ["event"] })
 
 describe("makeNearest, which finds the most similar fact", () => {
-  it("finds the same fact as a comparison of the text with every fact", () => {
+  it("makeNearest finds the same fact as if it compared the text with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(fact, { maxLength: 12 }),
@@ -110,7 +110,7 @@ describe("makeNearest, which finds the most similar fact", () => {
 })
 
 describe("attribute, which assigns each decision to a fact", () => {
-  it("each decision gets the same fact as by a comparison of its text with every fact", () => {
+  it("each decision is assigned to the same fact as if its text were compared with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(decision, { maxLength: 8 }),

@@ -96,7 +96,7 @@ describe("maxFacts", () => {
 })
 
 describe("the facts of one extraction", () => {
-  it.effect("only the first facts that together have at most 262,144 characters are used, and the receipt counts the others", () =>
+  it.effect("only the first facts that together have at most 262,144 characters are used, and the receipt counts the facts left out", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const receipt = yield* plan(ada, turns, {

@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("concurrent calls that add the same fact each ask the model for only one decision; none is repeated because another call added the fact", () => {
+  it.effect("concurrent calls of remember with the same fact each ask the model for one decision, and do not ask again if another call adds the fact", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -625,7 +625,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within()))
 
-  it.effect("the same calls with the same clock and random seed make the same records", () => {
+  it.effect("the same calls of remember with the same clock, random seed and answers of the model make the same records", () => {
     const once = Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -1016,7 +1016,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("remember asks the model once more, shows it the changed record, and applies the new decision", () =>
+  it.effect("remember asks the model once more, with the changed record in the prompt, and applies the new decision", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")

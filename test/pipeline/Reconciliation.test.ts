@@ -238,7 +238,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an UPDATE that would make a record equal to another one ends its validity, and makes the other record its successor", () => {
+  it("an UPDATE of a record to the text of another record ends the validity of the updated one, and makes the other its successor", () => {
     const closed = (id: string) => [
       { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
     ]
@@ -282,7 +282,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "2" }, { event: "UPDATE", id: lisbon.id, text: "a" }]), [])
   })
 
-  it("ttl sets the expiry of added records, and of updated records that had none", () => {
+  it("the option ttl sets the expiry of added records, and of updated records that had no expiry", () => {
     const mortal = record("a", { expiresAt: 1_500 })
     const mutations = after(
       [{ event: "ADD", text: "x" }, { event: "UPDATE", id: "0", text: "y" }, { event: "UPDATE", id: "1", text: "z" }],

@@ -180,7 +180,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("a store finds no lost commit, and every later one, if its server is replaced by a standby that lacks the last commits", () =>
+    it.scopedLive("a store whose server is replaced by a standby without the last commits finds no record of those commits, and all records written later", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -217,7 +217,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
       }))
 
-    it.scopedLive("a store reads from its standby if the standby lags at most by the option staleness; the store's own writes are read at once", () =>
+    it.scopedLive("a store reads from its standby if the standby's lag is at most the option staleness; the store reads its own writes at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica

@@ -201,7 +201,7 @@ if (hasClusters) {
         ]
       ] as const
     ) {
-      it.live(`a connection with ${what} fails with ${reason}, and the error contains no password`, () =>
+      it.live(`opening a store with ${what} fails with ${reason}, and the error contains no password`, () =>
         Effect.gen(function*() {
           const url = urlOf(cluster, user, password, rest)
           const error = yield* refused(url, { schema: "memories" })

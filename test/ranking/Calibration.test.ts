@@ -114,7 +114,7 @@ describe("Embedder.calibrate", () => {
       assert.strictEqual(yield* Embedder.calibrate(none), none)
     }))
 
-  it.effect("the embedding of a query contains the calibration, also if the embedder has batches and a cache", () =>
+  it.effect("the embedding of a query contains the calibration, even if the embedder makes batches and has a cache", () =>
     Effect.gen(function*() {
       const embedder = yield* Effect.flatMap(Embedder.make(crowded), Embedder.calibrate)
       const query = yield* EmbeddingSync.make(yield* MemoryStore, embedder).query("tea")

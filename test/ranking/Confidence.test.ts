@@ -30,7 +30,7 @@ describe("the confidence of a search result", () => {
     assert.isAbove(sure("What did Bob row in the harbour race?"), sure("What did Ada row in the harbour race?"))
   })
 
-  it("the confidence is lower if the question has words that no turn contains, and 0 if nothing matches", () => {
+  it("the confidence is lower if the question has words that no message contains, and 0 if no message matches", () => {
     assert.isAbove(sure("Who painted the lighthouse?"), sure("Who painted the lighthouse keeper's bicycle yellow?"))
     assert.strictEqual(sure("quantum chromodynamics"), 0)
   })

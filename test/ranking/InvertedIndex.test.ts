@@ -62,7 +62,7 @@ describe("InvertedIndex", () => {
 })
 
 describe("Arena", () => {
-  it("no two blocks that an Arena allocates overlap, whatever their sizes and however many memory segments they fill", () => {
+  it("the blocks that an Arena allocates never overlap, whatever their sizes and however many memory segments they fill", () => {
     const { below, next } = random(1)
     for (const first of [1, 2 ** 20]) { // a block of 2 ** 20 is longer than a segment
       const arena = new Arena()

@@ -333,7 +333,7 @@ describe("MemoryIndex", () => {
     assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
   })
 
-  it("leftOut counts what limit and budget cut off; the first hit that exceeds the budget and all hits after it are left out", () => {
+  it("leftOut counts the hits beyond limit and budget; the first hit that exceeds the budget and all hits after it are left out", () => {
     const index = indexOf(
       ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )

@@ -94,7 +94,7 @@ describe("search of a long record", () => {
     assert.isUndefined(short?.passage)
   })
 
-  it("the shares of the ranker in the explanation add up to the relevance", () => {
+  it("the shares of the ranker's features in a hit's explanation add up to the relevance of the hit", () => {
     for (const { explanation } of indexed([chapter, needle])({ text: "rhubarb cordial", explain: true }).hits) {
       const shares = Object.entries(explanation!).filter(([key]) => key.startsWith("rank:"))
       assert.closeTo(shares.reduce((sum, [, share]) => sum + share, 0), explanation!["relevance"]!, 1e-9)

@@ -88,7 +88,7 @@ describe("QuantizedVectors", () => {
 })
 
 describe("TopKBounds", () => {
-  it("the kept entries are exactly those whose upper bound reaches the limit-th best lower bound", () => {
+  it("TopKBounds keeps exactly the entries whose upper bound is at least the k-th best lower bound (k is the limit)", () => {
     const bounds = FastCheck.tuple(FastCheck.integer({ min: 0, max: 30 }), FastCheck.integer({ min: 0, max: 4 }))
     FastCheck.assert(
       FastCheck.property(FastCheck.array(bounds), FastCheck.integer({ min: 1, max: 9 }), (all, limit) => {

@@ -41,7 +41,7 @@ describe("Ranker", () => {
     assert.strictEqual(rank({ ...noSignals, words: 1 }, 0), 0)
   })
 
-  it("only words count if the weight `ranker` is 0, and other turns do not count if the weight `conversation` is 0", () => {
+  it("the rank counts only words if the weight `ranker` is 0, and ignores a turn's session and neighbours if the weight `conversation` is 0", () => {
     const turn = {
       ...noSignals,
       isTurn: true,
@@ -58,7 +58,7 @@ describe("Ranker", () => {
     assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
   })
 
-  it("a question names a speaker by whole name, first name or possessive, in any case; a long name may have a wrong letter", () => {
+  it("a speaker's full name, first name or possessive in a question is recognised in any letter case, a long name also with one wrong letter", () => {
     const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
     assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
     assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])

@@ -58,7 +58,7 @@ describe("score", () => {
     assert.strictEqual(recency(1, {}, { ...MemoryKind.working, halfLife: Duration.zero }), 0.1)
   })
 
-  it("emotion is the congruence of record and query: 0.5 if the record has no emotion, and not scored if the query has none", () => {
+  it("the factor emotion tells how well the emotions of record and query agree: it is 0.5 if the record has none, and absent if the query has none", () => {
     const weights = { lexical: 0, emotion: 1 }
     const emotion = { V: 1, A: 1, D: 1 }
     const of = (felt: MemoryRecord["data"][string]) =>

@@ -60,7 +60,7 @@ const queries = times(400, 2_000)
 
 describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`${queries} random queries get the answers of an in-memory index: ${size} records, of which a share of ${repeating} repeats others`, () =>
+    it.effect(`${queries} random queries have the same results as over an in-memory index (${size} records, share that repeats other records: ${repeating})`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any

@@ -37,7 +37,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise(text).join(" "), terms)
   })
 
-  it("the first term of a word, in any script, is a term of a text that has the word in brackets, in quotation marks or before an exclamation mark", () => {
+  it("a text that contains a word of any script between brackets, between quotation marks and before an exclamation mark has the first term of that word", () => {
     for (const word of ["京", "東京", "café", "чай", "サッカー", "ชา", "학교", "tea", "茶"]) {
       const [first] = tokenise(word)
       assert.include(tokenise(`(${word}) – “${word}”, x${" "}${word}!`), first)
@@ -112,7 +112,7 @@ describe("Tokenizer.make", () => {
     assert.deepStrictEqual(make({ stopwords: "none" })(text), ["what", "is", "the", "capital", "of", "france"])
   })
 
-  it("stems are the same after the bounded cache has overflowed", () => {
+  it("a word has the same stem before and after the bounded cache of stems has overflowed", () => {
     const stemmed = make({ stem: true })
     const word = (n: number) => `${n.toString(26).replace(/[0-9]/g, (digit) => "qrstuvwxyz"[Number(digit)]!)}ings`
     const first = stemmed(word(0) + " " + word(1))
@@ -169,7 +169,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(["r", "8.104.9", "東", "tea"].map(isCounted), [false, false, true, true])
   })
 
-  it("single letters other than capitals are dropped from a query, unless the query has no other term", () => {
+  it("single lower-case letters are dropped from a query, unless the query has no other term", () => {
     const { query } = Analyzer.make()
     assert.deepStrictEqual(query("R"), ["r"])
     assert.deepStrictEqual(query("r"), ["r"])

@@ -200,7 +200,7 @@ describe("VectorIndex", () => {
     assert.isBelow(asked, 1_000)
   })
 
-  it("the result is empty for an empty index, for an empty list of ids, and for limit 0", () => {
+  it("a search returns nothing for an empty index, for an empty list of ids, and for limit 0", () => {
     const index = make<string>(2)
     const query = Float32Array.of(1, 0)
     assert.deepStrictEqual(index.search(query, 5), [])
@@ -223,7 +223,7 @@ describe("VectorIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("vectors are found after memory has grown by many pages, and after the space of removed vectors is used again", () => {
+  it("vectors are found after the memory of the index has grown by many pages, and after the space of removed vectors is used again", () => {
     const next = gaussian(5)
     const rows = Array.from({ length: 3_000 }, () => Float32Array.from({ length: 200 }, next))
     const index = filled(rows, 0)

@@ -97,7 +97,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(yield* vectorsOf(store).models("default"), [])
     }))
 
-  it.scoped("the engine's method `due`, which finds rows to erase, returns each expired or forgotten row once if read row by row with `trash` 0", () =>
+  it.scoped("the engine's method `due` (rows to erase) returns each expired or forgotten row once over pages of one row, if the option trash is 0", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_750_000_000_000)
       const engine = name === "sqlite"

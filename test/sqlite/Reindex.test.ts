@@ -27,7 +27,7 @@ describe("a SQLite file whose index was made by another analyzer", () => {
       assert.lengthOf(yield* all(yield* opened(filename)), texts.length + 1)
     }))
 
-  it.scoped("the file answers after Sqlite.reindex like a store made with the new analyzer", () =>
+  it.scoped("a store opened on the file after Sqlite.reindex has all records, and finds the same as a store made with the new analyzer", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const many = Array.from({ length: 450 }, (_, n) => draft(`Number ${n}: ${texts[n % texts.length]}`))

@@ -49,7 +49,7 @@ const counted = (size: number) =>
 const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
 
 describe("calls of an Engine", () => {
-  it.effect("making a store calls the engine's method `due` once, however many rows there are", () =>
+  it.effect("MemoryStore.make makes a single call of the engine, of its method `due` (rows to erase), however many rows there are", () =>
     Effect.gen(function*() {
       const { engine, during } = yield* counted(2_000)
       const calls = yield* during(MemoryStore.make("again", engine))
@@ -228,7 +228,7 @@ it.effect("a store with `shared: true` and no index scans its backend only for s
   }))
 
 describe("the in-memory engine", () => {
-  it.effect("tenantsWith lists the tenants that have records in a scope, and overCap the scopes that have more records of a kind than the kind's cap", () =>
+  it.effect("tenantsWith lists the tenants with records in a scope; overCap lists the scopes with more records of a kind than the kind's cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)

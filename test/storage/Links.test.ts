@@ -126,7 +126,7 @@ describe("the index of links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a [[wikilink]] also resolves to a file by its path or source.reference, and among files of one title to the shortest path", () => {
+  it("a [[wikilink]] also resolves to a file by the file's path or source.reference; of files with the same title, the one with the shortest path is the target", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -140,7 +140,7 @@ describe("the index of links", () => {
     assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
   })
 
-  it("two names with the same hash are told apart, and so are the links to them", () => {
+  it("the index distinguishes two names with the same hash, and the links to each of the two names", () => {
     const [one, other] = ["x224bqckw93p", "x22h6qcn2u6u"] as const
     assert.strictEqual(Wikilink.hash(one), Wikilink.hash(other))
     const index = Links.makeIndex()

@@ -68,7 +68,7 @@ law(
 )
 
 law(
-  "an Overlay treats drafts equal to records of the base store as duplicates, and records forgotten in the base store as forgotten",
+  "a draft equal to a record of the base store is a duplicate in an Overlay; a record forgotten in the base store is forgotten in the Overlay too",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, fact("Tea"))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit gives new records of several origins the origin pipeline and the worst trust among them; updated records keep their source",
+  "Overlay.commit writes new records of several origins with the origin pipeline and the worst of their trusts; updated records keep their source",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -251,7 +251,7 @@ law(
 )
 
 law(
-  "Overlay.commit does not write records that have expired in the overlay, and forgets them in the base store if it has them",
+  "Overlay.commit does not write records that have expired in the overlay; those that the base store also has are forgotten there",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const bread = yield* put(below, draft("bread"))
@@ -283,20 +283,23 @@ law(
     }))
 )
 
-law("Overlay.commit writes each tenant's records to that tenant", (below, branch, overlay) =>
-  Effect.gen(function*() {
-    const elsewhere = Viewer.system("elsewhere")
-    yield* put(branch, draft("here", { id: id("x") }))
-    yield* put(branch, draft("there", { id: id("x") }), elsewhere)
-    assert.sameMembers(Array.from(yield* branch.tenants), ["default", "elsewhere"])
-    assert.deepStrictEqual(yield* below.tenants, [])
-    yield* overlay.commit
-    assert.deepStrictEqual(yield* listed(below, system), ["here"])
-    assert.deepStrictEqual(yield* listed(below, elsewhere), ["there"])
-  }))
+law(
+  "Overlay.commit writes the records of each tenant to the same tenant of the base store",
+  (below, branch, overlay) =>
+    Effect.gen(function*() {
+      const elsewhere = Viewer.system("elsewhere")
+      yield* put(branch, draft("here", { id: id("x") }))
+      yield* put(branch, draft("there", { id: id("x") }), elsewhere)
+      assert.sameMembers(Array.from(yield* branch.tenants), ["default", "elsewhere"])
+      assert.deepStrictEqual(yield* below.tenants, [])
+      yield* overlay.commit
+      assert.deepStrictEqual(yield* listed(below, system), ["here"])
+      assert.deepStrictEqual(yield* listed(below, elsewhere), ["there"])
+    })
+)
 
 law(
-  "Overlay.commit writes only to the direct base store if this is itself an Overlay",
+  "Overlay.commit of an Overlay over another Overlay writes only to that other Overlay, not to the store below both",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("tea", { id: id("x") }))

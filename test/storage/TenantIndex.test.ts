@@ -38,7 +38,7 @@ describe("a TenantIndex that yields to the event loop while it is built", () => 
       assert.isTrue(tenantIndex.isBuilt())
     }))
 
-  it.live("the method index completes an unfinished build at once, without yielding", () =>
+  it.live("a call of the method index completes an unfinished build at once, without yielding", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -100,7 +100,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
-  it.live("a restored index contains rows that were set before, during and after the restore, and so do the bytes to which it is then encoded", () =>
+  it.live("a restored index, and the bytes to which it is encoded again, contain the rows that were set before, during and after the restore", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("the method index completes an unfinished restore at once; it builds the index anew if a row that is in the bytes was removed", () =>
+  it.live("a call of the method index completes an unfinished restore at once, or builds the index anew if a row that the bytes contain was removed", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()

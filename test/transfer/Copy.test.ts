@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread that is copied, renamed and copied again has its new name in the target; an append under the old name fails", () =>
+  it.scoped("a thread that is renamed between two copies has its new name in the target; an append under the old name fails", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

@@ -66,7 +66,7 @@ const at = <A, R, E>(layer: Layer.Layer<R, E>, tag: Context.Tag<R, A>) =>
 
 describe("importing a file", () => {
   for (const [name, decode] of Object.entries(formats)) {
-    it.scoped(`importing a file of ${name} a second time changes nothing, even after an edit or a forget of a record`, () =>
+    it.scoped(`importing a file of ${name} a second time changes nothing, even if an imported record was edited or forgotten in between`, () =>
       Effect.gen(function*() {
         const store = yield* memory
         const items = decode()
@@ -81,7 +81,7 @@ describe("importing a file", () => {
         assert.deepStrictEqual(yield* holdings(store), before)
       }))
 
-    it.scoped(`importing a file of ${name} continues after an interruption at any item`, () =>
+    it.scoped(`importing a file of ${name} again after an interruption at any item imports exactly the rest`, () =>
       Effect.gen(function*() {
         const items = decode()
         for (let end = 0; end < items.length; end++) {
@@ -310,7 +310,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("importing a file of another format makes no record; memories with illegal ids, __proto__ keys or too long texts are reported", () =>
+  it.scoped("importing a file that is not in the expected format makes no record; memories with illegal ids, __proto__ keys or too long texts are reported", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

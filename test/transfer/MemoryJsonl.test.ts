@@ -32,7 +32,7 @@ const pairs = [
 describe("a MemoryJsonl file", () => {
   for (const [from, source, to, target] of pairs) {
     for (let seed = 0; seed < times(1, isLong ? 10 : 2); seed++) {
-      it.scoped(`a MemoryJsonl file from ${from} that is read into ${to} is exported again byte for byte (${seed})`, () =>
+      it.scoped(`a MemoryJsonl file from ${from} and the file exported again after it was read into ${to} are equal byte for byte (${seed})`, () =>
         Effect.gen(function*() {
           const first = yield* lived(source, `file ${seed}`, 20)
           const text = yield* written(first)
@@ -52,7 +52,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("a MemoryJsonl file contains the messages of threads; a second reading writes none again, and only a thread's owner sees its messages", () =>
+  it.scoped("a MemoryJsonl file contains the messages of threads; a second reading adds none of them again, and only a thread's owner sees its messages", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))

@@ -70,7 +70,7 @@ describe("data of a newer release", () => {
 
   for (const row of ["messages", "plan", "session"]) {
     law(
-      `an outbox's ${row} row of a newer release prevents the outbox from opening and a purge from running, and no row changes`,
+      `an outbox row of type ${row} from a newer release prevents the outbox from opening and a purge from running, and no row changes`,
       (root) =>
         Effect.gen(function*() {
           const { store } = yield* opened(path.join(root, "vault"))
@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "a row that has the version of a newer release, but is in a file that a person edited, is ignored and does not stop the outbox",
+    "an outbox row with the version of a newer release is ignored and does not stop the outbox if its file was edited by hand",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")

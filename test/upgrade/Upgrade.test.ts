@@ -48,7 +48,7 @@ describe("data of an earlier release", () => {
   it("the data of at least one earlier release is tested", () => assert.isNotEmpty(all()))
 
   law(
-    "a vault of an earlier release gives the answers that it gave in that release, also when it is opened a second time",
+    "a vault of an earlier release gives the same results as in that release, also when it is opened a second time",
     (root, { vault: before }) =>
       Effect.gen(function*() {
         for (let opening = 0; opening < 2; opening++) {
@@ -85,7 +85,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "opening a vault of an earlier release gives the tombstones in its snapshot the times that compaction needs",
+    "opening a vault of an earlier release adds to its tombstones (entries of forgotten records) the times that compaction needs",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -106,7 +106,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "each message in an outbox of an earlier release is extracted once, but a message in dead letters only after a call of Outbox.release",
+    "each message in an outbox of an earlier release is extracted once; a dead letter is extracted only after a call of Outbox.release",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a checkpoint of an earlier release is resumed with its spec, whose hash is the same as in that release",
+    "a checkpoint of an earlier release can be resumed with its memory spec, which has the same hash as in that release",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume } = yield* Resume.Resume
@@ -175,7 +175,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a cassette of an earlier release returns the recorded answer to each recorded prompt",
+    "a cassette (file of recorded model answers) of an earlier release returns the recorded answer to each recorded prompt",
     (root, { cassette }) =>
       Effect.gen(function*() {
         const { complete } = yield* Completion.Completion

@@ -42,7 +42,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       law(
-        `the record stays at its last good revision and keeps its history, and the file is reported as an issue: file ${name} ${when}`,
+        `the record stays at its last good revision and keeps its history, and the file is reported as an issue (a file ${name}, ${when})`,
         (root) =>
           Effect.gen(function*() {
             const whole = text(root)
@@ -83,7 +83,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
       )
     }
 
-    law(`the record can be forgotten and restored, or purged: file ${name}`, (root) =>
+    law(`the record can be forgotten and restored, or purged (a file ${name})`, (root) =>
       Effect.gen(function*() {
         const whole = text(root)
         write(root, damage(whole))
@@ -104,7 +104,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
       }))
 
     law(
-      `vault.repair lists the file, and restores it if the option write is set: file ${name}`,
+      `vault.repair lists the file, and restores its last good revision if the option write is set (a file ${name})`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)
@@ -142,7 +142,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage that keeps a file's time as `drifted` or `partial`, and a folder X.md as `ignored`", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage under an unchanged modification time as `drifted` or `partial`, and a folder X.md as `ignored`", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

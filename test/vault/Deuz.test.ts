@@ -140,7 +140,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("a Deuz record whose id is a ULID gets a new id like every other Deuz record, and an expired record is erased", () =>
+  it.scoped("a Deuz record gets a new id even if Deuz's id is a ULID; the file of an expired Deuz record is erased at the opening", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"
@@ -171,7 +171,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.lengthOf(yield* store.history(system, id(sla)), 2)
     }))
 
-  it.scoped("a file outside the folders of scopes whose frontmatter names a scope belongs to that scope, whichever program wrote the file", () =>
+  it.scoped("a file outside the folders of scopes belongs to the scope that its frontmatter names, whichever program wrote the file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const head = { id: "\"one\"", kind: "semantic", createdAt: "1", userId: "ada" }
@@ -207,7 +207,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.make({ userId: "bob" }), {})).items, [])
     }))
 
-  it.scoped("a file without a body is a record whose summary is Deuz's id; a fractional createdAt is rounded down", () =>
+  it.scoped("a file without a body becomes a record whose summary is Deuz's id; a fractional createdAt is rounded down", () =>
     Effect.gen(function*() {
       const root = yield* place
       const before = "---\nid: \"a b\"\nkind: \"semantic\"\nuserId: \"ada\"\ncreatedAt: 1717286400000.25\n---\n\n\n"

@@ -288,7 +288,7 @@ describe("two processes with the same random seed", () => {
     }))
 })
 
-describe("a lock requested after the scope in which it was made began to close", () => {
+describe("a lock that is requested after its scope began to close", () => {
   for (const [name, platform] of [["with", NodeContext.layer], ["without", platformWith(oneName)]] as const) {
     it.scopedLive(`the lock is still granted, and no file stays open, on a file system ${name} hard links`, () =>
       Effect.gen(function*() {

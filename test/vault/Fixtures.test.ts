@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("a link resolves by a note's name, with or without its folder; once the note is renamed, both its old and its new name resolve", () =>
+  it.scopedLive("a link can name a note with or without the note's folder; links by the old and the new name resolve once the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")

@@ -486,7 +486,7 @@ describe("a note that is moved or renamed", () => {
       }))
   }
 
-  it.scopedLive("the note keeps its history and the fields that its frontmatter lacks, and links to it by its id, old path or old name resolve", () =>
+  it.scopedLive("the note keeps its history and the fields stored outside its file, and links by its id, old path or old name still resolve", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,

@@ -164,7 +164,7 @@ describe("concurrent writers of one process", () => {
       assert.strictEqual((yield* get(store, ada, id("a")))?.body, `again ${count - 1}`)
     }))
 
-  it.scopedLive("a call that fails without writing ends while another writer still waits for the disk", () =>
+  it.scopedLive("a call that fails without writing ends before the fsync of a concurrent writer has ended", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       yield* put(vault.store, draft("first"))

@@ -105,7 +105,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
     }
   }
 
-  it.scopedLive("a group commit that fails is not completed by another process that has read its lines in the history", () =>
+  it.scopedLive("a failed group commit is not completed by another process that has read the commit's lines in the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)

@@ -101,7 +101,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a vault opens without a record whose file was deleted by hand, even if the record has earlier revisions",
+    "a record whose file was deleted by hand is absent after the vault is reopened, even if the record has earlier revisions",
     ({ remove, root, store }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })

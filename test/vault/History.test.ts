@@ -74,7 +74,7 @@ describe("the history of a vault", () => {
     }))
 
   law(
-    "one flipped bit in any line loses at most one revision and no record",
+    "one flipped bit in any line of the history loses at most one revision and no record",
     (root) =>
       Effect.gen(function*() {
         const whole = fs.readFileSync(file(root))
@@ -111,7 +111,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "a history that ends with half a line after a crash is continued by the next writer",
+    "a history that ends with half a line after a crash loses no complete line, and the next writer can append to it",
     (root) =>
       Effect.gen(function*() {
         const line = fs.readFileSync(file(root), "utf8").split("\n")[2]!
@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("isReplaced is true or the generation changes as long as a record is missing because a rewritten history is read only in part", () =>
+  it.scopedLive("a reader that lacks a record because it has read a rewritten history only in part says so: isReplaced is true or the generation changes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -317,7 +317,7 @@ describe("the history of a vault", () => {
         for (const id of ids("then")) assert.lengthOf(yield* store.history(ada, id), 2)
       })
   )
-  it.scoped("a batch that was rolled back is not in the history, even after later batches", () =>
+  it.scoped("a batch that was rolled back is not in the history, even after later batches were appended to the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -353,7 +353,7 @@ describe("the history of a vault", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a stalled writer fails with conflict if another writer's batch is at the offset at which it meant to append, and the batch is kept", () =>
+  it.scoped("a stalled writer fails with conflict if another writer has appended a batch meanwhile, and that batch is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -386,7 +386,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("the history is synced before a record's file is replaced, and marks files as written only after their own fsync", () =>
+  it.scopedLive("the history is synced before a record's file is replaced, and marks a file as written only after that file's own fsync", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

@@ -45,7 +45,7 @@ describe("a vault with tombstones (entries of forgotten records in its history)"
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`compaction erases a forgotten record once it expires, or else after 30 days, ${closed ? "also after a reopening" : "in the process that forgot it"}`, () =>
+    it.scoped(`compaction erases a forgotten record once it expires, or after 30 days if it never expires, ${closed ? "also after a reopening" : "in the process that forgot it"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000

@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("heartbeats are written during every use of the lock: one right after another use, one after a long pause, and one after the lock's scope closed", () =>
+  it.scoped("heartbeats are written during every use of the lock, also directly after another use, after a long pause, and after the lock's scope closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()

@@ -228,7 +228,7 @@ describe("a folder of unusual notes", () => {
     }))
 
   law(
-    "an update of a note's importance keeps its text, and fails with invalid_draft if only a part of the note could be read",
+    "an update of a note's importance leaves the note's text as it is, and fails with invalid_draft if only a part of the note could be read",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault
@@ -318,7 +318,7 @@ describe("a folder of unusual notes", () => {
       assert.deepInclude(record, { revision: 2, tags: ["hot"], importance: 0.5 })
     }))
 
-  it.scopedLive("a vault of an earlier release is read as in that release unless the option `notes: \"whole\"` is given", () =>
+  it.scopedLive("the notes in a vault of an earlier release are read as in that release unless the option `notes: \"whole\"` is given", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -357,7 +357,7 @@ describe("a folder of unusual notes", () => {
       }
     }))
 
-  it.scopedLive("no viewer sees a copy of a record's file under another name, whether or not its frontmatter is valid", () =>
+  it.scopedLive("no viewer sees a copy of a record's file under another name, whether or not the copy's frontmatter is valid", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

@@ -87,7 +87,7 @@ describe("an outbox (queue of messages from which memories are extracted) in a v
 describe("two outboxes in two processes on one vault and the same conversations", () => {
   for (const extractor of ["pipeline", "ingest"]) {
     it.scopedLive(
-      `the extractor ${extractor} loses no message, and extracts none twice`,
+      `no message is lost or extracted twice if the extractor is ${extractor}`,
       () =>
         Effect.gen(function*() {
           const root = yield* place
@@ -208,7 +208,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("forgetAll by an agent's viewer leaves the queued messages of the agent's users and sessions, which this viewer does not see", () =>
+  it.scopedLive("forgetAll by an agent's viewer leaves the queued messages of the agent's users, and removes those of its sessions only with reach `within`", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {

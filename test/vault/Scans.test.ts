@@ -76,7 +76,7 @@ const twins = Effect.gen(function*() {
   }
 })
 
-describe("a scan of a vault that is in progress", () => {
+describe("a scan in progress in a vault", () => {
   it.scopedLive("a batch of another process is read as a whole, even if a write of this process reads one of the batch's files meanwhile", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
@@ -91,7 +91,7 @@ describe("a scan of a vault that is in progress", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Tea"])
     }))
 
-  it.scopedLive("a batch is read as a whole, although the history was compacted and another scan noticed the batch first", () =>
+  it.scopedLive("a batch of another process is read as a whole, even if the history is compacted meanwhile and another scan notices the batch first", () =>
     Effect.gen(function*() {
       const { both, compacted, file, fileOf, folder, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))
@@ -147,7 +147,7 @@ describe("a scan of a vault that is in progress", () => {
 })
 
 describe("a writer of a vault", () => {
-  it.scopedLive("a writer whose lock is taken away before it writes starts again, without an error for its caller", () =>
+  it.scopedLive("a writer whose lock is taken away before it writes repeats the write, without an error for its caller", () =>
     Effect.gen(function*() {
       const root = yield* place
       const history = `${root}/.effect-memory/history`

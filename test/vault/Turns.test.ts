@@ -101,7 +101,7 @@ describe("a vault that yields to the event loop during long work", () => {
       }
     }))
 
-  it.scopedLive("the first scan yields while it is compared with the history, and later scans do not", () =>
+  it.scopedLive("the comparison of the first scan's files with the history yields, and that of later scans does not", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       yield* history.news(true)
@@ -172,7 +172,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("the function groupsOf divides the entries into parts in order, omits none, and measures at most 512 per step", () => {
+  it("the function groupsOf divides the entries into parts in order, omits none, and measures at most 512 entries per step", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++

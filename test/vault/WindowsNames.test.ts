@@ -64,7 +64,7 @@ describe("names of a vault on Windows", () => {
     )
   })
 
-  it("the path of a record with six ids of 64 lower-case characters is 461 characters long", () => {
+  it("a record whose tenant and five scope ids have 64 lower-case characters each has a path of 461 characters", () => {
     const id = "a".repeat(64)
     const scope = { userId: id, agentId: id, runId: id, sessionId: id, actorId: id }
     assert.lengthOf(Layout.pathOf(id, scope, MemoryId.stableId("a")), 461)

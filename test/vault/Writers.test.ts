@@ -246,7 +246,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       }
     }))
 
-  it.scopedLive("the next write of a record succeeds after a failed one, of which nothing is left", () =>
+  it.scopedLive("a write of a record succeeds after an earlier one failed, and nothing is left of the failed write", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }

@@ -1,7 +1,4 @@
-/**
- * Data structures over doc ids. A doc id is the number of a record in an index. This module has growable columns by doc id, the arena of
- * the posting lists, the numbering of scopes and doc ids, and the selection of the best doc ids.
- */
+/** Data structures over doc ids (numbers of an index's records): growable columns, the posting lists' arena, allocation, and selection. */
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 

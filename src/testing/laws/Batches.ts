@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a Put that follows Forgets of its duplicates in one batch returns the oldest duplicate that remains, or creates a record if none remains",
+    "a batch that forgets duplicates of a draft and then puts the draft returns the oldest remaining duplicate, or creates a record if none remains",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {

@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the buffer of a slow subscriber to changes holds only changes that the subscriber's viewer sees, so that no others can fill it and end the stream",
+    "changes that a subscriber's viewer does not see take no space in the subscriber's buffer, and so cannot end a slow subscriber's stream",
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024

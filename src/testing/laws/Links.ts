@@ -28,7 +28,7 @@ const write = (store: Service, id: MemoryId, summary: string, body = "", viewer:
 /** The laws of links and names in texts. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "the result of links has in `to` the targets of a record's links and [[wikilinks]], and in `from` the records that link to the record",
+    "the method links returns the targets of a record's links and [[wikilinks]] in `to`, and the records that link to the record in `from`",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, tea, "Tea", "in a [[cup]], from a [[pot]]; again, a [[CUP|mug]]")
@@ -77,7 +77,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the result of links omits links of a record to itself, and has each target once for each type of link",
+    "the method links omits links of a record to itself, and returns each target once for each type of link",
     (store) =>
       Effect.gen(function*() {
         const links = [{ to: tea, type: "x", weight: 1 }, { to: cup, type: "x", weight: 0.5 }, {
@@ -97,7 +97,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the result of links is up to date after every put, rename, edit, forget and purge of the linking or the linked record",
+    "the result of the method links is up to date after every put, rename, edit, forget and purge of the linking or the linked record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, cup, "Cup", "of [[tea]]")
@@ -145,7 +145,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the result of links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another match",
+    "the method links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another record of that name",
     (store) =>
       Effect.gen(function*() {
         const his = { scope: { userId: "bob" } }
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the result of links omits links from a record that is expired or not valid now",
+    "the method links omits links from a record that is expired or not valid now",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(2_000)

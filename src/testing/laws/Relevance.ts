@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and its result. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a search that finds a conversation turn also returns the turns directly before and after it, but no further ones, above equal texts elsewhere",
+    "a search that finds a conversation turn also returns the turns directly before and after it, ranked above similar texts elsewhere, but no further turns",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [

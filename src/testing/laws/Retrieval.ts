@@ -232,7 +232,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a hybrid search finds records by words and reports a failure if the query or the store has no vectors; mode vector fails if the store has none",
+    "a hybrid search still finds records by words, and reports a failure, if the query or the store has no vectors; mode vector fails if the store has none",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))

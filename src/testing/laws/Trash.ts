@@ -153,7 +153,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "only System can list forgotten instructions and forgotten records of scope Internal",
+    "only System can list the forgotten records of origin instructions and those of scope Internal",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { tags: ["instructions"] })

@@ -62,7 +62,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([gone("a.md", old)], [fresh("b.md", old.replace("公園", "海岸"))]), { "b.md": "a.md" })
   })
 
-  it("pairs do not depend on the order of the files, no file is in two pairs, and a missing and a new file are paired if only these two have the same non-empty text", () => {
+  it("pairs do not depend on the order of files and share no file; a missing and a new file are paired if only these two have the same non-empty text", () => {
     const text = FastCheck.array(FastCheck.constantFrom("a", "b", "c", "d", "e"), { maxLength: 12 }).map((all) =>
       all.join(" ")
     )
@@ -101,7 +101,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("notes made from one template are paired with their old paths if all are edited and renamed, even if only one word of each is its own", () => {
+  it("notes made from one template are paired with their old paths if all are edited and renamed, even if each has only one word that no other note has", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")

@@ -21,13 +21,13 @@ const read = (text: string) => Either.getOrThrow(Document.parse(context, path, t
 describe("the actor (speaker of a message) in a record's file", () => {
   const text = Either.getOrThrow(Document.print(context, path, "default", record("Mel")))
 
-  it("the actor is written to the file, signed, and read back", () => {
+  it("the actor is written to the file, covered by the file's signature, and read back", () => {
     assert.match(text, /^actor: Mel$/m)
     const { record: again, signed } = read(text)
     assert.deepStrictEqual([again.source, signed], [record("Mel").source, true])
   })
 
-  it("the actor is kept when a person edits the text", () => {
+  it("the record keeps its actor if a person edits the text of the file", () => {
     const { record: edited, signed } = read(text.replace("green tea.\n", "black tea.\n"))
     assert.deepStrictEqual([edited.body, edited.source.actor, signed], ["I like black tea.", "Mel", false])
   })
