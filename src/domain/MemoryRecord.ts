@@ -136,7 +136,7 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
   summary: Summary,
   /** Whether `deriveSummary` made the summary from the body. */
   summaryDerived: Schema.optional(Schema.Literal(true)),
-  /** Text of at most `maxBody` UTF-16 units; of a record of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` UTF-16 units, or of at most `maxFileBody` if the record's origin is `file`. */
   body: FileBody,
   tags: Tags,
   importance: Unit,
@@ -169,7 +169,7 @@ export const Draft = Schema.Struct({
   kind: MemoryKind.Name,
   /** Summary in one line. Default: derived from the body. */
   summary: Schema.optional(Summary),
-  /** Text of at most `maxBody` UTF-16 units; in a batch of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` UTF-16 units, or of at most `maxFileBody` in a batch whose origin is `file`. */
   body: FileBody,
   source: Schema.optional(Schema.Struct(citation))
 })
@@ -179,7 +179,7 @@ export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 /** Schema of a patch: `undefined` keeps the value of a field, `null` clears it. A patch cannot change scope, kind or source. */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),
-  /** Text of at most `maxBody` UTF-16 units; for a record of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` UTF-16 units, or of at most `maxFileBody` if the record's origin is `file`. */
   body: Schema.optional(FileBody),
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),

@@ -187,7 +187,7 @@ export const Because = Schema.Struct({
   reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
   evidence: Schema.optional(Schema.Array(MemoryId))
 })
-/** The reason for a change of a belief, a text that is not blank, and the ids of the records that are evidence for it. */
+/** The reason for a change of a belief: a text that is not blank, and optionally the ids of records as evidence for the change. */
 export interface Because extends Schema.Schema.Type<typeof Because> {}
 
 /** Schema of one change of a belief: the action, the revision that it made, and the reason. */
@@ -261,7 +261,7 @@ export const VaultEntry = Schema.Struct({
   category: Schema.Literal("insight", "decision", "pattern", "config", "archive"),
   title: Schema.NonEmptyString
 })
-/** An entry of the vault, as its schema decodes it. */
+/** The data of an entry of `KnowledgeVault`, as its schema decodes it. */
 export interface VaultEntry extends Schema.Schema.Type<typeof VaultEntry> {}
 
 /** Schema of the data of kind `core`: the identity of an agent. */

@@ -2,8 +2,8 @@
  * Splits long synchronous work into steps, with pauses in which the event loop runs. No step should block the loop for more than
  * 50 ms.
  *
- * A pause lasts until the next iteration of the event loop, in which timers and sockets run. `Effect.yieldNow` would let other fibers run
- * only, since fibers resume in microtasks.
+ * A pause lasts until the next iteration of the event loop, in which timers and sockets run. `Effect.yieldNow` would let only other fibers
+ * run, since fibers resume in microtasks.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -303,7 +303,7 @@ describe.each(Object.entries(systems))("the memory API of %s", (system, { adapte
     assert.deepStrictEqual(missing, [])
   })
 
-  it("our compat module exports an equivalent of each of those names, under the same name or the one in this file's table", () => {
+  it("our compat module of the other system has an equivalent of every name that system exports for memory, under that name or the one in this file's table", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 

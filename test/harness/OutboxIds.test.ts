@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "a model's answer that an earlier version stored is kept until its memories are written, even if writing fails, and is then erased",
+      "a model's answer that an earlier version of the library stored is kept while writing its memories fails, and is erased once they are written",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)

@@ -75,7 +75,7 @@ describe("TimeExpression", () => {
     assert.strictEqual(at(40), 0)
   })
 
-  it("asksWhen is true for questions with words such as when or how long, and namesTime for texts with a day, a date or a word of time", () => {
+  it("asksWhen is true for questions that ask for a time, such as 'How long ago?'; namesTime is true for texts that name a time, such as 'recently'", () => {
     for (const text of ["When did she go?", "How long ago?", "On which day?", "what year was it"]) {
       assert.isTrue(TimeExpression.asksWhen(text), text)
     }

@@ -256,8 +256,8 @@ export class Texts {
   }
 
   /**
-   * Whether more than half of `vectors` vectors must be orphaned (belong to no text), because there are fewer than half as many texts.
-   * Vectors become orphaned when texts are edited.
+   * Whether `vectors`, a number of vectors, is more than twice the number of texts. More than half of the vectors then belong to no text
+   * (they are orphaned). Vectors become orphaned when texts are edited.
    */
   hasManyOrphans(vectors: number): boolean {
     return vectors > 2 * this.#recordsByHash.size

@@ -304,8 +304,8 @@ const merge = (
 }
 
 /**
- * Returns the failures of retrievers, the ways of searching (words, vectors). A failure that all stores share is listed once; any other
- * failure is prefixed with its store's name.
+ * Returns the failures of retrievers (the search by words, the search by vectors). A failure that all stores share is listed once. In
+ * any other failure, the name of the retriever, `leg`, is prefixed with the name of the store.
  */
 const failuresOf = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))

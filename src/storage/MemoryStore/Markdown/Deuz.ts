@@ -54,8 +54,8 @@ export const isFile = (path: string, matter: Matter): matter is Matter & typeof 
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
 
 /**
- * Splits a file into properties and body. Deuz writes one key per line, and writes tags with a comma or quote wrongly. If the text is not
- * valid YAML, each line is read by itself, and a line that cannot be read loses only its own key.
+ * Splits a file into properties and body. Deuz writes one key per line, and writes invalid YAML for tags that contain a comma or a quote.
+ * If a file of Deuz is not valid YAML, each line is read by itself, and a line that cannot be read loses only its own key.
  */
 export const split = (path: string, text: string): ReturnType<typeof Frontmatter.split> =>
   Either.orElse(Frontmatter.split(text), (issue) =>
