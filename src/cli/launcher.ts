@@ -14,11 +14,12 @@ import { fileURLToPath } from "node:url"
 import { setFlagsFromString } from "node:v8"
 import { Script } from "node:vm"
 
+const { bun, deno, node } = process.versions
 /*
  * Most commands run for a third of a second. This flag makes V8 optimize code only after it has run ten times as long as by default, which
- * makes a search of 10,000 notes a sixth faster, and a long copy no slower.
+ * makes a search of 10,000 notes a sixth faster, and a long copy no slower. Later versions of V8 print an error, since they lack the flag.
  */
-setFlagsFromString("--interrupt-budget=1500000")
+if (node.startsWith("20.") && deno === undefined) setFlagsFromString("--interrupt-budget=1500000")
 
 const command = process.argv[2] ?? ""
 /*
@@ -28,7 +29,6 @@ const command = process.argv[2] ?? ""
 if (/^(?:import|export|copy|verify|repair|doctor)$/.test(command)) setFlagsFromString("--optimize-for-size")
 
 const file = fileURLToPath(import.meta.url)
-const { bun, deno, node } = process.versions
 const isCached = bun === undefined && deno === undefined && process.env["NODE_DISABLE_COMPILE_CACHE"] === undefined &&
   /^[a-z]+$/.test(command)
 const cache = join(dirname(file), `${command}-${process.env["EFFECT_MEMORY_HASH"]}-${node}-${process.arch}.cache`)
