@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
-import { type Draft } from "../../src/domain/MemoryRecord.ts"
+import type { Draft } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { law, reason } from "./Calls.ts"

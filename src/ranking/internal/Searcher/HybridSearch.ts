@@ -1,6 +1,6 @@
 /** Hybrid search: retrieves by vector and by words, computes for each match the score that it lacks, and combines both scores. */
 import * as Option from "effect/Option"
-import { type Embedding, type Hit } from "../../../domain/MemoryFilter.ts"
+import type { Embedding, Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { key } from "../../../domain/MemoryScope.ts"

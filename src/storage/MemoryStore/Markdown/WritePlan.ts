@@ -17,7 +17,7 @@ import * as Layout from "./Layout.ts"
 import { earlierOf } from "./RevisionReader.ts"
 import { type Entry, nowhere, textOf } from "./VaultFile.ts"
 import { isSameStatus, nothing, type PathStatus, type VaultFileSystem } from "./VaultFileSystem.ts"
-import { type News, type VaultState } from "./VaultState.ts"
+import type { News, VaultState } from "./VaultState.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
