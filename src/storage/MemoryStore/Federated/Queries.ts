@@ -18,14 +18,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import {
-  type Absence,
-  type Hit,
-  type MemoryFilter,
-  type MemoryQuery,
-  type Page,
-  type SearchResult
-} from "../../../domain/MemoryFilter.ts"
+import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { byRecency, isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { check } from "../../../domain/Validation.ts"
