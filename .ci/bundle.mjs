@@ -112,16 +112,17 @@ const inspector = Object.fromEntries(
   readdirSync(assets).map((name) => [name, readFileSync(join(assets, name), "utf8")])
 )
 
+const alias = {
+  "#builtins": join(root, "src/storage/MemoryStore/Markdown/internal/BuiltinsNode.ts"),
+  "#vault": join(root, "src/storage/MemoryStore/Markdown/internal/VaultPortable.ts"),
+  "#hash": join(root, "src/domain/internal/HashNode.ts")
+}
 const app = await build({
   ...common,
   entryPoints: [join(root, "src/cli/main.ts")],
   format: "cjs",
   write: false,
-  alias: {
-    "#builtins": join(root, "src/storage/MemoryStore/Markdown/internal/BuiltinsNode.ts"),
-    "#vault": join(root, "src/storage/MemoryStore/Markdown/internal/VaultPortable.ts"),
-    "#hash": join(root, "src/domain/internal/HashNode.ts")
-  },
+  alias,
   plugins: [deferred],
   define: {
     "import.meta.url": "url",
@@ -137,6 +138,7 @@ await build({
   entryPoints: [join(root, "src/cli/launcher.ts")],
   outfile: file,
   format: "esm",
+  alias,
   define: {
     "process.env.EFFECT_MEMORY_PROGRAM": JSON.stringify(program),
     "process.env.EFFECT_MEMORY_HASH": JSON.stringify(createHash("sha256").update(program).digest("hex").slice(0, 16))

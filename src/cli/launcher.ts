@@ -6,13 +6,13 @@
  * another version or of other flags, and the next run replaces it. Where the folder cannot be written, and in Bun and Deno, commands
  * compile the bundle each time. `NODE_DISABLE_COMPILE_CACHE=1` turns the cache off, as it does Node's own.
  */
-import { createHash } from "node:crypto"
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { setFlagsFromString } from "node:v8"
 import { Script } from "node:vm"
+import { sha256 } from "../domain/Digest.ts"
 
 const { bun, deno, node } = process.versions
 /*
@@ -38,13 +38,12 @@ const readCache = (): Buffer | undefined => {
   try {
     const bytes = readFileSync(cache)
     const data = bytes.subarray(digestLength)
-    return digest(data).equals(bytes.subarray(0, digestLength)) ? data : undefined
+    return sha256(data) === bytes.toString("latin1", 0, digestLength) ? data : undefined
   } catch {
     return undefined
   }
 }
-const digest = (data: Buffer): Buffer => createHash("sha256").update(data).digest()
-const digestLength = 32
+const digestLength = 64
 
 const script = new Script(process.env["EFFECT_MEMORY_PROGRAM"]!, { // replaced by a string in the bundle
   filename: file,
@@ -56,7 +55,7 @@ const saveCache = () => {
   const draft = `${cache}.${process.pid}`
   const data = script.createCachedData()
   try {
-    writeFileSync(draft, Buffer.concat([digest(data), data]), { flag: "wx", flush: true })
+    writeFileSync(draft, Buffer.concat([Buffer.from(sha256(data)), data]), { flag: "wx", flush: true })
     renameSync(draft, cache)
   } catch {
     tryRemove(draft)

@@ -38,6 +38,8 @@ const example = (name: string) => readFileSync(join(root, "examples", name), "ut
 
 describe("the tarball", () => {
   it("the tarball has a .js and a .d.ts file for each module; outside its published folders are only package.json and three documents", () => {
+    const command = files.filter((file) => file.startsWith("dist/cli/")).toSorted()
+    assert.deepStrictEqual(command, ["dist/cli/LICENSES.txt", "dist/cli/effect-memory.mjs"])
     const strays = files.filter((file) =>
       !/^(?:\.ci|assets\/(?:inspector|word-vectors)|bench|dist|docs|examples|src|test)\//.test(file)
     )

@@ -19,6 +19,14 @@ const besides = (bin: string) =>
 
 const recalled = (options: Options) => told(["recall", "tea"], options)
 
+/** Runs `remember` and `recall`; returns what `recall` printed, and the path of its cache. */
+const cached = Effect.gen(function*() {
+  const options = yield* installed
+  yield* told(["remember", "Drinks tea."], options)
+  const first = yield* recalled(options)
+  return { options, first, cache: path.join(options.cwd, "bin", besides(options.bin)[0]!) }
+})
+
 describe("effect-memory's cache of compiled code", () => {
   it.scopedLive("a command writes its cache once, and reads it when it runs again", () =>
     Effect.gen(function*() {
@@ -39,10 +47,7 @@ describe("effect-memory's cache of compiled code", () => {
 
   it.scopedLive("a cache that was truncated or changed is not used, and is replaced", () =>
     Effect.gen(function*() {
-      const options = yield* installed
-      yield* told(["remember", "Drinks tea."], options)
-      const first = yield* recalled(options)
-      const cache = path.join(options.cwd, "bin", besides(options.bin)[0]!)
+      const { cache, first, options } = yield* cached
       const good = fs.readFileSync(cache)
       const flipped = Buffer.from(good)
       flipped[good.length >> 1]! ^= 0xff
@@ -57,10 +62,7 @@ describe("effect-memory's cache of compiled code", () => {
 
   it.scopedLive("a command whose cache file cannot be written runs without it, and leaves no temporary file behind", () =>
     Effect.gen(function*() {
-      const options = yield* installed
-      yield* told(["remember", "Drinks tea."], options)
-      const first = yield* recalled(options)
-      const cache = path.join(options.cwd, "bin", besides(options.bin)[0]!)
+      const { cache, first, options } = yield* cached
       fs.rmSync(cache)
       fs.mkdirSync(cache) // a file cannot replace a folder
       const names = besides(options.bin)

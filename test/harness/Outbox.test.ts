@@ -222,13 +222,7 @@ describe("extraction by an Outbox", () => {
       calls
     ) =>
       Effect.gen(function*() {
-        yield* outbox.append(ada, "s", [
-          new Message.Message({ role: "tool", content: "42" }),
-          new Message.Message({ role: "assistant", content: "{}", tool: true }),
-          Message.user(" \n"),
-          Message.user("<memory>old</memory>"),
-          Message.user("new <memory>old</memory>")
-        ])
+        yield* outbox.append(ada, "s", Boxes.lastHasWords)
         yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "43" })])
         yield* settled
         assert.deepStrictEqual(calls, [["new "]])

@@ -254,13 +254,7 @@ law(
       const { calls, extract } = model()
       const outbox = yield* opened(store, { extract }, { trigger: ExtractionTrigger.invocation })
       yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "43" })])
-      yield* outbox.append(ada, "s", [
-        new Message.Message({ role: "tool", content: "42" }),
-        new Message.Message({ role: "assistant", content: "{}", tool: true }),
-        Message.user(" \n"),
-        Message.user("<memory>old</memory>"),
-        Message.user("new <memory>old</memory>")
-      ])
+      yield* outbox.append(ada, "s", Boxes.lastHasWords)
       yield* remembers(store, "new ")
       assert.deepStrictEqual(calls, [["new "]])
       yield* waitsFor(outbox, 0)

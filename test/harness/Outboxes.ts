@@ -10,7 +10,7 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import type { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import { isInternal } from "../../src/domain/MemoryScope.ts"
-import { type Message, user } from "../../src/domain/Message.ts"
+import { Message, user } from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Outbox from "../../src/harness/Outbox.ts"
 import { nextIteration } from "../../src/harness/Outbox/OutboxScheduler.ts"
@@ -129,3 +129,12 @@ export const settled = Effect.repeatN(Effect.zipRight(Effect.repeatN(Effect.yiel
   Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99))
 )
 export const moved = MemoryError.make("conflict", { op: "test", message: "moved", detail: { expected: 1, actual: 2 } })
+
+/** Messages of one turn, of which only the last has words to extract: "new ". */
+export const lastHasWords: ReadonlyArray<Message> = [
+  new Message({ role: "tool", content: "42" }),
+  new Message({ role: "assistant", content: "{}", tool: true }),
+  user(" \n"),
+  user("<memory>old</memory>"),
+  user("new <memory>old</memory>")
+]

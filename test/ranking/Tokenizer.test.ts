@@ -81,10 +81,10 @@ describe("tokenise", () => {
   })
 
   const long = times(250_000, 1_000_000)
-  it(`the terms of a text of any kind, of ${long} characters in NFKC, are together at most 20 times as long as the text`, async () => {
+  it(`the terms of a text of ${long} characters of any kind are together at most 20 times as long as the text`, async () => {
     for (const text of ["a", "京", "é", "ｶﾞ", "ไ", "한", "\ud800", "\u0301", "e\u0301", "a ", "\u0000", "😀", "ﷺ"]) {
-      const whole = text.repeat(Math.floor(long / text.normalize("NFKC").length)) // NFKC has up to eighteen times as many characters
-      assert.isAtMost(tokenise(whole).reduce((sum, { length }) => sum + length, 0), 20 * whole.length)
+      const terms = tokenise(text.repeat(Math.floor(long / text.length)))
+      assert.isAtMost(terms.reduce((sum, { length }) => sum + length, 0), 20 * long)
       await new Promise((done) => setImmediate(done)) // lets the worker answer the test runner
     }
   })
