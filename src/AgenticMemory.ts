@@ -1,5 +1,6 @@
 /**
- * Notes with attributes, suggested links and suggested changes of older notes (A-MEM; Xu et al., 2025).
+ * Stores notes with attributes. For each new note, the service suggests links to other notes and changes of older notes (A-MEM; Xu et al.,
+ * 2025).
  *
  * ```ts
  * import { Effect } from "effect"

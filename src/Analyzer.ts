@@ -1,5 +1,5 @@
 /**
- * Analyzers turn text into terms: one tokenizer for the texts of records, and one for the texts of queries.
+ * An analyzer turns text into terms. It has two tokenizers: `index` for the texts of records, and `query` for the texts of queries.
  *
  * ```ts
  * import { Analyzer } from "effect-memory"

@@ -1,5 +1,6 @@
 /**
- * Ranks texts by the words that they share with a query: Okapi BM25 (Robertson & Zaragoza, 2009), with a boost for tags.
+ * Ranks texts by the words that they share with a query. The score is that of Okapi BM25 (Robertson & Zaragoza, 2009), plus a boost for
+ * each word of the query that is a tag of the text.
  *
  * ```ts
  * import { Bm25 } from "effect-memory"

@@ -1,7 +1,7 @@
 /**
- * The language model that the harness (the program that runs the agent) provides, as a service with two methods: `complete` returns text,
- * `object` a value that fits a Schema. `layerRecord` writes the answers of a model into a file, called a cassette; `layerReplay` answers
- * from that file, without a model.
+ * A language model as a service, which the harness (the program that runs the agent) provides. Its method `complete` returns text; its
+ * method `object` returns a value that fits a Schema. `layerRecord` writes the answers of a model into a file, called a cassette;
+ * `layerReplay` answers from that file, without a model.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,7 @@
 /**
- * Copies one store into another: for every tenant, all records with their stored revisions, the tombstones of forgotten records, vectors
- * and use counts, and the rows that the library writes for itself. Use it to move from a vault to a database, between databases, or back.
+ * Copies one store into another. For every tenant, it copies all records with their stored revisions, vectors and use counts, the
+ * tombstones of forgotten records, and the rows that the library writes for itself. Use it to move from a vault to a database, between
+ * databases, or back.
  *
  * ```ts
  * import { Context, Effect, Layer } from "effect"

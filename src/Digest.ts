@@ -1,5 +1,6 @@
 /**
- * SHA-256 of text. It uses node:crypto in Node, Bun and Deno, and plain JavaScript elsewhere (`#hash` in `imports` of package.json).
+ * Computes the SHA-256 of a text. In Node, Bun and Deno it uses node:crypto; elsewhere it uses plain JavaScript. The entry `#hash` in
+ * `imports` of package.json selects between them.
  *
  * ```ts
  * import { Digest } from "effect-memory"

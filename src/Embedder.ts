@@ -1,5 +1,5 @@
 /**
- * Converts texts into vectors: with a model that the harness provides, or offline with word vectors (`layerWordVectors`).
+ * Converts texts into vectors, either by a model that the harness provides, or offline by word vectors (`layerWordVectors`).
  *
  * ```ts
  * import { Effect } from "effect"

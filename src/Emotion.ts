@@ -1,5 +1,5 @@
 /**
- * Emotion as numbers. An affect has three dimensions: valence, arousal, dominance (VAD). An appraisal, which rates an event, has nine.
+ * Emotion as numbers. An affect has three dimensions: valence, arousal and dominance (VAD). An appraisal rates an event in nine dimensions.
  *
  * ```ts
  * import { Emotion } from "effect-memory"

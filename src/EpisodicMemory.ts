@@ -1,6 +1,6 @@
 /**
- * Episodes: events, the emotions that were felt with them, and reflections on them. Around each turn of a chat, `beforeTurn` searches the
- * episodes that matter for the reply, and `afterTurn` stores the turn as a new episode.
+ * Episodes are events, the emotions that were felt with them, and reflections on them. Before each turn of a chat, call `beforeTurn`, which
+ * finds the episodes that matter for the reply. After the turn, call `afterTurn`, which stores the turn as a new episode.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Triggers decide when memories are extracted from a conversation. Each trigger turns the stream of a conversation's events into a stream
- * whose elements start an extraction. Time is read from Effect's `Clock`.
+ * Triggers decide when memories are extracted from a conversation. A trigger turns the stream of a conversation's events into another
+ * stream. Each element of that stream starts an extraction. Time is read from Effect's `Clock`.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

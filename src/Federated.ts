@@ -1,6 +1,6 @@
 /**
- * Combines several stores into one. A new record is written to one store, an update to the store that has the record; a search asks all
- * stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
+ * Combines several stores into one. A new record is written to one store, and an update to the store that has the record. A search asks all
+ * stores in parallel. Each store is built separately from its layer, even if two stores have the same layer.
  *
  * ```ts
  * import { Effect } from "effect"

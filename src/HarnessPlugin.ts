@@ -1,5 +1,5 @@
 /**
- * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and sessions; it may deny tool
+ * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and sessions, and may deny tool
  * calls.
  *
  * ```ts

@@ -1,5 +1,6 @@
 /**
- * Filters select the records of a list. Queries select and rank the records of a search. `Page` and `SearchResult` are the results.
+ * Filters and queries. A filter selects the records of a list, which returns a `Page`. A query selects and ranks the records of a search,
+ * which returns a `SearchResult`.
  *
  * ```ts
  * import { Effect } from "effect"

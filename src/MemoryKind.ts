@@ -1,5 +1,6 @@
 /**
- * Kinds of memory. A kind defines how its records are validated, deduplicated and ranked, and how many are kept. `layer` adds kinds.
+ * Kinds of memory. The kind of a record defines how the record is validated, deduplicated and ranked, and how many records of the kind are
+ * kept. `layer` registers kinds of your own.
  *
  * ```ts
  * import { Layer, Schema } from "effect"

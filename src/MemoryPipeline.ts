@@ -1,6 +1,7 @@
 /**
- * Makes memories from conversations. `remember` extracts facts, embeds them, searches related memories, compares the facts with these and
- * writes the result. `recall` searches. `undo` reverts what a call of `remember` wrote; its argument is the receipt of that call.
+ * Makes memories from conversations. `remember` extracts facts, embeds them, searches for related memories, compares the facts with these
+ * memories and writes the result. `recall` searches. `undo` reverts what a call of `remember` wrote; its argument is the receipt that the
+ * call returned.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,5 +1,6 @@
 /**
- * The record in which every memory is stored, whatever its kind. The kind determines the type of its field `data`.
+ * The record in which every memory is stored, whatever its kind. The kind of a record determines the type of the field `data` of the
+ * record.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,6 @@
 /**
- * The scope of a record: the user, agent, run, session or actor to whom it belongs, or `Global` for a record that everyone may read.
+ * The scope of a record is the user, agent, run, session or actor to whom the record belongs, or `Global` for a record that everyone may
+ * read.
  *
  * ```ts
  * import { MemoryScope } from "effect-memory"

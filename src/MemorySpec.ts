@@ -1,6 +1,6 @@
 /**
- * Settings of an agent's memory, which the author of the agent writes. `Resume` saves all settings of a run, these included, with each
- * checkpoint; resuming the run fails if they have been changed since.
+ * The settings that the author of an agent writes for the memory of the agent. `Resume` saves all settings of a run, these included, with
+ * each checkpoint. Resuming the run fails if a setting has been changed since the checkpoint, unless `accept` names it.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

@@ -1,5 +1,6 @@
 /**
- * Tools that a model may call, described as data. Adapters make tools for JSON Schema, @effect/ai and MCP from them.
+ * Tools that a model may call, described as data. Adapters convert them to tools of @effect/ai, tools of MCP, and tools of APIs that use
+ * JSON Schema.
  *
  * ```ts
  * import { Effect, Schema } from "effect"

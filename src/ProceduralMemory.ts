@@ -1,5 +1,5 @@
 /**
- * Procedures: steps to do something, with counts of how often they were executed and how often they succeeded.
+ * A procedure is a list of steps to do something, with counts of how often it was executed and how often it succeeded.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Formats memories as text for a model: escaped, in a block that says that it is data, with the source of each memory, and within a budget
- * of tokens. `strip` removes the block from a text.
+ * Formats memories as text for a model. The text of each memory is escaped and shown with its source. All memories are put into one block,
+ * which stays within a budget of tokens and tells the model that the content is data. `strip` removes the block from a text.
  *
  * ```ts
  * import { Effect } from "effect"

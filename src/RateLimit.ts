@@ -1,6 +1,6 @@
 /**
- * The write limit: counts the write attempts of each run and turn, and refuses those above the limit. `MemoryService.layer` adds this
- * plugin with the limit of its spec; a plugin of your own with the same id replaces it.
+ * The write limit is a plugin of the harness. It counts the write attempts of each run and turn, and refuses those above the limit.
+ * `MemoryService.layer` adds this plugin, with the limit that the spec sets. A plugin of your own that has the same id replaces it.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,7 +1,7 @@
 /**
- * Replaces secrets in texts before the texts are stored or sent to a model. Secrets are keys, tokens, card numbers and, if asked, e-mail
- * addresses, or whatever your own function finds. Provide `Redaction.layer` once, to all layers of memory, as here; without it nothing is
- * redacted.
+ * Replaces secrets in texts before the texts are stored or sent to a model. `layer` finds keys, tokens and card numbers and, if the option
+ * `emails` is set, e-mail addresses. `layerWith` finds what a function of your own finds. Provide one redaction layer once, to all layers
+ * of memory, as in the example. If none is provided, nothing is redacted.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

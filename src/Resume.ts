@@ -1,5 +1,5 @@
 /**
- * Checkpoints of runs. A run resumes only if its spec (the settings with which it began) is unchanged, or if `accept` names the changed
+ * Checkpoints of runs. A run resumes only if its spec (the settings with which it began) is unchanged, or if `accept` names all changed
  * fields.
  *
  * ```ts

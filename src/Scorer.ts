@@ -1,5 +1,5 @@
 /**
- * Scores a hit of a search: the weighted mean of its relevance, recency, importance, confidence and emotion.
+ * Computes the score of a search hit, which is the weighted mean of relevance, recency, importance, confidence and emotion.
  *
  * ```ts
  * import { Effect } from "effect"

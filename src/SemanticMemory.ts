@@ -1,5 +1,5 @@
 /**
- * Facts as subject, predicate and object. They have the kind `semantic`, as facts that are plain sentences do.
+ * Facts as subject, predicate and object. Their kind is `semantic`, which is also the kind of facts that are stored as plain sentences.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,7 +1,7 @@
 /**
- * The viewer of a call: the user, agent, run, session or actor for whom the call is made. Every operation of a store has a viewer as
- * argument, and removes the records that the viewer may not see before it applies any limit, so that invisible records do not
- * count towards the limit.
+ * The viewer of a call is the user, agent, run, session or actor for whom the call is made. Every operation of a store takes a viewer.
+ * Before the operation applies any limit, it removes the records that the viewer may not see, so invisible records do not count towards the
+ * limit.
  *
  * ```ts
  * import { Viewer } from "effect-memory"

@@ -1,6 +1,6 @@
 /**
- * The public modules of the library, from the memories themselves to the harness. These modules contain no code: they only export names
- * from the folders of `src`, which are internal.
+ * The public modules of the library, from the memories themselves to the harness. The modules named below contain no code: they only export
+ * names from the folders of `src`, which are internal.
  */
 
 // Memories
@@ -29,7 +29,7 @@ export * as Message from "./Message.ts"
 /** SHA-256 of text. */
 export * as Digest from "./Digest.ts"
 
-// Ranking; the subpath `effect-memory/ranking` exports all of it
+// Ranking; the subpath `effect-memory/ranking` exports all modules of this group and more
 /** One tokenizer for the texts of records, and one for queries. */
 export * as Analyzer from "./Analyzer.ts"
 /** Splits text into terms. */
@@ -50,7 +50,7 @@ export * as Embedder from "./Embedder.ts"
 export * as Redaction from "./Redaction.ts"
 /** Tools as data, independent of any AI library. */
 export * as MemoryTool from "./MemoryTool.ts"
-/** Plugins that handle the start and end of turns and sessions, and may deny tool calls. */
+/** Plugins that handle the start and end of turns and the end of sessions, and that may deny tool calls. */
 export * as HarnessPlugin from "./HarnessPlugin.ts"
 
 // Stores
@@ -62,7 +62,7 @@ export * as Engine from "./Engine.ts"
 export * as Markdown from "./Markdown.ts"
 /** Several stores, combined into one. */
 export * as Federated from "./Federated.ts"
-/** A branch of a store: reads the base store, and keeps all writes in the branch until `commit`. */
+/** A branch of a store: it reads the base store, and keeps all writes to itself until `commit`. */
 export * as Overlay from "./Overlay.ts"
 /** A store that fails on purpose, for tests. */
 export * as Faulty from "./Faulty.ts"
@@ -70,7 +70,7 @@ export * as Faulty from "./Faulty.ts"
 // Kinds of memory
 /** Makes a service for the records of one kind, with typed `data`. */
 export * as TypedMemory from "./TypedMemory.ts"
-/** Events and the emotions felt with them: searched before each turn of a chat, and stored after it. */
+/** Events and the emotions felt with them: they are searched before each turn of a chat, and stored after the turn. */
 export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./GraphMemory.ts"
@@ -80,13 +80,13 @@ export * as AdaptiveMemory from "./AdaptiveMemory.ts"
 export * as AgenticMemory from "./AgenticMemory.ts"
 /** Learnings: what an agent learned in a session. */
 export * as SessionMemory from "./SessionMemory.ts"
-/** Values by key in a namespace. */
+/** Values that are stored by key in a namespace. */
 export * as KeyValueMemory from "./KeyValueMemory.ts"
 /** The identity of an agent: one record, whose body is the system prompt. */
 export * as CoreMemory from "./CoreMemory.ts"
 /** Tasks that an agent tried, with their outcomes. */
 export * as TaskMemory from "./TaskMemory.ts"
-/** Facts as subject, predicate and object. */
+/** Facts, each of a subject, a predicate and an object. */
 export * as SemanticMemory from "./SemanticMemory.ts"
 /** Procedures, with their success rates. */
 export * as ProceduralMemory from "./ProceduralMemory.ts"

@@ -1,13 +1,13 @@
 /**
- * The commands of Anthropic's memory tool (`memory_20250818`) over any store: view, create, str_replace, insert, delete and rename of files
- * under `/memories`.
+ * Implements the commands of Anthropic's memory tool (`memory_20250818`) over any store: `view`, `create`, `str_replace`, `insert`,
+ * `delete` and `rename`, for files under `/memories`.
  *
- * A file is a record of kind `file` in the scope of `Viewer.subjectOf`, so files are searched, versioned, forgotten and restored like other
- * memories, and no file on a disk is touched. A path outside `/memories` fails with `path_escape`. Answers and errors have the texts that
- * Anthropic documents for the tool.
+ * A file is a record of kind `file`, in the scope that `Viewer.subjectOf` returns. So files are searched, versioned, forgotten and restored
+ * like other memories, and no file on a disk is touched. A path outside `/memories` fails with `path_escape`. Answers and errors have the
+ * texts that Anthropic documents for the tool.
  *
- * An edit is matched against the text as shown to the model, without invisible characters; the record keeps such characters where the edit
- * does not replace the text around them.
+ * An edit is matched against the text that the model was shown, which has no invisible characters. The record keeps its invisible
+ * characters, except within text that the edit replaces.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -43,7 +43,7 @@ import { pathOf, root } from "./MemoryFileCommands/FilePath.ts"
 /** The kind of the records that are files. */
 export const kind = "file"
 
-/** Declares the tool in a request to Anthropic's API, which knows the tool's parameters. */
+/** Declaration of the tool for a request to Anthropic's API. It lists no parameters, since the API knows them. */
 export const anthropicTool = { type: "memory_20250818", name: "memory" } as const
 
 const commands = ["view", "create", "str_replace", "insert", "delete", "rename"] as const
@@ -74,7 +74,7 @@ type Input = typeof Input.Type
 
 /**
  * Makes the tool `memory`, guarded by the plugins; returns no tool if the spec has `enabled: false`. The command `view` does not count as a
- * write. A viewer without ids writes to Global, which the spec allows only by `sharedWrites`.
+ * write. A viewer without ids writes to Global, which the spec allows only if `sharedWrites` contains `global`.
  */
 export const make = (
   viewer: Viewer
@@ -100,7 +100,7 @@ const makeTool = (memory: MemoryService.Service, viewer: Viewer) => {
   })
 }
 
-/** The files of a viewer: the records of kind `file` in one scope. */
+/** The store and the scope of a viewer's files, which are records of kind `file`. */
 interface Files {
   readonly memory: MemoryService.Service
   readonly scope: MemoryScope
@@ -242,7 +242,7 @@ const insert = (files: Files, path: string, line: number, added: string): Answer
       )
     }
     const at = Math.min(shown.text.length, lines.slice(0, line).reduce((sum, { length }) => sum + length + 1, 0))
-    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // the last line has no line break
+    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // whether the text before the insertion ends without a line break
     const next = isOpen ? `\n${added}` : added.endsWith("\n") ? added : `${added}\n`
     yield* files.memory.update(id, { body: PromptText.replaceShown(body, shown, at, at, next) }, {
       ifRevision: revision,
@@ -357,7 +357,7 @@ const filesBelow = ({ memory, scope }: Files, path: string) =>
     return found
   })
 
-/** Derives the id of a file from its scope and path, so that two writers cannot create it twice. */
+/** Derives the id of a file from the scope and the path of the file, so that two writers cannot both create the file. */
 const idOf = ({ scope }: Pick<Files, "scope">, path: string): MemoryId =>
   stableId(`memory-file:${canonicalJson([key(scope), path])}`)
 

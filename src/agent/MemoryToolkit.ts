@@ -43,7 +43,7 @@ import * as ThreadTools from "./ThreadTools.ts"
 export { chat, type ChatOptions, CurrentThread } from "./MemoryToolkit/ThreadChat.ts"
 
 /**
- * A memory tool as a tool of @effect/ai. Its type accepts any parameters, since the tool validates them itself; it returns text for the
+ * A memory tool as a tool of @effect/ai. The type admits any parameters, since the tool validates them itself. A call returns text for the
  * model.
  */
 export type AiTool = Tool.Tool<string, {
@@ -73,7 +73,7 @@ export const make = (
  * its parameters and reports what is wrong.
  */
 const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
-  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // only its JSON schema and its type are used
+  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // only this Schema's JSON schema and type are used
 
 /** A tool with typed parameters. Failures, also those for wrong parameters, are returned to the model as results. */
 export type ToolOf<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
@@ -101,12 +101,12 @@ const declared = <const Name extends string, Fields extends Schema.Struct.Fields
 const { forget, recall, remember } = MemoryTools.declarations
 
 /**
- * The tools `remember` and `recall` as a toolkit of @effect/ai, to be combined with others by `Toolkit.merge`; `layer` handles their calls.
- * Each call checks which scopes its viewer may write. Errors in the parameters are returned to the model as results.
+ * The tools `remember` and `recall` as a toolkit of @effect/ai, to be combined with other toolkits by `Toolkit.merge`. `layer` handles the
+ * calls. Each call checks which scopes its viewer may write. Errors in the parameters are returned to the model as results.
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
-/** The tools of `toolkit`, and `forget`, whose calls fail with `unsupported` unless the spec has `allowForget: true`. */
+/** The tools of `toolkit` and the tool `forget`. Calls of `forget` fail with `unsupported` unless the spec has `allowForget: true`. */
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
@@ -135,15 +135,15 @@ export const layer: Layer.Layer<
 )
 
 /**
- * The tool `search_thread` as a toolkit of @effect/ai, to be merged with others. With it the model searches the conversation that it takes
- * part in, including messages too old to be in its prompt. `layerThread` handles its calls.
+ * The tool `search_thread` as a toolkit of @effect/ai, to be merged with other toolkits. By this tool, the model searches the conversation
+ * in which it takes part, including messages too old to be in its prompt. `layerThread` handles the calls.
  */
 export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 
 /**
- * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the `chat` in which the model made the call,
- * on behalf of the viewer that `MemoryService.as` provides there. A call without a viewer fails with `not_owned`, and a call outside of a
- * `chat` with `unsupported`.
+ * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the `chat` in which the model made the call.
+ * It acts on behalf of the viewer that `MemoryService.as` provides where the call is handled. A call without a viewer fails with
+ * `not_owned`, and a call outside of a `chat` fails with `unsupported`.
  */
 export const layerThread: Layer.Layer<
   Tool.HandlersFor<typeof threadToolkit["tools"]>,
@@ -165,7 +165,9 @@ export const layerThread: Layer.Layer<
   }).pipe(withoutCaller)
 )
 
-/** Makes the handler of the tool `name`. Each call makes the tools for its own viewer, and calls the tool with that name. */
+/**
+ * Makes the handler of the tool `name`. Each call of the handler makes the tools of the current viewer, and calls the one with this name.
+ */
 function handler(
   memory: MemoryService.Service,
   name: string,
@@ -187,22 +189,22 @@ function handler(
 }
 
 /**
- * Removes the viewer and the thread from the context in which handlers are made. A handler keeps that context. Otherwise it would use this
- * viewer and this thread in every call that provides no viewer or thread of its own.
+ * Removes the viewer and the thread from the context in which handlers are made. Handlers keep this context. If a viewer and a thread were
+ * in it, handlers would use them in every call that provides no viewer or thread of its own.
  */
 function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
     self,
     (context: Context.Context<R>) =>
       Context.omit(MemoryService.CurrentViewer, CurrentThread)(
-        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // a caller may provide both
+        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // a caller may provide a viewer and a thread
       ) as Context.Context<R>
-  ) // `R` contains neither
+  ) // `R` contains neither of the two omitted services
 }
 
 /**
  * Provides a `Completion` that returns the text of the model's answer. Every failure has the reason `model`, and the original error as
- * `cause`. The completion's name is that of the provider if the model reports it, else `language-model`.
+ * `cause`. The name of the model is the `Model.ProviderName` in the context; if there is none, it is `language-model`.
  */
 export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
   Completion.Completion,
@@ -268,16 +270,17 @@ const injected = (otherwise: Option.Option<Viewer>) =>
   )
 
 /**
- * Wraps the `LanguageModel` that is provided to this layer: adds to each call the memories that `MemoryService.context` finds for its
- * prompt, at the end of the last user message. All text above the memories stays byte for byte the same, so a provider's prompt cache still
- * matches. The memories are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If nothing is
- * found, the prompt is unchanged.
+ * Wraps the `LanguageModel` that is provided to this layer. To each call, it adds the memories that `MemoryService.context` finds for the
+ * prompt of the call, at the end of the last user message. All text above the memories stays byte for byte the same, so a provider's prompt
+ * cache still matches. The memories are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If
+ * nothing is found, the prompt is unchanged.
  *
  * One layer serves many users: a call acts on behalf of the viewer that `MemoryService.as` provides where the call or the stream is run.
  * Applying `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a
  * `memory_viewer_missing` event. A program with one user can use `layerInjectedFor`.
  *
- * Provide `layerCompletion` with the original model, not with this one, because memories would only lengthen the prompts of extraction.
+ * Provide `layerCompletion` with the original model, not with the wrapped one, because memories would only lengthen the prompts of
+ * extraction.
  */
 export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel,

@@ -40,8 +40,8 @@ export const make = (
       : [])
 
 /**
- * Makes tools that address the records that the viewer sees, by id; returns none if the spec has `enabled: false`. A new record gets all
- * ids of the viewer as its scope. A viewer without ids writes to Global, which the spec allows only by `sharedWrites`.
+ * Makes tools that address records by id, among those that the viewer sees; returns none if the spec has `enabled: false`. A new record
+ * gets all ids of the viewer as its scope. A viewer without ids writes to Global, if `sharedWrites` of the spec contains `global`.
  */
 export const makeRecords = (
   viewer: Viewer
@@ -222,7 +222,7 @@ const noScope = (op: string, name: StoreTools.Shown | undefined, names: Readonly
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
   })
 
-/** Returns the record that `remember` replaces. Fails with the same error whether it does not exist or the viewer does not see it. */
+/** Returns the record that `remember` replaces. If it does not exist or the viewer does not see it, fails with the same `invalid_id`. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
     const legal = yield* StoreTools.decodedId("remember", id)
@@ -248,7 +248,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
-/** Orders hits best first. Hits of several searches come out interleaved, since the best hit of each search has score 1. */
+/** Orders hits best first. Hits of several searches are interleaved, since the best hit of each search has score 1. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {

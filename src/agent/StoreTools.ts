@@ -217,8 +217,8 @@ const described = (description: string, stores: Stores): string => {
 }
 
 /**
- * Returns the names of the stores that a model asked for, or of all stores if it asked for `[]`. Leaves out stores that the tool may not
- * use or that no longer exist. If none is left, fails with a message that names the stores that can be used.
+ * Returns the names of the stores that a model asked for, or of all stores if the model named none. Leaves out stores that the tool may not
+ * use or that no longer exist. If no store is left, fails with a message that names the stores that can be used.
  */
 const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {
@@ -250,8 +250,8 @@ export const Shown = Schema.Literal(...Name.literals, "actor")
 export type Shown = typeof Shown.Type
 
 /**
- * Makes a Schema for names of scopes whose JSON schema, which the model receives, lists only `names`. Decoding accepts every name, so that
- * the tool can fail with `invalid_scope` and name the choices.
+ * Makes a Schema for names of scopes. The model receives its JSON schema, which lists only `names`, or all names if `names` is empty.
+ * Decoding accepts every name, so that the tool can fail with `invalid_scope` and list the choices.
  */
 export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   Name.annotations({
@@ -260,13 +260,14 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   })
 
 /**
- * Returns the scopes that a model may write on behalf of the viewer, by the names that a tool offers, the broadest first.
+ * Returns the scopes that a model may write on behalf of the viewer, the broadest first. The key of a scope is the name by which a tool
+ * offers it.
  *
  * ```text
  * a user               user, session and run of this user
  * an agent or run      agent, run, global
  * any other viewer     the scope of all the viewer's ids, named after the narrowest one
- * reach `within`       the scope of all the viewer's ids, since it sees no broader one
+ * reach `within`       the scope of all the viewer's ids, since the viewer sees no broader one
  * ```
  *
  * `sharedWrites` may add `agent` and `global`; `globalWrites: "deny"` removes `global`.
@@ -292,15 +293,15 @@ export const writable = (
 }
 
 /**
- * Returns the names of the scopes in which the viewer may see records. With reach `exact`, these are the viewer's own scope and broader
- * scopes; otherwise, they are its own scope and narrower scopes.
+ * Returns the names of the scopes in which the viewer may see records. With reach `exact`, these are `global` and the name of each id that
+ * the viewer has, such as `user`. Otherwise, they are the name of the viewer's own scope and the names of narrower scopes.
  */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   if (viewer.reach === "exact") {
     return Name.literals.filter((name) => name === "global" || viewer[idOf[name]] !== undefined)
   }
   const own = nameOf(Viewer.scopeOf(viewer))
-  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor may have any other id, too
+  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor is never `global`
 }
 
 /** Returns the name of a scope: `global`, or the name of the scope's narrowest id, such as `session`. */
@@ -318,7 +319,7 @@ export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
     )
   }
 
-/** Fields of the output schema of a tool that shows records; `provenanceOf` fills them. */
+/** Fields of the output schema of a tool that shows records. `provenanceOf` returns their values for a record. */
 export const provenance = {
   origin: Origin,
   /** Trust: 0 is the most trusted, 3 the least. */

@@ -7,7 +7,7 @@ import { fenced, line } from "../harness/PromptBlock.ts"
 import * as Threads from "../harness/Threads.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 
-/** The declaration of the tool. The harness chooses the thread and the viewer; no argument of the model can. */
+/** The declaration of the tool. The harness chooses the thread and the viewer; no argument that a model passes can change them. */
 export const declaration = {
   name: "search_thread",
   description:
@@ -28,9 +28,9 @@ const Said = Schema.Struct({
   /** Sequence number of the message in the thread, from 0. */
   sequence: Schema.NonNegativeInt,
   role: Schema.String,
-  /** Text of the message; a text of more than 2,000 UTF-16 units is cut, and ends with `…`. */
+  /** Text of the message. A text of more than 2,000 UTF-16 units is cut, and ends with `…`. */
   text: Schema.String,
-  /** Score, 0..1, 1 for the best. */
+  /** Score, 0..1. The best message has score 1. */
   score: Schema.Number
 })
 

@@ -1,4 +1,7 @@
-/** Runs a command line: finds the named command, loads only that command's module, runs it, and prints its error, if any, once. */
+/**
+ * Runs a command line: finds the named command, loads only the module of that command, and runs it. If the command fails, prints the error
+ * once.
+ */
 import * as AutoCorrect from "@effect/cli/AutoCorrect"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Cause from "effect/Cause"
@@ -19,7 +22,7 @@ const transfer = () => import("./commands/Transfer.ts")
 const care = () => import("./commands/Care.ts")
 const search = () => import("./commands/Search.ts")
 
-/** Every command, in the order of the help page. Modules are loaded only when their command runs. */
+/** Every command, in the order of the help page. The module of a command is loaded only when the command runs or its help is shown. */
 export const entries: ReadonlyArray<Entry> = [
   { name: "remember", load: () => records().then(({ remember }) => remember) },
   { name: "recall", load: () => search().then(({ recall }) => recall) },
@@ -78,7 +81,7 @@ const dispatch = (args: ReadonlyArray<string>): Effect.Effect<void, Failure, Ser
     yield* command.run(rest)
   })
 
-/** Splits a command line at the name of the command. Shared options may come before the name. */
+/** Separates the name of the command from the other words of a command line. Shared options may come before the name. */
 const split = (
   args: ReadonlyArray<string>
 ): { readonly name: string | undefined; readonly rest: ReadonlyArray<string> } => {
@@ -134,7 +137,10 @@ const report = (error: Failure, isJson: boolean): Effect.Effect<void, never, Scr
   return say(Screen.safe(`effect-memory: ${error.message}${id}${hint === undefined ? "" : `\n  ${hint}`}`))
 }
 
-/** Prints one line that says that the command has a bug. Names only the class of the defect, since its text may contain a user's words. */
+/**
+ * Prints one line that reports an internal error, that is, a bug. Names only the class of the defect, since its text may contain a user's
+ * words.
+ */
 const defect = (cause: Cause.Cause<never>): Effect.Effect<void, never, Screen.Screen> => {
   const error = Cause.squash(cause)
   return say(

@@ -14,7 +14,7 @@ export const scopeIn = (scope: MemoryScope): string =>
 export const changedAt = ({ createdAt, updatedAt }: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   updatedAt ?? createdAt
 
-/** Renders the line below a record's headline: its kind, scope, time of change, tags and id. */
+/** Renders the line below the headline of a record. The line shows kind, scope, time of change, tags and id of the record. */
 export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: Screen): string => {
   const tags = record.tags.map((tag) => `#${safeLine(tag)}`).join(" ")
   const time = isTerminal ? age(changedAt(record), now) : iso(changedAt(record))
@@ -38,7 +38,7 @@ export interface IsAsked {
   (word: string): boolean
 }
 
-/** Makes the function that recognises words of a query. It compares stems, as the analyzer of the search makes them. */
+/** Makes the function that recognises words of a query. The function compares stems, which it makes with the analyzer of the search. */
 export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
   const terms = new Set(query(question))
   const known = new Map<string, boolean>()
@@ -55,7 +55,10 @@ const words = /[\p{L}\p{N}]+/gu
 export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): string =>
   safe(text).replace(words, (word) => isAsked(word) ? paint("yellow", paint("bold", word)) : word)
 
-/** Returns at most `most` characters of a text, on one line, around the first word of the query. */
+/**
+ * Returns at most `most` characters of a text, besides `…`, on one line. They are taken from around the first word that occurs in the
+ * query; if there is none, from the beginning.
+ */
 export const excerpt = (text: string, isAsked: IsAsked, most: number): string => {
   const line = text.replace(/\s+/g, " ").trim()
   if (line.length <= most) return line
@@ -67,7 +70,7 @@ export const excerpt = (text: string, isAsked: IsAsked, most: number): string =>
   return `${start > 0 ? "… " : ""}${end.toWellFormed()}${start + most < line.length ? " …" : ""}`
 }
 
-/** Indents every line of a text by `by` spaces; on a terminal, first wraps the text to its width. */
+/** Indents every line of a text by `by` spaces. On a terminal, first wraps the text to the width of the terminal. */
 export const indented = (text: string, { columns, isTerminal }: Screen, by = 4): string =>
   (isTerminal ? wrap(text, Math.max(40, columns - by)) : text.split("\n")).map((line) => " ".repeat(by) + line).join(
     "\n"

@@ -1,6 +1,6 @@
 /**
- * Parts that all commands share: options, parsing by @effect/cli, and the declaration of a command. Only `Options` and `Args` of
- * @effect/cli are used: its `Command` would print errors twice, exit with 1 for all of them, and print stack traces.
+ * Parts that all commands share: options, parsing by @effect/cli, and the declaration of a command. Of @effect/cli, only `Options` and
+ * `Args` are used. Its `Command` is not, since it would print errors twice, exit with 1 for all errors, and print stack traces.
  */
 import * as Args from "@effect/cli/Args"
 import * as CliConfig from "@effect/cli/CliConfig"
@@ -59,7 +59,7 @@ export interface Command extends Pick<Definition<unknown, unknown>, "name" | "su
   readonly args: Args.Args<unknown>
 }
 
-/** Adds a description to an option that takes a value, and the name that the help page shows for that value. */
+/** Adds two things to an option that takes a value: its description, and the name that the help page shows for the value. */
 export const valued = <A>(option: Options.Options<A>, pseudoName: string, description: string): Options.Options<A> =>
   option.pipe(Options.withPseudoName(pseudoName), Options.withDescription(description))
 
@@ -87,7 +87,7 @@ export const sharedOptions = Options.all({
   json: Options.boolean("json").pipe(Options.withDescription("answers in JSON"))
 })
 
-/** The names of shared options that take a value, with their dashes. */
+/** The names of those shared options that take a value, each with its leading dashes. */
 export const sharedWithValue: ReadonlySet<string> = new Set(
   ["store", "tenant", "user", "agent", "run", "session", "reach"].map((name) => `--${name}`)
 )
@@ -139,7 +139,7 @@ const parse = <O, A>(
   )
 }
 
-/** Returns the names of options, and for each whether it takes a value. */
+/** Maps the name of each option to whether the option takes a value. */
 const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
   switch (usage._tag) {
     case "Concat":
@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // stores keep names in Unicode form NFC, and some commands read a tenant's rows by its name, without a viewer that normalizes it
+    // stores keep names of tenants in Unicode form NFC; commands that read rows by tenant use no viewer, which would normalize the name
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"
@@ -240,7 +240,10 @@ export const id = (text: string): Effect.Effect<MemoryId, CommandError.CommandEr
     () => CommandError.make("refused", "no id of a record", "`effect-memory list` prints the ids")
   )
 
-/** Prints the result of a command: with `--json` as JSON, encoded by the schema; else as `show` renders it. */
+/**
+ * Prints the result of a command. With `--json`, prints it as JSON, encoded by `schema`. Otherwise, prints the text that `show` renders,
+ * unless the text is empty.
+ */
 export const print = <A, I>(
   { json }: Shared,
   schema: Schema.Schema<A, I>,

@@ -62,7 +62,7 @@ const byReason: Readonly<Record<Reason, ExitCode>> = {
 export const codeOf = (error: CommandError | MemoryError): ExitCode =>
   error._tag === "CommandError" ? error.code : byReason[error.reason]
 
-/** Returns the JSON of an error, as `--json` prints it on stderr. */
+/** Converts an error to the object that `--json` prints on stderr. */
 export const encode = (error: CommandError | MemoryError): { readonly error: object } => ({
   error: {
     code: codeOf(error),

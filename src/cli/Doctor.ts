@@ -1,13 +1,13 @@
 /**
- * Checks a store with its operator's rights, beyond what a viewer sees: unreadable files, damaged records, broken links, texts without
- * vectors, duplicates, records missing from an index, and conversations whose extraction failed for good. `mend` makes the repairs that
- * lose no data; the others require a decision by a person.
+ * Checks a store with the rights of its operator, who sees more than any viewer. Finds unreadable files, damaged records, broken links,
+ * texts without vectors, duplicates, records missing from an index, and conversations whose extraction failed for good. `doctor --repair`
+ * makes the repairs that lose no data; all other repairs require a decision by a person.
  *
  * ```text
- * check        problems                                                 repair by `mend`
+ * check        problems                                                 repair by `doctor --repair`
  * files        of a vault: damaged, partly readable, not a record       damaged ones are restored from their last good revision
- * index        a record's own words do not find it; or a file changed   the index of a database is rebuilt
- *              without a new modification time
+ * index        a search for a record's summary does not find it; or a   the index of a database is rebuilt
+ *              file changed without a new modification time
  * records      a row that cannot be read                                none: for a person
  * links        a link to a record that does not exist                   none: for a person
  * duplicates   records of one scope and kind that say the same          none: for a person
@@ -44,7 +44,7 @@ export type Check = typeof Check.Type
 export const Finding = Schema.Struct({
   check: Check,
   message: Schema.String,
-  /** Whether `mend` can repair it. */
+  /** Whether `doctor --repair` can repair the problem. */
   isMendable: Schema.Boolean,
   tenant: Schema.optional(Schema.String),
   id: Schema.optional(MemoryId),
@@ -75,7 +75,7 @@ export interface Options {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Checks to make. Default: all. */
   readonly checks?: ReadonlyArray<Check> | undefined
-  /** Name of the embedding model with which `mend` can compute vectors. Default: none. */
+  /** Name of the embedding model with which `doctor --repair` can compute vectors. Default: none. */
   readonly model?: string | undefined
   /** Called with the number of rows read so far. */
   readonly onProgress?: ((rows: number) => Effect.Effect<void>) | undefined
@@ -114,7 +114,7 @@ export const examine = (options: Options): Io<Report> =>
     }
     const counts = Object.fromEntries(
       Check.literals.map((check) => [check, findings.filter((finding) => finding.check === check).length])
-    ) as Report["counts"] // has every name of a check
+    ) as Report["counts"] // the object has the name of every check
     return { isHealthy: findings.length === 0, rows, counts, findings }
   })
 
@@ -132,15 +132,21 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
-/** Data of a tenant's records (without tombstones) that the checks need. It has no bodies, since all bodies may not fit into memory. */
+/**
+ * Data of a tenant's records, without tombstones, for the checks. Bodies are left out, since the bodies of all records may not fit into
+ * memory.
+ */
 interface Read {
   readonly count: number
   readonly damage: ReadonlyArray<Finding>
   readonly ids: ReadonlySet<MemoryId>
   readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
-  /** Ids of records that say the same as an earlier record, each with the id of the earlier record. */
+  /** Id of each record that says the same as a record read before it, with the id of the first such record. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
-  /** Records that are searched for by their summaries, chosen evenly among all records; their number is at most `2 * sampled`. */
+  /**
+   * Records for which the check `index` searches by their summaries. They are chosen evenly among all records, and are at most
+   * `2 * sampled`.
+   */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }
 
@@ -205,7 +211,7 @@ const linksOf = (store: Service, tenant: string, { ids, links }: Read): Io<Reado
     const unknown = Array.from(new Set(links.flatMap(([, to]) => ids.has(to) ? [] : [to])))
     const absent = new Set(unknown)
     for (let at = 0; at < unknown.length; at += 1_000) {
-      // a link to a tombstone (forgotten record) is not broken, since the record can be restored
+      // a link to a forgotten record is not broken, since the record can be restored; the system viewer also gets tombstones
       for (const record of yield* store.get(Viewer.system(tenant), unknown.slice(at, at + 1_000))) {
         if (Option.isSome(record)) absent.delete(record.value.id)
       }
@@ -246,7 +252,10 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/** Least number of a tenant's records that are searched for by their own words; all of them if the tenant has fewer. */
+/**
+ * Least number of a tenant's records for which the check `index` searches. If the tenant has fewer records, the check searches for all of
+ * them.
+ */
 const sampled = 100
 
 const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {

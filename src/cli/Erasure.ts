@@ -22,15 +22,15 @@ export interface Person {
   readonly userId: string
 }
 
-/** Schema of the numbers and ids of a person's rows. */
+/** Schema of `Belongings`: counts of a person's rows by sort, and the ids of these rows. */
 export const Belongings = Schema.Struct({
   records: Schema.Number,
   tombstones: Schema.Number,
-  /** Number of internal rows: of threads, and of messages that wait for extraction. */
+  /** Number of internal rows, that is, rows of threads and rows of messages that wait for extraction. */
   internal: Schema.Number,
   ids: Schema.Array(MemoryId)
 })
-/** The numbers and ids of a person's rows. */
+/** Counts of a person's rows by sort, and the ids of these rows. */
 export interface Belongings extends Schema.Schema.Type<typeof Belongings> {}
 
 type Io<A> = Effect.Effect<A, MemoryError>
@@ -53,7 +53,9 @@ export const find = (store: Service, person: Person): Io<Belongings> =>
 /** Number of ids that are purged in one write. */
 const batch = 100
 
-/** Purges rows by id, in several writes. If it is interrupted between two writes, the remaining rows stay, and `find` finds them again. */
+/**
+ * Purges rows by id, in several writes. If `purge` is interrupted between two writes, the remaining rows stay, and `find` finds them again.
+ */
 export const purge = (
   store: Service,
   { tenant }: Person,
@@ -67,7 +69,7 @@ export const purge = (
     }
   })
 
-/** Schema of the result of `scan`, which shows whether data of a person is left. */
+/** Schema of the result of `scan`. The result shows whether data of a person is left. */
 export const Scan = Schema.Struct({
   /** Number of rows of the tenant that were read. */
   rows: Schema.Number,

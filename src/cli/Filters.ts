@@ -1,4 +1,4 @@
-/** Options that several commands share, by which they select records. */
+/** Options by which several commands select records. */
 import * as Options from "@effect/cli/Options"
 import * as Option from "effect/Option"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
@@ -29,6 +29,6 @@ export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
   limit
 })
 
-/** Returns an object whose field `name` is the option's value; an empty object if the option was not given. */
+/** Returns an object with one field, which has the given name and the option's value. If the option was not given, the object is empty. */
 export const field = <K extends string, A>(name: K, value: Option.Option<A>): { readonly [key in K]?: A } =>
   Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // a computed key is typed as a string

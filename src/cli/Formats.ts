@@ -27,7 +27,10 @@ export interface Reading {
   readonly path: string
   readonly shared: Shared
 }
-/** The arguments of an export: the file to write, and the options that all commands share. Without a path, it writes to stdout. */
+/**
+ * The arguments of an export: the file to write, the options that all commands share, and `vectors`. Without a path, the export writes to
+ * stdout.
+ */
 export interface Writing {
   readonly path: string | undefined
   readonly shared: Shared
@@ -43,7 +46,7 @@ export interface Format {
   readonly summary: string
   /** Reads a file or folder into the store; the path `-` is stdin. */
   readonly read: (job: Reading) => Run
-  /** Writes the store. Absent if the format can only be read. The path `-` is stdout. */
+  /** Writes the store to a file; the path `-` is stdout. This function is absent if the format can only be read. */
   readonly write?: ((job: Writing) => Run) | undefined
 }
 
@@ -57,7 +60,7 @@ const counts = {
 }
 /** Schema of the JSON output of `export`. */
 export const Exported = Schema.Struct(counts)
-/** Schema of the JSON output of `import` for a file that `export` wrote. */
+/** Schema of the JSON output of `import` for a vault or for a file that `export` wrote. */
 export const Restored = Schema.Struct({
   ...counts,
   written: Schema.Number,
@@ -74,7 +77,7 @@ export const Imported = Schema.Struct({
   skipped: Schema.Array(Skipped)
 })
 
-/** Largest size, in bytes, of a file from another system, because such a file is read into memory as a whole. */
+/** Largest allowed size, in bytes, of a file from another system. There is a limit because such a file is read into memory as a whole. */
 const longestFile = 402_653_184
 
 const unreadable = (path: string) =>
@@ -83,7 +86,7 @@ const unreadable = (path: string) =>
 const open = (shared: Shared, options: StoreAddress.OpenOptions) =>
   Effect.map(Layer.build(Layer.fresh(StoreAddress.layer(shared.store, options))), Context.get(MemoryStore))
 
-/** Returns the option `tenants` with the tenant that `--tenant` names; an empty object if `--tenant` was not given. */
+/** Returns an object whose field `tenants` has the tenant that `--tenant` names. If `--tenant` was not given, the object is empty. */
 const tenantsOf = ({ tenant }: Shared) => Option.isSome(tenant) ? { tenants: [tenant.value] } : {}
 
 const lines = (skipped: ReadonlyArray<Skipped>): ReadonlyArray<string> =>
@@ -98,7 +101,7 @@ const summaryOf = ({ messages, records, revisions, threads, tombstones }: Counts
     counted(messages, "message")
   } of ${counted(threads, "thread")}`
 
-/** Opens a file as a stream of bytes, with its size if that is known. */
+/** Opens a file, or stdin if the path is `-`, as a stream of bytes. `size` is the size of the file if it is known. */
 const bytesOf = (path: string) =>
   Effect.gen(function*() {
     const screen = yield* Screen
@@ -181,9 +184,9 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
   })
 
 /**
- * Writes a file as a whole: writes a temporary file beside it, and then renames the temporary file, so that an interruption leaves no
- * incomplete file. If the path is a symbolic link, writes its target. Writes directly to a path that is no file, such as a pipe or a
- * device.
+ * Writes a file in such a way that an interruption leaves no incomplete file: writes a temporary file beside it, and then renames the
+ * temporary file. If the path is a symbolic link, the file to which it links is written. If the path exists and is no file, for example a
+ * pipe or a device, writes directly to the path.
  */
 const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
   Effect.gen(function*() {
@@ -192,7 +195,7 @@ const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
     const to = (target: string, flag: "w" | "a") =>
       Stream.run(bytes, Sink.mapError(fs.sink(target, { flag, mode: 0o600 }), failed))
     const there = yield* Effect.option(fs.stat(path))
-    if (Option.isSome(there) && there.value.type !== "File") return yield* to(path, "a") // a pipe cannot seek
+    if (Option.isSome(there) && there.value.type !== "File") return yield* to(path, "a") // appends, since a pipe cannot seek
     const target = yield* Effect.orElseSucceed(fs.realPath(path), () => path)
     const part = `${target}.${process.pid}.part`
     yield* to(part, "w").pipe(
@@ -271,8 +274,8 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
     }))
 
 /**
- * Lists the files of a folder in the order of their paths; reads the text of Markdown files only. Does not follow links to folders, nor
- * links out of the folder. `left` lists the links and files that were skipped, each with the reason.
+ * Lists the files of a folder and its subfolders in the order of their paths; reads the text of Markdown files only. Does not follow links
+ * to folders, nor links out of the folder. `left` lists the links and files that were skipped, each with the reason.
  */
 const filesOf = (root: string) =>
   Effect.gen(function*() {
@@ -296,7 +299,7 @@ const filesOf = (root: string) =>
         else files.push({ path: relative, text: /\.md$/i.test(relative) ? yield* fs.readFileString(at) : "" })
       }).pipe(Effect.orElse(() => Effect.sync(() => skip("a file that cannot be read", relative))))
     const folders = [""]
-    for (const folder of folders) { // grows as folders are found
+    for (const folder of folders) { // `folders` grows as folders are found
       const listed = yield* Effect.either(fs.readDirectory(path.join(base, folder)))
       if (Either.isRight(listed)) {
         for (const name of listed.right) yield* visit(folder === "" ? name : `${folder}/${name}`, folders)
@@ -306,7 +309,10 @@ const filesOf = (root: string) =>
     return { files: files.sort((a, b) => a.path < b.path ? -1 : 1), left, name: path.basename(base) }
   })
 
-/** Imports a folder that the Markdown store can open, for example one that drover or Deuz wrote, with its threads and its outbox. */
+/**
+ * Imports a vault with its threads and its outbox. A vault is any folder that the Markdown store can open, for example one that the systems
+ * drover or Deuz wrote.
+ */
 const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
     const { copy } = yield* Effect.promise(() => import("../transfer/Copy.ts"))

@@ -51,8 +51,8 @@ export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> 
 const wordsOf = (term: string): ReadonlyArray<string> => term.split(/[\s,()]+/)
 
 /**
- * Returns the terms and descriptions in a document of @effect/cli. There, the first paragraph of a description is the type; the second,
- * which is returned, is the text that `Command` declared.
+ * Returns the terms and descriptions in a document of @effect/cli. In such a document, the first paragraph of a description is the type of
+ * the value. The second paragraph is the text that the command declared; only this one is returned.
  */
 const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, description: string]> => {
   switch (doc._tag) {
@@ -60,7 +60,7 @@ const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, desc
       return [...definitionsOf(doc.left), ...definitionsOf(doc.right)]
     case "DescriptionList":
       return doc.definitions.map(([term, description]) => [
-        textOf(HelpDocs.p(term)).replace(/\.\.$/, "..."), // restores the last dot of "..." after a repeated argument
+        textOf(HelpDocs.p(term)).replace(/\.\.$/, "..."), // restores the third dot of "...", which `textOf` removed
         paragraphsOf(description).map(textOf)[1] ?? ""
       ])
     default:
@@ -125,7 +125,7 @@ const help: ReadonlyArray<readonly [string, string]> = [["-h, --help", "shows th
   "prints the version"
 ]]
 
-/** Returns the arguments of a command as a synopsis writes them, each with its description. */
+/** Returns the arguments of a command, each as the synopsis writes it, with its description. */
 const argumentsOf = (args: Args.Args<unknown>): ReadonlyArray<readonly [term: string, description: string]> =>
   definitionsOf(Args.getHelp(args)).map(([term, description]) => [term.replaceAll(/[<>]/g, ""), description])
 

@@ -1,4 +1,4 @@
-/** Shows a line on stderr with the progress of a long command, its speed, and the remaining time; only if stderr is a terminal. */
+/** Shows the progress of a long command, its speed and the remaining time in a line on stderr. Shows nothing if stderr is no terminal. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as EventLoop from "../host/EventLoop.ts"
@@ -20,7 +20,7 @@ const pause = 100
  */
 const stretch = 20
 
-/** Starts a progress line. `total`: number of items, if known; only then is the remaining time shown. */
+/** Starts a progress line. `total` is the number of items; the remaining time is shown only if `total` is given. */
 export const make = (noun: string, total?: number): Effect.Effect<Progress, never, Screen> =>
   Effect.gen(function*() {
     const screen = yield* Screen

@@ -1,4 +1,4 @@
-/** Reads the rows of a store with its operator's rights: every record, tombstone and internal row, of every tenant. */
+/** Reads the rows of a store with the rights of its operator, that is, every record, tombstone and internal row of every tenant. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -30,7 +30,7 @@ export const tenantsOf = (
 ): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
   named === undefined ? Effect.map(store.tenants, (all) => Array.from(new Set(all)).sort()) : Effect.succeed(named)
 
-/** Counts the rows of the tenants. Cost: reads all of them. */
+/** Counts the rows of the tenants. Cost: reads all these rows. */
 export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Effect<number, MemoryError> =>
   Effect.flatMap(
     tenantsOf(store, named),
@@ -40,7 +40,7 @@ export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Eff
 
 const readThread = Schema.decodeUnknownEither(ThreadRows.ThreadData)
 
-/** Counts the threads of the tenants and their messages. Cost: reads all rows. */
+/** Counts the threads of the tenants, and the messages in these threads. Cost: reads all rows of the tenants. */
 export const threads = (
   store: Service,
   named?: ReadonlyArray<string>

@@ -1,6 +1,6 @@
 /**
  * The standard streams of the command: output, questions and input. Results are printed on stdout, everything else on stderr. Stored text
- * may contain control characters, so it is printed only through `safe`; then it cannot move the cursor, set a title or hide text.
+ * may contain control characters. So it is printed only through `safe`, after which it cannot move the cursor, set a title or hide text.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ export interface Service {
   readonly out: (text: string) => Effect.Effect<void>
   /** Prints to stderr. */
   readonly err: (text: string) => Effect.Effect<void>
-  /** Reads stdin to its end, as UTF-8. Fails if it has more than `longest` bytes, and does not read further. */
+  /** Reads stdin to its end, as UTF-8. Fails if stdin has more than `longest` bytes, without reading further. */
   readonly input: (longest: number) => Effect.Effect<string, "too long">
   /** Reads stdin in chunks of bytes. */
   readonly inputBytes: Stream.Stream<Uint8Array>
@@ -24,13 +24,13 @@ export interface Service {
   readonly isErrorTerminal: boolean
   /** Whether a person can be asked: stdin and stderr are terminals. */
   readonly canAsk: boolean
-  /** Number of columns of the terminal; 80 without one. */
+  /** Number of columns of the terminal; 80 if stdout is no terminal. */
   readonly columns: number
-  /** Colours a text for stdout; returns it unchanged if stdout is no terminal or `NO_COLOR` is set. */
+  /** Colours a text for stdout. Returns the text unchanged if stdout is no terminal or `NO_COLOR` is set. */
   readonly paint: (style: Style, text: string) => string
   /** Version of the package. */
   readonly version: string
-  /** Returns an environment variable; `undefined` if it is not set, or empty. */
+  /** Returns the value of an environment variable; `undefined` if the variable is not set or is empty. */
   readonly env: (name: string) => string | undefined
 }
 
@@ -65,7 +65,7 @@ export const safeLine = (text: string): string => safe(text).replace(/\s+/g, " "
 const escapeOf = (code: number): string =>
   code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`
 
-/** Prints a value as JSON in which control and invisible characters are escaped; a parser reads the same value. */
+/** Renders a value as JSON text in which control and invisible characters are escaped. A parser gets the same value from it. */
 export const json = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     unsafe,
@@ -100,7 +100,7 @@ export const counted = (count: number, noun: string): string => `${number(count)
 /** Returns the time in ISO 8601. */
 export const iso = (time: number): string => new Date(time).toISOString()
 
-/** Wraps a text into lines of at most `width` characters, between words. A longer word makes the line longer. Line feeds stay. */
+/** Splits a text into lines of at most `width` characters, between words and at line feeds. A line with a single longer word is longer. */
 export const wrap = (text: string, width: number): ReadonlyArray<string> =>
   text.split("\n").flatMap((line) => {
     const lines: Array<string> = []

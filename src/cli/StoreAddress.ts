@@ -58,7 +58,7 @@ export const shown = (address: StoreAddress): string => {
   }
 }
 
-/** Facts about the open store that the service `MemoryStore` does not have. */
+/** Facts about the open store that its `MemoryStore` service does not tell. */
 export interface Opened {
   readonly address: StoreAddress
   /** The vault service of a Markdown store; `None` for other stores. */
@@ -70,7 +70,7 @@ export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, O
 
 /** Options for opening a store. */
 export interface OpenOptions {
-  /** Whether to create a store that does not exist. Default false: opening it fails with `unavailable`. */
+  /** Whether to create the store if it does not exist. Default false: opening a store that does not exist fails with `unavailable`. */
   readonly create?: boolean | undefined
   /** Whether the store watches for writes of other processes while it is open. Default false, since most commands end soon. */
   readonly follow?: boolean | undefined
@@ -79,7 +79,7 @@ export interface OpenOptions {
 type Failure = CommandError.CommandError | MemoryError
 type Disk = FileSystem.FileSystem | Path.Path
 
-/** Opens a store, and closes it when the scope closes. */
+/** Opens a store, and closes it when the Effect scope closes. */
 export const layer = (
   address: StoreAddress,
   options: OpenOptions = {}
@@ -127,7 +127,7 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
   ...(schema !== undefined && { schema })
 })
 
-/** Rebuilds the index of a database that is not open, and returns true; returns false for other stores. */
+/** Rebuilds the index of a database, which must not be open, and returns true. Does nothing for other stores, and returns false. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
   Effect.gen(function*() {
     if (address._tag === "Sqlite") {
@@ -140,7 +140,7 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
     return true
   })
 
-/** Fails if the file or folder does not exist, unless `create` is set: a command that only reads must not create a store. */
+/** Fails if the file or folder does not exist, unless `create` is set. So a command that only reads never creates a store. */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
     if (create || path === ":memory:") return
@@ -153,7 +153,10 @@ const present = (path: string, address: StoreAddress, { create = false }: OpenOp
     )
   })
 
-/** Converts an error of opening a store to a `CommandError` that names the missing package or, if none is missing, the address. */
+/**
+ * Converts an error of opening a store to a `CommandError`. If a package is missing, the error names the package; otherwise, it names the
+ * address.
+ */
 const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
   Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))
 

@@ -2,9 +2,10 @@
  * Starts the command line, `main.ts`, whose bundle is a string in this module. A cache keeps the compiled code of the bundle. With the
  * cache, a search in 10,000 notes takes a fifth less CPU time.
  *
- * Each command has its own cache, a file beside this one, which the first successful run of the command writes. V8 rejects a cache of
- * another version or of other flags, and the next run replaces it. Where the folder cannot be written, and in Bun and Deno, commands
- * compile the bundle each time. `NODE_DISABLE_COMPILE_CACHE=1` turns the cache off, as it does Node's own.
+ * Each command has its own cache, a file beside this one, which the first successful run of the command writes. V8 rejects a cache that
+ * another version of V8 wrote, or that was written with other flags. A successful run whose cache was rejected replaces it. Where the
+ * folder cannot be written, and in Bun and Deno, commands compile the bundle each time. `NODE_DISABLE_COMPILE_CACHE=1` turns off this
+ * cache, as it turns off Node's own.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -16,8 +17,9 @@ import { sha256 } from "../domain/Digest.ts"
 
 const { bun, deno, node } = process.versions
 /*
- * Most commands run for a third of a second. This flag makes V8 optimize code only after it has run ten times as long as by default, which
- * makes a search of 10,000 notes a sixth faster, and a long copy no slower. Later versions of V8 print an error, since they lack the flag.
+ * Most commands run for a third of a second. This flag makes V8 optimize a function only after the function has run ten times as long as by
+ * default. A search of 10,000 notes then is a sixth faster, and a long copy no slower. Only Node 20 gets the flag, since later versions of
+ * V8 lack it and would print an error.
  */
 if (node.startsWith("20.") && deno === undefined) setFlagsFromString("--interrupt-budget=1500000")
 
@@ -33,7 +35,10 @@ const isCached = bun === undefined && deno === undefined && process.env["NODE_DI
   /^[a-z]+$/.test(command)
 const cache = join(dirname(file), `${command}-${process.env["EFFECT_MEMORY_HASH"]}-${node}-${process.arch}.cache`)
 
-/** Reads the cache; `undefined` if it is absent or damaged. V8 does not check the data itself, and damaged data would crash it. */
+/**
+ * Returns the data of the cache; `undefined` if the cache is absent or damaged. V8 does not check the data, and damaged data would crash
+ * the process.
+ */
 const readCache = (): Buffer | undefined => {
   try {
     const bytes = readFileSync(cache)
@@ -45,12 +50,12 @@ const readCache = (): Buffer | undefined => {
 }
 const digestLength = 64
 
-const script = new Script(process.env["EFFECT_MEMORY_PROGRAM"]!, { // replaced by a string in the bundle
+const script = new Script(process.env["EFFECT_MEMORY_PROGRAM"]!, { // the bundler replaces this variable by a string
   filename: file,
   cachedData: isCached ? readCache() : undefined
 })
 
-/** Writes the cache to another file, and renames it, so that no process reads a part of it. */
+/** Writes the cache to a temporary file, and then renames that file, so that no process reads an incomplete cache. */
 const saveCache = () => {
   const draft = `${cache}.${process.pid}`
   const data = script.createCachedData()

@@ -18,7 +18,10 @@ import * as App from "./App.ts"
 import { type ExitCode, exitCodes } from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
-/** Code of the error with which a write to stdout failed. `EPIPE`: the reader of stdout has closed the pipe, and wants no more output. */
+/**
+ * Code of the error with which a write to stdout failed. The code `EPIPE` means that the reader of stdout closed the pipe, since it wants
+ * no more output.
+ */
 let lost: string | undefined
 process.stdout.on("error", ({ code = "EIO" }: NodeJS.ErrnoException) => {
   lost ??= code
@@ -65,7 +68,7 @@ const screen: Screen.Service = {
   canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,
   columns: process.stdout.columns || 80,
   paint: (style, text) => isColoured ? Screen.ansi(style, text) : text,
-  version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // replaced by a string in the bundle
+  version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // the bundler replaces this variable by a string
   env: (name) => process.env[name] || undefined
 }
 
@@ -90,7 +93,7 @@ const Platform = Layer.mergeAll(
 const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Platform))
 
 let signal: ExitCode | undefined
-/** Interrupts the command on a signal, and lets it leave the store consistent; a second signal exits at once. */
+/** Interrupts the command on a signal, so that it can leave the store consistent. A second signal ends the process at once. */
 const stop = (code: ExitCode) => () => {
   if (signal !== undefined) process.exit(code)
   signal = code
@@ -108,7 +111,10 @@ process.on("uncaughtException", (error: Error) => {
   )
 })
 
-/** Returns the exit code of the process, and prints an error if stdout did not take all of the output. */
+/**
+ * Returns the exit code of the process. If the reader of stdout wanted no more output, the code is that of success. If another write to
+ * stdout failed, prints an error.
+ */
 const codeOf = (exit: Exit.Exit<ExitCode>): ExitCode => {
   if (lost === "EPIPE") return exitCodes.done
   if (lost !== undefined) {

@@ -4,9 +4,9 @@
  * needs no adapter: `Markdown.layer` opens it unchanged.
  *
  * As in Deuz, `seams` are the dependencies: the store, the model and the embedder. Here, they also include `run`, which runs effects. Time
- * and new ids come from Effect. `docs/compat.md` lists the deliberate differences, each with its test: `asOf` and `filter` are applied,
- * changes and deletions by id require the scope of the caller, a contradicted fact is marked as no longer valid instead of deleted, and a
- * repeated fact is one record.
+ * and new ids come from Effect. `docs/compat.md` lists the deliberate differences, and a test of each. The differences are: `asOf` and
+ * `filter` are applied; changes and deletions by id require the scope of the caller; a contradicted fact is marked as no longer valid, not
+ * deleted; and a repeated fact is one record.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -131,7 +131,7 @@ export type MemoryLLM = (prompt: Completion.Prompt) => Promise<string>
 /** The dependencies of `remember` and `recall`: the store, the models and the function that runs effects. */
 export interface MemorySeams {
   readonly store: Store.Service
-  /** Runs effects: `Effect.runPromise`. */
+  /** Function that runs effects, such as `Effect.runPromise`. */
   readonly run: Promises.Run
   /** Model that extracts facts and makes decisions. Required unless `customExtract` or `infer: false` is given. */
   readonly llm?: MemoryLLM | undefined
@@ -147,7 +147,7 @@ export interface RememberOptions {
   readonly apply?: boolean | undefined
   /** Largest number of related memories with which each fact is compared. Default 5. */
   readonly topK?: number | undefined
-  /** Treatment of contradicted memories: `soft` keeps them, marked as no longer valid; `hard` forgets them. Default `soft`. */
+  /** Treatment of contradicted memories. `soft` keeps them, but marks them as no longer valid; `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time in milliseconds after which the written memories expire. Default: no expiry. */
   readonly ttlMs?: number | undefined
@@ -194,8 +194,8 @@ export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore =>
 })
 
 /**
- * Copies the records of a scope from one of Deuz's own stores into a `MemoryStore`, in one write. Returns their number. Fails with `io` if
- * Deuz's store fails to list them.
+ * Copies the records of a scope from one of Deuz's own stores into a `MemoryStore`, with one write for each scope that the records have.
+ * Returns the number of records. Fails with `io` if Deuz's store fails to list them.
  */
 export const copyStore = (
   deuz: { readonly list: (scope: MemoryScope, opts?: { limit?: number }) => Promise<ReadonlyArray<MemoryRecord>> },
@@ -213,8 +213,8 @@ export const copyStore = (
   })
 
 /**
- * Extracts facts from messages, compares them with stored memories and writes the changes. Returns the receipt. Its `mutations` are what
- * Deuz's `remember` returns; `MemoryPipeline.undo` reverts them.
+ * Extracts facts from messages, compares them with stored memories and writes the changes; with `apply: false`, writes nothing. Returns a
+ * receipt. The receipt's `mutations` are what Deuz's `remember` returns, and `MemoryPipeline.undo` reverts them.
  */
 export const remember = (
   messages: ReadonlyArray<Turn>,
@@ -254,7 +254,9 @@ export const createMemoryTools = (
 ): Effect.Effect<ReadonlyArray<MemoryTool>, MemoryError.MemoryError, MemoryService> =>
   Effect.flatMap(viewerOf(scope), MemoryTools.makeRecords)
 
-/** Provides an `Embedder` over a promise-based model, with batches and a cache. If the promise rejects, embedding fails with `model`. */
+/**
+ * Provides an `Embedder` over a promise-based model, with batches and a cache. If the promise rejects, embedding fails with reason `model`.
+ */
 export const createEmbedder = (
   { dimensions, embed, model }: {
     readonly model: string
@@ -278,11 +280,11 @@ export const createEmbedder = (
     })
   )
 
-/** Makes a store in memory, for `seams.store`; `toStore` converts it to Deuz's format. */
+/** Makes a store in memory, for `seams.store`. `toStore` gives such a store Deuz's interface. */
 export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
   storeOf(Store.layerInMemory)
 
-/** Opens a vault (folder of Markdown files), new or written by Deuz, for `seams.store`. The vault closes with the Effect scope. */
+/** Opens a vault (folder of Markdown files) for `seams.store`. The vault may be new or written by Deuz. It closes with the Effect scope. */
 export const createMarkdownMemoryStore = (
   { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">
 ): Effect.Effect<
@@ -320,7 +322,7 @@ export { formatMemoriesForPrompt } from "../harness/PromptBlock.ts"
 export { buildExtractionPrompt, parseFacts } from "../pipeline/Extraction.ts"
 /** Functions that build the prompt that asks for decisions, parse the answer, and turn decisions into mutations. */
 export { applyEvents, buildDecisionPrompt, parseDecision } from "../pipeline/Reconciliation.ts"
-/** Scores a memory by `.995^hours + importance + relevance`, not normalised. */
+/** Scores a memory by `.995^hours + importance + relevance`, where `hours` is its age. The score is not normalised. */
 export { defaultMemoryScorer } from "../ranking/Scorer.ts"
 /** Returns the cosine of two vectors; 0 if their lengths differ or one of them is zero. */
 export { cosineSimilarity } from "../ranking/VectorIndex.ts"
@@ -348,7 +350,7 @@ const draftOf = ({ createdAt: _, id, scope, text, ...fields }: MemoryRecord): Dr
   ...{ id: idOf(id), scope: idsOf(scope), body: text, source: { reference: id } }
 })
 
-/** Writes records, grouped by scope: one write for each scope, with the viewer of that scope. */
+/** Writes the records of each scope in one write, with the viewer of that scope. */
 const upsert = (store: Store.Service, records: ReadonlyArray<MemoryRecord>) =>
   Effect.forEach(
     Object.values(Arr.groupBy(records, ({ scope }) => key(idsOf(scope)))),

@@ -1,11 +1,11 @@
 /**
- * The interface of drover's `@drover/memory`: its `MemoryAdapter` over a `MemoryStore`, and its functions under their own names. Use it to
- * run code that was written for drover. A vault (folder of Markdown files) that drover wrote needs no adapter: `Markdown.layer` opens it
- * unchanged.
+ * The interface of drover's `@drover/memory`. It has drover's `MemoryAdapter`, implemented over a `MemoryStore`, and drover's functions
+ * under their own names. Use it to run code that was written for drover. A vault (folder of Markdown files) that drover wrote needs no
+ * adapter: `Markdown.layer` opens it unchanged.
  *
- * The methods of an adapter return effects, as drover's do. `docs/compat.md` lists the deliberate differences, each with its test: without
- * an agent only global entries are found, a repeated entry of kind user, feedback or project is stored once, and forgotten entries can be
- * restored for 30 days.
+ * The methods of an adapter return effects, as drover's do. `docs/compat.md` lists the deliberate differences, and a test of each. The
+ * differences are: a search without an agent finds only global entries; a repeated entry of kind user, feedback or project is stored once;
+ * and forgotten entries can be restored for 30 days.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -103,7 +103,10 @@ export interface MemoryAdapter {
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
   /** Returns an entry; `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
-  /** Finds entries: best first or, without a query, newest first. The condition `scopes` is applied only to the first 1,000 of them. */
+  /**
+   * Finds entries, best first. Without a query, the newest come first. The condition `scopes` is applied only to the first 1,000 entries
+   * found.
+   */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
@@ -136,7 +139,7 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
   }
   return {
     id: store.name,
-    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one result per draft
+    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // `put` returns one result per draft
     get: (id) =>
       Effect.map(
         store.get(viewer, [unchecked(id)]),
@@ -191,25 +194,28 @@ export const copyAdapter = (
     return entries.length
   })
 
-/** Makes the viewer for drover's ids; without an agent it sees global entries only. Throws a `MemoryError` if an id is invalid. */
+/** Makes the viewer for drover's ids. A viewer without an agent sees global entries only. Throws a `MemoryError` if an id is invalid. */
 export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(definedFields({ agentId, runId }))
 
-/** Makes an adapter over a new store in memory, which is discarded when the scope closes. */
+/** Makes an adapter over a new store in memory, which is discarded when the Effect scope closes. */
 export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
   adapterOf(Store.layerInMemory, viewer)
 
-/** Makes an adapter over a folder of Markdown files, new or written by drover. The folder is closed when the Effect scope closes. */
+/** Makes an adapter over a folder of Markdown files, which may be new or written by drover. The folder is closed with the Effect scope. */
 export const createMarkdownMemory = (
   options: Markdown.Options,
   viewer?: Viewer.Viewer
 ): Effect.Effect<MemoryAdapter, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
   adapterOf(Markdown.layer(options), viewer)
 
-/** Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` disables it. */
+/**
+ * Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`, or if it lets
+ * no model write for this agent.
+ */
 export const rememberTool = (
   ids: Ids
 ): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> => toolOf("remember", ids)
-/** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` disables it. */
+/** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`. */
 export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("recall", ids)
 /** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec has `allowForget: true`. */
@@ -260,11 +266,14 @@ export const buildDoc = (
   tags?: ReadonlyArray<string>
 ): Bm25.Doc<string> => Bm25.buildDoc(id, { summary, body, tags })
 
-/** Returns the scopes that a search covers: `scopes` if given; else `global` and `agent` and, with a `runId`, also `run`. */
+/** Returns the scopes that a search covers: `scopes` if given; otherwise `global` and `agent`, and also `run` if there is a `runId`. */
 export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
-/** Whether an entry meets all conditions of a search but its query. An entry of an agent or a run matches only if `opts` has its ids. */
+/**
+ * Whether an entry meets all conditions of a search except its query. An entry of an agent or a run matches only if `opts` has the ids of
+ * that agent or run.
+ */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
   const wanted = new Set(tags?.map((tag) => tag.toLowerCase()))
@@ -275,7 +284,10 @@ export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
     (tags === undefined || entry.tags?.some((tag) => wanted.has(tag.toLowerCase())) === true)
 }
 
-/** Compares entries for sorting: last changed first; of entries changed at the same time, the greatest id first. */
+/**
+ * Compares entries for sorting: the last changed entry comes first. Of entries that were changed at the same time, the one with the
+ * greatest id comes first.
+ */
 export const byRecency = (
   a: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">,
   b: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">
@@ -297,15 +309,21 @@ export type HarnessEvent = MemoryEvent
 
 /** The error type of this library, with `op` and `reason`. */
 export { MemoryError } from "../domain/MemoryError.ts"
-/** A function that derives an id from a seed, one that makes a new ULID, and the pattern of ULIDs. */
+/** A function that derives an id from a seed, an effect that makes a new ULID, and the pattern of ULIDs. */
 export { stableId, ulid, ULID_RE } from "../domain/MemoryId.ts"
 /** Renders instruction files for a system prompt; `""` without files. */
 export { renderInstructionFiles as renderInstructionsBlock } from "../harness/InstructionFiles.ts"
 /** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
-/** The spec of an agent's memory, and the function that hashes it. `Resume` detects a changed spec by its hash. */
+/**
+ * The settings of an agent's memory, the settings of its instruction files, and the function that hashes a spec. `Resume` detects a changed
+ * spec by its hash.
+ */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
-/** Makes the plugin that limits writes per turn. Options: `writesPerTurn`, default 1, and the `toolIds` whose calls count. */
+/**
+ * Makes the plugin that limits writes per turn. Its options are `writesPerTurn` (default 1) and `toolIds`, the names of the tools whose
+ * calls count (default: all tools that write).
+ */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
 /** The error with which `Resume` fails if a run is resumed with a spec other than the saved one. */
 export { ResumeError } from "../harness/Resume.ts"
@@ -313,14 +331,14 @@ export { ResumeError } from "../harness/Resume.ts"
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"
-/** The types of a document that `buildDoc` makes, and of a document with the score that `bm25` gave it. */
+/** The type of a document that `buildDoc` makes, and the type of a document's id with the score that `bm25` computed. */
 export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
-/** Splits a text into its terms, words of any script. */
+/** Splits a text into terms, that is, into words of any script. */
 export { tokenise } from "../ranking/Tokenizer.ts"
 
 const maxPage = 1_000
 
-/** Brands an id without validation, since the store validates it and reports a better message. */
+/** Brands an id without validation, since the store validates the id and fails with a clearer message. */
 const unchecked = (id: string): MemoryId => MemoryId.make(id, { disableValidation: true })
 
 const draftOf = (
@@ -344,7 +362,7 @@ const nameOf = (scope: OurScope): MemoryScope | undefined => {
 const toEntry = ({ body, createdAt, id, kind, scope, summary, tags, updatedAt }: MemoryRecord): MemoryEntry =>
   definedFields({
     id,
-    scope: nameOf(scope) ?? "agent", // scopes that have no name in drover were filtered out before
+    scope: nameOf(scope) ?? "agent", // the callers filter out scopes that have no name in drover
     agentId: scope === Global ? undefined : scope.agentId,
     runId: scope === Global ? undefined : scope.runId,
     kind,

@@ -1,12 +1,12 @@
 /**
- * The memory interface of molroo's SDK: converts its `MemoryAdapter` to the service `EpisodicMemory` and back, and offers its
- * `recallMemories`. Use it to run code that was written for molroo, or to use an adapter of your own as `EpisodicMemory`, by
- * `layerAdapter`.
+ * The memory interface of molroo's SDK. This module converts a `MemoryAdapter` of molroo to the service `EpisodicMemory` and back, and
+ * offers molroo's `recallMemories`. Use it to run code that was written for molroo, or to use an adapter of your own as `EpisodicMemory`,
+ * by `layerAdapter`.
  *
- * The methods of an adapter return promises; `run` runs the effects behind them. A recall consists of separate queries: for episodes, for
- * episodes by meaning, and for reflections. `docs/compat.md` lists the deliberate differences, each with its test: every declared filter is
- * applied, no query returns another entity's episodes, an episode that is saved again under its id is stored once, and a query that fails
- * is listed in `failures`.
+ * The methods of an adapter return promises; `run` runs the effects behind them. A recall makes three separate queries: one for episodes,
+ * one for episodes by meaning, and one for reflections. `docs/compat.md` lists the deliberate differences, and a test of each. The
+ * differences are: every declared filter is applied; no query returns another entity's episodes; an episode that is saved again under its
+ * id is stored once; and a query that fails is listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -45,9 +45,9 @@ export const InMemoryAdapter = (
   )
 
 /**
- * Recalls the memories that relate to a message: episodes, episodes found by meaning, and reflections, and renders them as a block for the
- * prompt. Each of the three queries returns only what the viewer sees; a query that fails is listed in `failures`. Rejects only if all
- * three fail.
+ * Recalls the memories that relate to a message, and renders them as a block for the prompt. Makes three queries: for episodes, for
+ * episodes by meaning, and for reflections. Each query returns only what the viewer sees. A query that fails is listed in `failures`.
+ * Rejects only if all three fail.
  */
 export const recallMemories = (
   message: string,
@@ -71,9 +71,12 @@ export { stripMetaTags } from "../domain/Message.ts"
 export { layerAdapter, toAdapter } from "../kinds/EpisodicMemory.ts"
 /** Renders recalled memories as an escaped block for a prompt; `""` if there are none. */
 export { buildMemoryBlock } from "../kinds/EpisodicMemory.ts"
-/** Schemas of the limits of a recall (`RecallLimits`), and of these limits with the types of episodes to recall (`RecallConfig`). */
+/**
+ * Schema of the limits of a recall (`RecallLimits`), and schema of these limits together with the types of episodes to recall
+ * (`RecallConfig`).
+ */
 export { RecallConfig, RecallLimits } from "../kinds/EpisodicMemory.ts"
-/** The adapter, its queries, an episode, a reflection, and the result of a recall. */
+/** The types of an adapter, its queries, an episode, a reflection, and the result of a recall. */
 export type {
   Episode,
   MemoryAdapter,

@@ -8,8 +8,8 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Completion from "../host/Completion.ts"
 
 /**
- * Runs an effect as a promise: `Effect.runPromise`, or the method of a runtime. The library itself runs no effects. The function determines
- * how the promise rejects; `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
+ * Runs an effect as a promise, for example `Effect.runPromise` or a method of a runtime. The library itself runs no effects. This function
+ * determines how the promise rejects: `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
  */
 export type Run = <A, E>(self: Effect.Effect<A, E>) => Promise<A>
 

@@ -1,11 +1,11 @@
 /**
- * The memory interface of Strands Agents' TypeScript SDK: its `MemoryManager` over named stores of this library, for one viewer. Use it to
- * run code that was written for Strands.
+ * The memory interface of Strands Agents' TypeScript SDK. Its `MemoryManager` is implemented over named stores of this library, for one
+ * viewer. Use it to run code that was written for Strands.
  *
- * `initAgent` makes a manager whose methods return promises. Its last argument, such as `Effect.runPromise`, makes these promises from
- * effects. Each configured store is a `MemoryStore` layer, by default one in memory. `docs/compat.md` lists the deliberate differences from
- * Strands, each with its test: an invalid configuration is rejected with a list of all violations, the hits of all stores are ranked
- * together, and a search that fails in every store rejects.
+ * `initAgent` makes a manager whose methods return promises. The last argument of `initAgent`, such as `Effect.runPromise`, makes these
+ * promises from effects. Each configured store is a `MemoryStore` layer, by default one in memory. `docs/compat.md` lists the deliberate
+ * differences, and a test of each. The differences are: an invalid configuration is rejected with a list of all violations; the hits of all
+ * stores are ranked together; and a search that fails in every store rejects.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -57,7 +57,10 @@ export interface MemoryStoreConfig {
   readonly maxSearchResults?: number | undefined
   /** Whether the manager may write to the store. Default false. */
   readonly writable?: boolean | undefined
-  /** Extraction of memories from conversations: `true` for the default options, or an object of options. Default: no extraction. */
+  /**
+   * Whether memories are extracted from conversations: `true` for extraction with the default options, or an object of options. Default: no
+   * extraction.
+   */
   readonly extraction?: boolean | Outbox.Options | undefined
   /** Layer that provides the store. Default: a store in memory. */
   readonly layer?: Layer.Layer<Store.MemoryStore> | undefined
@@ -66,13 +69,15 @@ export interface MemoryStoreConfig {
 /** The configuration of a manager. */
 export interface MemoryManagerConfig {
   readonly stores: ReadonlyArray<MemoryStoreConfig>
-  /** Options of the tool `search_memory`, or `false` for no such tool. Default: the tool with its default name and description. */
+  /**
+   * Options of the tool `search_memory`; `false` means that there is no such tool. Default: the tool with its default name and description.
+   */
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
-  /** Options of the tool `add_memory`, or `true` for its default options. Default: no such tool. */
+  /** Options of the tool `add_memory`; `true` means its default options. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
   /** Names of the stores that the tools use. Default: all. */
   readonly toolStores?: ReadonlyArray<string> | undefined
-  /** `true` or `false` switches injection of memories into prompts on or off; an object sets its options. Default true. */
+  /** Whether memories are injected into prompts: `true`, `false`, or an object, which sets the options of injection. Default true. */
   readonly injection?: boolean | OurManager.InjectionConfig | undefined
   /** Model for the extraction, for example from `ModelExtractor`. Default: none. */
   readonly completion?: Layer.Layer<Completion.Completion> | undefined
@@ -98,14 +103,14 @@ export interface SearchOptions {
 
 /** Strands' manager, for one viewer. */
 export interface MemoryManager {
-  /** Finds entries in all stores or the named ones, best first. Rejects only if every store fails or a name is unknown. */
+  /** Finds entries in all stores or in the named ones, best first. Rejects only if every store fails or if a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
-  /** Adds a text to all writable stores or the named ones. Rejects with an `AggregateError` that names the stores that failed. */
+  /** Adds a text to all writable stores or to the named ones. Rejects with an `AggregateError` that names the stores that failed. */
   add(
     content: string,
     options?: { readonly metadata?: JsonObject | undefined; readonly stores?: ReadonlyArray<string> | undefined }
   ): Promise<void>
-  /** Stores messages of the viewer's session in every store with extraction, where they wait until the store's trigger fires. */
+  /** Stores messages of the viewer's session in every store that has extraction. There, they wait until the trigger of the store fires. */
   addMessages(messages: ReadonlyArray<Message>): Promise<void>
   /** Extracts memories from all waiting messages. Rejects if a store fails. */
   flush(): Promise<void>
@@ -116,9 +121,9 @@ export interface MemoryManager {
 }
 
 /**
- * Makes the manager for a viewer. Added entries get the memory scope that `Viewer.subjectOf` returns. The session of added messages is the
- * viewer's `sessionId`, else its `runId`, else `default`. Fails with `invalid_draft`, and lists every violation, if the configuration is
- * invalid. Closing the Effect `Scope` first extracts memories from all waiting messages.
+ * Makes the manager for a viewer. Added entries get the memory scope that `Viewer.subjectOf` returns. Added messages belong to the session
+ * that the viewer's `sessionId` names; without one, its `runId`; without either, `default`. Fails with `invalid_draft`, and lists every
+ * violation, if the configuration is invalid. Closing the Effect scope first extracts memories from all waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,
@@ -130,7 +135,7 @@ export const initAgent = (
     const memory = Context.get(context, MemoryService.MemoryService)
     return {
       search: async (query, { maxSearchResults, stores } = {}) => {
-        // `manager.search` treats an empty list as all stores, Strands as none
+        // an empty list means all stores to `manager.search`, but no store to Strands
         if (stores?.length === 0) return []
         const { hits } = await run(manager.search(viewer, query, { maxSearchResults, stores }))
         return hits.map((hit) => ({
@@ -203,9 +208,9 @@ export type MemoryStore = Store.Service
  * then makes records from these messages.
  */
 export type AddMessagesContext = Store.Ingest
-/** Selects the messages to extract from. Default: all but tool calls and tool results. */
+/** A function that selects the messages from which memories are extracted. Default: all but tool calls and tool results. */
 export type MemoryMessageFilter = NonNullable<Outbox.ExtractionConfig["filter"]>
-/** Extracts facts in place of the model; set as `options.customExtract` of an extraction. */
+/** A function that extracts facts in place of the model. It is given as `options.customExtract` in the options of an extraction. */
 export type Extractor = NonNullable<MemoryPipeline.Options["customExtract"]>
 /** The options of injection. */
 export type { InjectionConfig as MemoryInjectionConfig } from "../harness/MemoryManager.ts"

@@ -1,6 +1,6 @@
 /**
- * SHA-256, HMAC signatures, secret bytes and canonical JSON. The field `imports` of package.json maps `#hash` to node:crypto in Node, Bun
- * and Deno, and to plain JavaScript elsewhere.
+ * Computes SHA-256, HMAC signatures, secret bytes and canonical JSON. The field `imports` of package.json maps `#hash` to node:crypto in
+ * Node, Bun and Deno, and to plain JavaScript elsewhere.
  */
 import * as Hash from "#hash"
 
@@ -16,17 +16,20 @@ export const sign = (key: string, text: string | Uint8Array): string => Hash.sig
 /** Computes the signature of content that is passed in several parts. */
 export interface Signer {
   readonly add: (bytes: Uint8Array) => void
-  /** Returns the signature of all added bytes, the same that `sign` returns for them. Call `end` only once. */
+  /** Returns the signature of all added bytes, which equals the result of `sign` for the same bytes. Call `end` only once. */
   readonly end: () => string
 }
 
-/** Makes a signer. With it, a caller can sign long content part by part, and let other fibers run in between. */
+/** Makes a signer, with which a caller can sign long content part by part, and let other fibers run between the parts. */
 export const signer = (key: string): Signer => Hash.signer(key)
 
 /** Draws `length` bytes from the operating system's cryptographic generator. For `SecureRandom` only. */
 export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 
-/** Returns JSON text with keys sorted at every depth by UTF-16 unit. Drops `undefined`; writes numbers as `JSON.stringify` does. */
+/**
+ * Returns JSON text in which the keys of objects are sorted by UTF-16 unit, at every depth. Omits keys whose value is `undefined`, and
+ * writes numbers as `JSON.stringify` does.
+ */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"
 
 /** The default hash function, an alias of `sha256`. */

@@ -1,4 +1,6 @@
-/** Emotion as numbers. An affect has three dimensions: valence, arousal, dominance (VAD). An appraisal, which rates an event, has nine. */
+/**
+ * Emotion as numbers. An affect has three dimensions: valence, arousal and dominance (VAD). An appraisal rates an event in nine dimensions.
+ */
 import * as Schema from "effect/Schema"
 
 const Signed = Schema.Number.pipe(Schema.between(-1, 1))
@@ -27,8 +29,8 @@ export interface Appraisal extends Schema.Schema.Type<typeof Appraisal> {}
 const dimensions = Object.keys(Appraisal.fields) as ReadonlyArray<keyof Appraisal> // a Struct's keys are its fields
 
 /**
- * Schema that decodes an appraisal from the snake_case object that a model writes, or a camelCase one. Clamps numbers to their range;
- * a missing dimension is neutral.
+ * Schema that decodes an appraisal from an object with snake_case keys, as a model writes it, or with camelCase keys. Clamps each number to
+ * its range. A missing dimension becomes neutral.
  */
 export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: string]: number }> = Schema.transform(
   Schema.Record({ key: Schema.String, value: Schema.Number }),
@@ -42,7 +44,7 @@ export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: stri
 /** The neutral affect: `{ V: 0, A: 0, D: 0.5 }`. */
 export const neutral: VAD = { V: 0, A: 0, D: 0.5 }
 
-/** The neutral appraisal: 0 for a dimension of −1..1, 0.5 for a dimension of 0..1, except urgency, which is 0. */
+/** The neutral appraisal. A dimension of −1..1 is 0, and a dimension of 0..1 is 0.5; only urgency is 0. */
 export const NEUTRAL_APPRAISAL: Appraisal = {
   goalRelevance: 0,
   goalCongruence: 0,
@@ -81,7 +83,10 @@ export const clampVAD = ({ A, D, V }: Partial<Record<keyof VAD, number | undefin
 const into = (min: number, value: number | undefined, otherwise: number): number =>
   value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(min, value))
 
-/** Returns the similarity of two affects, 0..1: one minus their distance divided by the greatest possible distance, √3. */
+/**
+ * Returns the similarity of two affects, 0..1, as 1 − d/√3. Here, d is the distance of the affects, with differences in valence halved, and
+ * √3 is the greatest possible distance.
+ */
 export const congruence = (a: VAD, b: VAD): number =>
   1 - Math.hypot((a.V - b.V) / 2, a.A - b.A, a.D - b.D) / Math.sqrt(3)
 

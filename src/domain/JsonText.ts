@@ -12,8 +12,8 @@
 
 /**
  * Returns the outermost objects and arrays of the text, in order, at most the first 4,096. Accepts a comma before a closing bracket, and
- * line breaks in strings. If the text, or the markdown fence around the value, ends within a value, only the complete members and items of
- * that value are returned; if none of them is complete, the value is left out.
+ * line breaks in strings. A value is incomplete if the text, or the markdown fence around the value, ends within it. Then only its complete
+ * members and items are returned; if it has none, the value is left out.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
@@ -23,7 +23,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
-    // parsing from a bracket that was still open at this failure would fail, too; skipping these brackets keeps the time linear
+    // reading from any bracket still open at this failure would also fail; skipping these brackets keeps the time linear
     if (read.end === undefined) {
       dead ??= new Uint8Array(text.length)
       for (const { start } of read.open) dead[start] = 1
@@ -35,14 +35,17 @@ export const values = (text: string): ReadonlyArray<unknown> => {
   return found
 }
 
-/** Largest number of values that are returned. Without it, the longest accepted answer could yield 131,072 empty arrays. */
+/** Largest number of values that are returned. Without this limit, the longest accepted answer could yield 131,072 empty arrays. */
 const maxFound = 4_096
 const openArray = 91
 const openObject = 123
 const closeObject = 125
 const quote = 34
 
-/** Whether a quote or a closing brace follows the brace at index `at`, as in JSON. Rejects most braces of prose, at little cost. */
+/**
+ * Whether the brace at index `at` is followed by a quote or a closing brace, as in JSON. Most braces in prose are not, so this cheap check
+ * rejects them.
+ */
 const isObjectAt = (text: string, at: number): boolean => {
   const next = text.charCodeAt(skip(text, at + 1))
   return next === quote || next === closeObject
@@ -55,7 +58,7 @@ interface Reading {
   readonly open: ReadonlyArray<Frame>
 }
 
-/** An object or array that is being read, with what has been read of it. */
+/** An object or array that is being read, with the part of it that has been read so far. */
 interface Frame {
   readonly start: number
   readonly close: "]" | "}"
@@ -65,7 +68,7 @@ interface Frame {
   expects: "key" | "colon" | "item" | "comma"
 }
 
-/** Largest depth of nesting. Code that walks deeper values by recursion could overflow its stack. */
+/** Largest depth of nesting. Code that visits deeper values by recursion could overflow the stack. */
 const deepest = 100
 /** An empty array that all frames of arrays share as `keys`, since only objects have keys. Nothing is ever added to it. */
 const none: Array<string> = []

@@ -1,6 +1,7 @@
 /**
- * `MemoryError` is the only error type of this library: `op` names the operation that failed, `reason` says why. Catch its tag to handle
- * every failure, or use `catchReason` to handle one reason. Its `cause` is for logs and is never encoded.
+ * `MemoryError` is the only error type of this library. Its field `op` names the operation that failed, and its field `reason` says why.
+ * Catch the tag `MemoryError` to handle every failure, or use `catchReason` to handle one reason. The property `cause` is for logs and is
+ * never encoded.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -18,7 +19,7 @@ import { MemoryId } from "./MemoryId.ts"
  * io             the disk, the database or the network failed
  * not_owned      the viewer sees the record but may not change it
  * read_only      the store, the scope or the memory of this run does not accept this write
- * conflict       the record has another revision than was expected
+ * conflict       the record does not have the revision that the caller expected
  * corrupt        stored data cannot be read; the detail says where
  * rate_limited   too many writes; the detail says when to retry
  * model          the language model or the embedder failed, or its answer cannot be used
@@ -47,19 +48,19 @@ export type Reason = typeof Reason.Type
 
 /** The type of `detail` for each reason. A reason that is not listed has no detail. */
 export interface Details {
-  /** The revision that was expected, and the one that the record has; `actual` is 0 if there is no record. */
+  /** `expected` is the revision that the caller expected; `actual` is the revision that the record has, or 0 if there is no record. */
   readonly conflict: { readonly expected: number; readonly actual: number }
   /** Milliseconds until a retry may succeed; null if no retry can succeed before the agent's next turn. */
   readonly rate_limited: { readonly retryAfter: number | null }
   /** Location of the corrupt data: a path relative to the store's folder, or a table and key. */
   readonly corrupt: { readonly location: string }
-  /** All violations that were found, not only the first. */
+  /** All violations that were found, not only the first one. */
   readonly invalid_draft: { readonly issues: readonly [string, ...Array<string>] }
 }
 /** The detail of an error with the reason `R`; `undefined` if the reason has none. */
 export type DetailOf<R extends Reason> = R extends keyof Details ? Details[R] : undefined
 
-/** Schemas of `Details`. */
+/** Schemas of the details, by reason. */
 export const details = {
   conflict: Schema.Struct({ expected: Schema.Int, actual: Schema.Int }),
   rate_limited: Schema.Struct({ retryAfter: Schema.NullOr(Schema.NonNegativeInt) }),
@@ -67,7 +68,7 @@ export const details = {
   invalid_draft: Schema.Struct({ issues: Schema.NonEmptyArray(Schema.String) })
 } satisfies { readonly [R in keyof Details]: Schema.Schema.All & { readonly Type: Details[R] } }
 
-/** The error of every operation. Its message may be shown to people, and never quotes the input. */
+/** The error of every operation. The message may be shown to people, and never quotes the input. */
 export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/MemoryError")("MemoryError", {
   op: Schema.String,
   reason: Reason,
@@ -101,7 +102,7 @@ export const make = <const R extends Reason>(reason: R, fields: ErrorFields<NoIn
   return error as For<R> // `ErrorFields<R>` required the detail that `R` has
 }
 
-/** Recovers from failures with one reason; every other failure passes through. */
+/** Recovers from failures that have the reason `reason`. All other failures pass through. */
 export const catchReason = <R extends Reason, A2, E2, R2>(
   reason: R,
   f: (error: For<R>) => Effect.Effect<A2, E2, R2>
@@ -109,12 +110,15 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
-/** Largest number of retries. Each concurrent writer can cause one conflict; a record is assumed to have fewer than 1,000 writers. */
+/**
+ * Largest number of retries. Each concurrent writer can cause one conflict, and a record is assumed to have fewer than 1,000 concurrent
+ * writers.
+ */
 const attempts = 1_000
 
 /**
- * Retries an effect while it fails with `conflict`, at most 1,000 times, and lets the event loop run between attempts. The effect
- * must itself read again what another writer may have changed. Fails with the last `conflict`.
+ * Retries an effect while it fails with `conflict`, at most 1,000 times. Lets the event loop run between attempts. In each attempt, the
+ * effect must read again what another writer may have changed. Fails with the last `conflict`.
  *
  * @internal
  */

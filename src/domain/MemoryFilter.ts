@@ -1,4 +1,4 @@
-/** Filters select the records of a list. Queries select and rank the records of a search. `Page` and `SearchResult` are the results. */
+/** Filters and queries. A filter selects the records of a list; a query selects and ranks the records of a search. */
 import * as Schema from "effect/Schema"
 import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "./Payload.ts"
 const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
 const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
-/** Schema of a condition on the value at a path in a record. `gte` and `lt` are false for a value of another type than the bound. */
+/** Schema of a condition on the value at a path in a record. `gte` and `lt` never hold for a value of another type than the bound. */
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
   Schema.Struct({
@@ -34,26 +34,28 @@ export const Limit = Schema.Int.pipe(Schema.between(1, 1000))
 
 /** Schema of a query for beliefs, for `BeliefMemory`. */
 export const BeliefQuery = Schema.Struct({
-  /** Subject, predicate and domain that a belief must have, compared exactly. */
+  /** Subject that a belief must have, compared exactly. Default: any. */
   subject: Schema.optional(Schema.String),
+  /** Predicate that a belief must have, compared exactly. Default: any. */
   predicate: Schema.optional(Schema.String),
+  /** Domain that a belief must have, compared exactly. Default: any. */
   domain: Schema.optional(Schema.String),
   /** Lowest confidence, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the numbers of the named levels. */
   minConfidence: Schema.optional(Unit),
-  /** Whether beliefs that were superseded or have ceased to be true are returned too. Default false. */
+  /** Whether beliefs that were superseded or are no longer valid are returned too. Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),
-  /** Field to order by: confidence, time of creation or time of the last change. Default `confidence`. Equal values: newest first. */
+  /** Field to order by: confidence, time of creation or time of the last change. Default `confidence`. Ties come newest first. */
   orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
   /** Direction of the order. Default `desc`: the most confident, or the newest, first. */
   order: Schema.optional(Schema.Literal("asc", "desc")),
   /** Most beliefs to return, 1..1,000. Default: all. */
   limit: Schema.optional(Limit)
 })
-/** Conditions that a belief must meet, all of them, with the order and the largest number of the results. */
+/** Conditions that a belief must meet, all of them, together with the order and the largest number of results. */
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 const filter = {
-  /** Selects records of this scope and of narrower ones (`matchesScope`), among those that the viewer sees. */
+  /** Selects, among the records that the viewer sees, those of this scope and of narrower scopes (`matchesScope`). */
   scope: Schema.optional(MemoryScope),
   kinds: Schema.optional(Schema.Array(MemoryKind.Name)),
   /** Tags of which a record must have at least one, regardless of case. */
@@ -62,14 +64,14 @@ const filter = {
   createdAt: Schema.optional(Range),
   validAt: Schema.optional(Range),
   minImportance: Schema.optional(Unit),
-  /** Highest trust number (least trusted) that a record may have. Default 3: every record passes. */
+  /** Highest trust number that a record may have; a higher number means less trusted. Default 3: every record passes. */
   maxTrust: Schema.optional(Trust),
-  /** Time at which a record must be true, epoch ms: from its `validAt` on and before its `invalidAt`. Default now. */
+  /** Time, epoch ms, at which a record must be valid: its `validAt` is at or before this time, its `invalidAt` after it. Default now. */
   asOf: Schema.optional(Millis),
   /** Whether records whose `invalidAt` is at or before `asOf` also satisfy the filter. Default false. */
   closed: Schema.optional(Schema.Boolean),
   /**
-   * Conditions by path: keys joined by dots, of which the first is `data`, `metadata` or `scope`. All conditions must hold.
+   * Conditions by path. A path consists of keys joined by dots; the first key is `data`, `metadata` or `scope`. All conditions must hold.
    * Examples: `{ "data.subject": { eq: "Ada" } }`; `{ "scope.sessionId": { exists: false } }` for records of no session.
    */
   where: Schema.optional(
@@ -79,16 +81,16 @@ const filter = {
   limit: Schema.optional(Limit)
 }
 
-/** Schema of the opaque cursor with which a caller asks for the next page of a list. Valid for the same viewer and filter only. */
+/** Schema of the opaque cursor with which a caller asks for the next page of a list. It is valid for the same viewer and filter only. */
 export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 
-/** Schema of a filter: a record must satisfy all of its fields. Results are in the order of `MemoryRecord.byRecency`. */
+/** Schema of a filter. A record must satisfy all fields of the filter. Results are in the order of `MemoryRecord.byRecency`. */
 export const MemoryFilter = Schema.Struct({
   ...filter,
   /**
-   * Whether to list the forgotten records that the viewer can restore, instead of live records; the most recently forgotten come first.
-   * Without `asOf`, they include records that have ceased to be true. Works in `list` and `stream` only: a search fails with
-   * `invalid_draft`. Default false.
+   * Whether to list the forgotten records that the viewer can restore, instead of live records. The most recently forgotten come first.
+   * Without `asOf`, forgotten records that are no longer valid are listed, too. Works in `list` and `stream` only; a search with it fails
+   * with `invalid_draft`. Default false.
    */
   forgotten: Schema.optional(Schema.Boolean),
   after: Schema.optional(Cursor)
@@ -96,13 +98,13 @@ export const MemoryFilter = Schema.Struct({
 /** A filter, as its schema decodes it. */
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
-/** Schema of a weight, 0..1,000,000. A part with weight 0 does not count. */
+/** Schema of a weight, 0..1,000,000. A part of a score that has weight 0 does not count. */
 const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
 /** Schema of the weights of the parts of a score, relative to each other. A part for which no default is stated has weight 0. */
 export const Weights = Schema.partial(Schema.Struct({
   /** Weight of the match by words. Default 1. */
   lexical: Weight,
-  /** Weight of the match by vectors. Default: the `weight` of the query's embedding, else .4. */
+  /** Weight of the match by vectors. Default: the `weight` of the query's embedding; if that is absent, too, .4. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
@@ -113,8 +115,8 @@ export const Weights = Schema.partial(Schema.Struct({
    */
   conversation: Weight,
   /**
-   * Weight of all features that the ranker uses besides words: conversation, speaker, times, form of the text. Default 1. With 0, the
-   * relevance is BM25 alone.
+   * Weight of all features that the ranker uses besides the matched words, namely conversation, speaker, times and form of the text.
+   * Default 1. With 0, the relevance is BM25 alone.
    */
   ranker: Weight,
   /** Weight of the links that `GraphMemory.search` follows. Default 1. A store's own search follows no links. */
@@ -125,7 +127,8 @@ export const Weights = Schema.partial(Schema.Struct({
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
 /**
- * Schema of a vector: finite numbers, at least one. A loop checks them, since parsing each number by Schema costs more than a whole search.
+ * Schema of a vector, that is, at least one finite number. A loop checks the numbers, since parsing each number by Schema costs more than a
+ * whole search.
  */
 const Vector = Schema.declare(
   (input: unknown): input is ReadonlyArray<number> => {
@@ -143,7 +146,10 @@ const Vector = Schema.declare(
 export const Embedding = Schema.Struct({
   model: Schema.String,
   vector: Vector,
-  /** Cosine that a record must exceed to be found by vector, 0 to below 1. Default 0. The mode `hybrid` subtracts it from each cosine. */
+  /**
+   * Cosine that a record must exceed to be found by vector, from 0 to below 1. Default 0. The mode `hybrid` subtracts this floor from each
+   * cosine.
+   */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
   /** Weight of the match by vectors, if the query's `weights.vector` is absent. Default .4. */
   weight: Schema.optional(Weight)
@@ -151,7 +157,7 @@ export const Embedding = Schema.Struct({
 /** An embedding, as its schema decodes it. */
 export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 
-/** Schema of a query: a filter, the text or vector to search for, and how hits are scored and cut. */
+/** Schema of a query, that is, a filter, the text or vector to search for, and settings that say how hits are scored and cut. */
 export const MemoryQuery = Schema.Struct({
   ...filter,
   /** Text to search for. If absent, records are ordered by recency. A text without any term has no lexical hits. */
@@ -165,8 +171,8 @@ export const MemoryQuery = Schema.Struct({
   /** Affect with which the affect of each record is compared, if `weights.emotion` is above 0. */
   emotion: Schema.optional(VAD),
   /**
-   * Largest number of tokens of all hits together, at four characters per token. Applied after `limit`: the first hit that exceeds the
-   * budget is left out, and all hits after it, too.
+   * Largest number of tokens of all hits together, at four characters per token. The budget is applied after `limit`. The first hit that
+   * exceeds the budget is left out, and so are all hits after it.
    */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
   /** Whether a hit that nearly repeats a better one is left out; `leftOut.folded` counts such hits. Default true. */
@@ -184,27 +190,31 @@ export const Hit = Schema.Struct({
   record: MemoryRecord,
   /** Normalised score, 0..1; comparable within one result. */
   score: Unit,
-  /** The passage that matches the query best, if the body has more than 2,000 characters; `start` is its offset in UTF-16 units. */
+  /**
+   * The passage that matches the query best; present if the body has more than 2,000 characters. `start` is the offset of the passage in
+   * UTF-16 units.
+   */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
   /** Contribution of each retriever and factor to the score; present if the query has `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
-  /** Name of the member store of a federation that returned the hit. `alsoIn` names the other members that have the same record. */
+  /** Name of the member store that returned the hit, if the store is a federation. */
   store: Schema.optional(Schema.String),
+  /** Names of the other member stores of the federation that have the same record. */
   alsoIn: Schema.optional(Schema.Array(Schema.String))
 })
 /** A hit, as its schema decodes it. */
 export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 
-/** Returns the text of a hit without its summary: the passage, if there is one, else the whole body. */
+/** Returns the text of a hit without the summary: the passage if there is one, otherwise the whole body. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns the text of a hit as tools show it: the summary (not if it was derived from the body), then the passage or the whole body. */
+/** Returns the text of a hit as tools show it: the summary, unless it was derived from the body, and then the passage or the whole body. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
 /**
- * Schema of the result of a search: the hits, best first (equal scores newest first, then by id), and for each cause the number of hits
- * that were left out because of it.
+ * Schema of the result of a search. The hits come best first; hits with equal scores come newest first, and then by id. `leftOut` has, for
+ * each cause, the number of hits that were left out because of it.
  */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),
@@ -215,21 +225,20 @@ export const SearchResult = Schema.Struct({
     /**
      * Whether `leftOut.limit` is the exact number of matches beyond the query's limit: `false` if it is only a lower bound, else absent. An
      * index must read the records of matches if the query has `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or has `weights`
-     * together with `minScore`. It reads all of them if there are at most 2,048 matches. If there are more, it reads only those that can
-     * have the highest scores, so that `leftOut.limit` may be too low; hits and scores are the same as if it had read all. A store that
-     * cannot read every match, such as a database, may also have missed some of the best hits.
+     * together with `minScore`. Up to 2,048 matches, it reads all these records. Beyond that, it reads only those that can have the highest
+     * scores. Then `leftOut.limit` may be too low, but hits and scores are the same as if all had been read. A store that cannot read every
+     * match, such as a database, may also have missed some of the best hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**
-   * Probability that some record of the store answers the query, 0..1; present if the query has `confidence` and a `text`, and its mode is
-   * not `vector`, because the probability is not computed from vectors. Calibrated on questions of which half have no answer
-   * (docs/retrieval.md).
+   * Probability that some record of the store answers the query, 0..1. Present if the query has `confidence` and a `text`, and its mode is
+   * not `vector`; the probability is not computed from vectors. Calibrated on questions of which half have no answer (docs/retrieval.md).
    */
   confidence: Schema.optional(Unit),
   /** Number of records that have no vector yet, so that a search by vector cannot find them; present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of retrievers or of member stores; `leg` names the failed one. The hits come from those that succeeded. */
+  /** Failures of retrievers or member stores; `leg` names the one that failed. The hits come from those that did not fail. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */
@@ -247,7 +256,7 @@ export interface Page<out A> {
 export const Page = <A, I, R>(item: Schema.Schema<A, I, R>) =>
   Schema.Struct({ items: Schema.Array(item), next: Schema.optional(Cursor) })
 
-/** Schema of the reasons why a record is not among the hits, in the order in which they are checked. */
+/** Schema of the reasons why a record is not among the hits. The reasons are listed in the order in which they are checked. */
 export const Absence = Schema.Literal(
   "absent",
   "expired",
@@ -269,7 +278,7 @@ export const Absence = Schema.Literal(
 /** A reason why a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
-/** Texts that explain each reason to people. A text is shown after the name of the record, to which the word "it" in the text refers. */
+/** Texts that explain each reason to people. A text is shown after the name of the record; "it" in the text is that record. */
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
@@ -306,8 +315,9 @@ export type Filtered = Pick<
 >
 
 /**
- * Returns a predicate that is true for records that satisfy the filter. It ignores viewer, expiry, `forgotten`, limit and cursor. `now` is
- * in epoch ms; if `now` is `undefined` and the filter has no `asOf`, records that are not true now also satisfy the filter.
+ * Returns a predicate that is true for records that satisfy the filter. The predicate ignores viewer, expiry, `forgotten`, limit and
+ * cursor. `now` is in epoch ms. If `now` is `undefined` and the filter has no `asOf`, validity is not checked, so records that are not
+ * valid now pass.
  */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
@@ -316,7 +326,7 @@ export const matches = (filter: MemoryFilter, now: number | undefined): (record:
 
 /**
  * Returns a function that returns the first reason why the filter excludes a record; `undefined` if the record passes. `now` is in epoch
- * ms. If `now` is `undefined` and the filter has no `asOf`, validity is not checked, so records that are not true now pass.
+ * ms. If `now` is `undefined` and the filter has no `asOf`, validity is not checked, so records that are not valid now pass.
  */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
@@ -327,7 +337,7 @@ export const absenceIn = (
   const ids = filter.ids && new Set(filter.ids)
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {}).map(([path, condition]) => {
-    const [root, ...keys] = path.split(".") // split once per filter, since splitting a path costs more than a look-up
+    const [root, ...keys] = path.split(".") // splits the path once per filter, since splitting costs more than looking up a value
     return (record: Filtered) => holds(condition, valueAt(record, root, keys))
   })
   return (record) => {
@@ -346,7 +356,10 @@ export const absenceIn = (
   }
 }
 
-/** Returns `where` conditions that hold if `scope` has every id field of the record's scope. Values of ids are not compared. @internal */
+/**
+ * Returns `where` conditions that hold for a record if `scope` has every id field that the scope of the record has. Only the presence of
+ * ids is compared, not their values. @internal
+ */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))

@@ -18,17 +18,18 @@ export const MemoryId = Schema.String.pipe(
 /** The id of a record. */
 export type MemoryId = typeof MemoryId.Type
 
-/** Makes an id from a literal in the code. Throws if it is not a ULID; for text from elsewhere, decode with the schema `MemoryId`. */
+/** Makes an id from a literal in the code. Throws if the literal is no valid id. Decode text from elsewhere with the schema `MemoryId`. */
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
 /**
- * Generates a ULID at the clock's time. Ids of one millisecond do not increase; a store uses an `IdGenerator`, whose ids always increase.
+ * Generates a ULID at the clock's time. Two ids that are generated in the same millisecond are in random order. A store uses an
+ * `IdGenerator` instead, whose ids always increase.
  */
 export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined))
 
 /**
- * Generates a ULID greater than `last`: ten characters of time and sixteen of randomness (github.com/ulid/spec). If the clock's
- * millisecond is that of `last` or earlier, the result is `last` plus one.
+ * Generates a ULID greater than `last`: ten characters of time and sixteen random characters (github.com/ulid/spec). If the clock does not
+ * show a later millisecond than that of `last`, the result is `last` plus one.
  */
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
@@ -60,21 +61,21 @@ const randomPart: Effect.Effect<string> = Effect.randomWith((random) =>
 )
 
 /**
- * Generates ids that increase within each tenant, also if several stores share the generator.
+ * Generates ids that increase within each tenant, even if several stores share the generator.
  *
- * The ids of each tenant start at a random number in each millisecond. So the difference between two ids of a tenant does not reveal
- * how much other tenants wrote in between.
+ * In each millisecond, the ids of each tenant start at a random number. So the difference between two ids of a tenant does not reveal how
+ * much other tenants wrote in between.
  *
  * @internal
  */
 export interface IdGenerator {
-  /** Generates an id that is greater than every earlier one of the tenant. */
+  /** Generates an id that is greater than all ids generated for this tenant before. */
   readonly next: (tenant: string) => Effect.Effect<MemoryId>
 }
 
 /**
- * Largest number of tenants whose last id a generator remembers. It forgets the least recently used tenant first. The next id of a
- * forgotten tenant is greater than every forgotten id, so the ids of a tenant increase even if the clock goes back.
+ * Largest number of tenants whose last id a generator remembers. The generator forgets the least recently used tenant first. The next id of
+ * a forgotten tenant is greater than the last ids of all forgotten tenants, so the ids of a tenant increase even if the clock goes back.
  */
 const capacity = 10_000
 
@@ -84,7 +85,7 @@ const capacity = 10_000
  * @internal
  */
 export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
-  const lasts = new Map<string, MemoryId>() // least recently used first
+  const lasts = new Map<string, MemoryId>() // the least recently used tenant comes first
   let dropped: MemoryId | undefined
   const keep = (tenant: string, id: MemoryId): MemoryId => {
     lasts.delete(tenant)
@@ -92,7 +93,7 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
     for (const [idle, last] of lasts) {
       if (lasts.size <= capacity) break
       lasts.delete(idle)
-      const end = unsafe(last.slice(0, 10) + "Z".repeat(16)) // the greatest id of its millisecond
+      const end = unsafe(last.slice(0, 10) + "Z".repeat(16)) // the greatest possible id of the same millisecond
       if (dropped === undefined || end > dropped) dropped = end
     }
     return id
@@ -103,8 +104,8 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
 })
 
 /**
- * The generator that the member stores of a federation share, so that each new id is greater than the earlier ids of all members. Default:
- * each store has its own generator.
+ * The generator that the member stores of a federation share, so that each new id is greater than the ids that all members generated
+ * before. Default: each store has its own generator.
  *
  * @internal
  */

@@ -7,8 +7,8 @@ import * as Schema from "effect/Schema"
 import * as Payload from "./Payload.ts"
 
 /**
- * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. If a kind is not registered, the `data` of its records is not validated, and the
- * records are ranked like those of kind `entry`.
+ * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. A kind need not be registered. The `data` of records of an unregistered kind may
+ * be any JSON object, and the records are ranked like those of kind `entry`.
  */
 export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/))
 
@@ -18,16 +18,16 @@ export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly schema: Schema.Schema<A, any>
   /** Whether a draft that equals a live record of the same scope is dropped. Default false. */
   readonly dedupe: boolean
-  /** Importance of a draft that does not set it, 0..1. Default 0.5. */
+  /** Importance, 0..1, of a draft that sets none. Default 0.5. */
   readonly importance: number
   /**
-   * Time in which the recency score of a record halves. The score never falls below .1. An infinite half-life keeps it at 1. Default 30
-   * days.
+   * Time in which the recency score of a record halves. The score never falls below 0.1. An infinite half-life keeps the score at 1.
+   * Default 30 days.
    */
   readonly halfLife: Duration.Duration
   /**
-   * Largest number of live records per exact scope. `Retention` forgets records beyond it, the least important first, and of equally
-   * important ones the oldest. Default: no limit.
+   * Largest number of live records that have exactly the same scope. If there are more, `Retention` forgets the least important first; if
+   * several are equally important, it forgets the oldest first. Default: no limit.
    */
   readonly cap: number | undefined
   /** Whether records of the kind are listed in the memory index, the list of memories in the prompt of a model. Default true. */
@@ -49,7 +49,7 @@ export interface Options<N extends string, A> {
 /** Makes a kind from its options. */
 export const make = <const N extends string, A = Payload.JsonObject>(options: Options<N, A>): MemoryKind<N, A> => ({
   name: options.name,
-  schema: options.schema ?? (Payload.JsonObject as any), // A is JsonObject, its default, if there is no schema
+  schema: options.schema ?? (Payload.JsonObject as any), // A has its default type JsonObject if there is no schema
   dedupe: options.dedupe ?? false,
   importance: options.importance ?? 0.5,
   halfLife: Duration.decode(options.halfLife ?? "30 days"),
@@ -65,9 +65,9 @@ export const user = make({ name: "user", dedupe: true, halfLife: forever })
 export const feedback = make({ name: "feedback", dedupe: true })
 /** A fact about the project. Deduplicated; half-life 30 days. */
 export const project = make({ name: "project", dedupe: true })
-/** A pointer to something elsewhere, as plain text. Half-life 30 days. */
+/** A pointer, as plain text, to something outside the store. Half-life 30 days. */
 export const reference = make({ name: "reference" })
-/** A fact, as text or as subject, predicate and object. Deduplicated; at most 10,000 per scope. */
+/** A fact, either as text or as a triple of subject, predicate and object. Deduplicated; at most 10,000 per scope. */
 export const semantic = make({ name: "semantic", schema: Schema.partial(Payload.Fact), dedupe: true, cap: 10_000 })
 /** An event, a turn of a chat, or a task. Half-life 138 hours; at most 1,000 per scope; not in the memory index. */
 export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
@@ -77,7 +77,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** A procedure, as plain text or as a complete `Procedure`. `ProceduralMemory` does not accept plain text. Half-life 30 days. */
+/** A procedure, as plain text or as the data of `Payload.Procedure`. `ProceduralMemory` accepts only complete data. Half-life 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(
@@ -95,15 +95,15 @@ export const core: MemoryKind<"core", Payload.Identity> = make({
   importance: 1,
   halfLife: forever
 })
-/** A file, URL, API or database, by its location. Importance 0.25; half-life 30 days. */
+/** A reference to a file, URL, API or database by its location. Importance 0.25; half-life 30 days. */
 export const resource: MemoryKind<"resource", Payload.Resource> = make({
   name: "resource",
   schema: Payload.Resource,
   importance: 0.25
 })
-/** An entry of `KnowledgeVault`: an insight, a decision, a pattern. Half-life 30 days. */
+/** An entry of `KnowledgeVault`, such as an insight or a decision. Half-life 30 days. */
 export const vault: MemoryKind<"vault", Payload.VaultEntry> = make({ name: "vault", schema: Payload.VaultEntry })
-/** A belief, with its source and the audit of its changes. Half-life 30 days. */
+/** A belief, with the type of its source and a list of its changes. Half-life 30 days. */
 export const belief: MemoryKind<"belief", Payload.Belief> = make({ name: "belief", schema: Payload.Belief })
 /** A reflection on past events. Half-life 30 days; not in the memory index. */
 export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
@@ -111,7 +111,7 @@ export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
   schema: Payload.Reflection,
   shown: false
 })
-/** An entity of a graph, whose relations are the links of the record. At most 5,000 per scope; not in the memory index. */
+/** An entity of a graph. Its relations are the links of its record. At most 5,000 per scope; not in the memory index. */
 export const entity: MemoryKind<"entity", Payload.Entity> = make({
   name: "entity",
   schema: Payload.Entity,
@@ -124,12 +124,15 @@ export const learning: MemoryKind<"learning", Payload.Learning> = make({
   schema: Payload.Learning,
   cap: 100
 })
-/** A value that is stored by namespace and key. Half-life 30 days; not in the memory index. */
+/** A value that is stored under a namespace and a key. Half-life 30 days; not in the memory index. */
 export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", schema: Payload.Entry, shown: false })
 /** A note: plain text, to which `AgenticMemory` adds the attributes of `Payload.Note`. */
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
-/** The registered kinds by name. Default: the seventeen kinds of this module. A `Context.Reference` never appears in an effect's `R`. */
+/**
+ * The registered kinds by name. Default: the seventeen kinds of this module. As a `Context.Reference`, `Kinds` is never a requirement (`R`)
+ * of an effect.
+ */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
   defaultValue: (): ReadonlyMap<string, MemoryKind> =>
     new Map([

@@ -1,6 +1,6 @@
 /**
- * A mutation describes one change of a store as data: a pipeline proposes mutations, a store applies them in a batch, and the receipt of a
- * batch contains mutations that undo the batch. `StoreChange` is an event that a store publishes after a change.
+ * A mutation describes one change of a store as data. A pipeline proposes mutations, and a store applies them in a batch. The receipt of a
+ * batch contains mutations that undo the batch. `StoreChange` is an event that a store publishes, above all after a change.
  */
 import * as Schema from "effect/Schema"
 import { MemoryError } from "./MemoryError.ts"
@@ -8,7 +8,8 @@ import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
 /**
- * Revision that the record must have, or 0 if the record must not exist. If the revision is another, the mutation fails with `conflict`.
+ * Revision that the record must have, or 0 if the record must not exist. If the record has another revision, the mutation fails with
+ * `conflict`.
  */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
@@ -17,8 +18,9 @@ export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 /** Schema of a mutation that patches a record. */
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
 /**
- * Schema of a mutation that forgets a record. It leaves a tombstone, a row with the forgotten content, from which `Restore` can bring the
- * record back until compaction erases the tombstone. With `purge`, it erases the record and any tombstone of it at once.
+ * Schema of a mutation that forgets a record. The mutation leaves a tombstone, that is, a row with the forgotten content. `Restore` can
+ * bring the record back until compaction erases the tombstone. With `purge`, the mutation erases the record and any tombstone of it at
+ * once.
  */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,
@@ -26,9 +28,9 @@ export const Forget = Schema.TaggedStruct("Forget", {
   ifRevision
 })
 /**
- * Schema of a mutation that writes the content of an earlier revision as a new revision; with revision 0, it forgets the record. A
- * tombstone (the row that remains of a forgotten record) counts as a revision and has the forgotten content. The mutations that undo a
- * batch are of this type.
+ * Schema of a mutation that restores a record: it writes the content of the given revision as a new revision. With `revision` 0, it forgets
+ * the record. A tombstone (the row that remains of a forgotten record) counts as a revision and has the forgotten content. The mutations
+ * that undo a batch are of this type.
  */
 export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt, ifRevision })
 
@@ -37,7 +39,7 @@ export const MemoryMutation = Schema.Union(Put, Update, Forget, Restore)
 /** A mutation, one change of a store as data. */
 export type MemoryMutation = typeof MemoryMutation.Type
 
-/** Origin and trust level of the records of a batch. The calling code sets them; a draft, a tool or a file cannot. */
+/** Origin and trust level of the records of a batch. The calling code sets them; a draft, a tool or a file cannot set them. */
 export interface Provenance {
   /** Origin of the records. Default `user`. */
   readonly origin?: Origin | undefined
@@ -52,7 +54,7 @@ export const Outcome = Schema.Literal("created", "updated", "duplicate", "forgot
 export const Applied = Schema.Struct({
   id: MemoryId,
   outcome: Outcome,
-  /** Revision before the mutation; 0 if there was no record. */
+  /** Revision of the record before the mutation; 0 if there was no record. */
   before: Schema.NonNegativeInt,
   record: Schema.optional(MemoryRecord)
 })
@@ -60,15 +62,15 @@ export const Applied = Schema.Struct({
 export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
 /**
- * Returns the mutations that undo a batch: one `Restore` per changed record, which fails with `conflict` if the record was changed after
- * the batch. Returns none for a record that the batch created and that has expired at `now`, epoch ms.
+ * Returns the mutations that undo a batch: one `Restore` for each changed record. A `Restore` fails with `conflict` if its record was
+ * changed after the batch. A record that the batch created gets no `Restore` if it has expired at `now`, epoch ms.
  */
 export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
   for (const one of applied) {
     if (one.outcome === "duplicate" || one.outcome === "absent") continue
     const { record } = one
-    const revision = record ? record.revision : one.before + 1 // a tombstone is a revision too
+    const revision = record ? record.revision : one.before + 1 // a tombstone has a revision, too
     const gone = one.outcome === "created" && record !== undefined && isExpired(record, now)
     ends.set(one.id, { first: ends.get(one.id)?.first ?? one, revision, gone })
   }
@@ -85,12 +87,12 @@ export const Written = Schema.TaggedStruct("Written", { record: MemoryRecord, by
 /** Schema of the event that a record was forgotten. */
 export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
 /**
- * Schema of an event: stored data could not be read, and was left unchanged. `error` has the reason `corrupt`. Only the viewer `System`
- * receives the event.
+ * Schema of the event that stored data could not be read. The data was left unchanged. `error` has the reason `corrupt`. Only the viewer
+ * `System` receives the event.
  */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })
 
-/** Schema of an event that a store publishes: a record was written or forgotten, by this store or elsewhere, or stored data is corrupt. */
+/** Schema of an event that a store publishes: a record was written or forgotten (here or elsewhere), or stored data could not be read. */
 export const StoreChange = Schema.Union(Written, Forgotten, Issue)
-/** An event that a store publishes after a change. */
+/** An event that a store publishes: a record was written or forgotten (here or elsewhere), or stored data could not be read. */
 export type StoreChange = typeof StoreChange.Type

@@ -84,9 +84,9 @@ export const Trust = Schema.Literal(0, 1, 2, 3)
 /** A trust level; the higher the number, the less trusted. */
 export type Trust = typeof Trust.Type
 
-/** The fields of a source that a draft may set; the store itself sets the other ones. */
+/** The fields of a source that a draft may set. The store itself sets the fields `origin` and `trust`. */
 const citation = {
-  /** Place where the content comes from: a message id, a path, a URL, or the id in the system that it was imported from. */
+  /** Place where the content comes from: a message id, a path, a URL, or the id of imported content in its original system. */
   reference: Schema.optional(Text),
   session: Schema.optional(Text),
   /** Name or id of the speaker. A query that contains the name ranks what the speaker said higher. */
@@ -95,7 +95,7 @@ const citation = {
   sequence: Schema.optional(Schema.NonNegativeInt)
 }
 
-/** Schema of a source: the origin and trust of a record, and where and by whom its content was said. */
+/** Schema of a source: the origin and the trust level of a record, and the place and the speaker that its content comes from. */
 export const Source = Schema.Struct({ origin: Origin, trust: Trust, ...citation })
 /** A source, as its schema decodes it. */
 export interface Source extends Schema.Schema.Type<typeof Source> {}
@@ -103,9 +103,9 @@ export interface Source extends Schema.Schema.Type<typeof Source> {}
 /** Schema of a link to another record. */
 export const Link = Schema.Struct({
   to: MemoryId,
-  /** Type of the relation. Default `related_to`. */
+  /** Type of the relation. A link in a vault has the type `related_to` if the file states none. */
   type: Text,
-  /** Strength of the link, 0..1. Default 1. */
+  /** Strength of the link, 0..1. A link in a vault has the weight 1 if the file states none. */
   weight: Unit
 })
 
@@ -117,13 +117,11 @@ const authored = {
   links: Schema.optional(Schema.Array(Link)),
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
-  /**
-   * Time from which the content is true in the world, epoch ms. Default: time of the write. From `invalidAt` on, the content is no longer
-   * true. Default: no end.
-   */
+  /** Time from which the content is valid in the world, epoch ms. Default: time of the write. */
   validAt: Schema.optional(Millis),
+  /** Time from which the content is no longer valid in the world, epoch ms. Default: no end. */
   invalidAt: Schema.optional(Millis),
-  /** Time of expiry, epoch ms: from then on, no call returns the record. Default never. */
+  /** Time of expiry, epoch ms. From then on, only the viewer `System` can read the record. Default: never. */
   expiresAt: Schema.optional(Millis)
 }
 
@@ -152,15 +150,15 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
 }) {}
 
 /**
- * Makes a record from an object whose fields a schema has checked: changes the prototype of that object and returns it. Costs a tenth of
- * the constructor, which would check the fields again.
+ * Makes a record from an object whose fields a schema has already checked: changes the prototype of that object, and returns the object.
+ * Takes a tenth of the time of the constructor, which would check the fields again.
  */
 export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
   Object.setPrototypeOf(fields, MemoryRecord.prototype)
 
 /**
- * Schema of a draft, the input from which a store makes a record. A draft with an id replaces the record with that id and is never
- * deduplicated. A draft without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
+ * Schema of a draft, the input from which a store makes a record. A draft with an id creates or replaces the record with that id, even if
+ * it equals another record. A draft without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
  */
 export const Draft = Schema.Struct({
   ...authored,
@@ -176,7 +174,10 @@ export const Draft = Schema.Struct({
 /** A draft, as its schema decodes it. */
 export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 
-/** Schema of a patch: `undefined` keeps the value of a field, `null` clears it. A patch cannot change scope, kind or source. */
+/**
+ * Schema of a patch. A field that is `undefined` keeps its value; a field that is `null` is cleared. No patch can change scope, kind or
+ * source.
+ */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),
   /** Text of at most `maxBody` UTF-16 units, or of at most `maxFileBody` if the record's origin is `file`. */
@@ -201,7 +202,7 @@ export const importanceOf = { critical: 1, high: 0.75, medium: 0.5, low: 0.25 } 
 export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number): boolean =>
   record.expiresAt !== undefined && record.expiresAt <= now
 
-/** Whether the record was true in the world at the time `at`, epoch ms: from `validAt` on, and before `invalidAt`. */
+/** Whether the record is valid in the world at the time `at`, epoch ms: `validAt` ≤ `at` < `invalidAt`. */
 export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, at: number): boolean =>
   record.validAt <= at && (record.invalidAt === undefined || record.invalidAt > at)
 
@@ -218,11 +219,14 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
   return newer !== 0 ? (newer < 0 ? -1 : 1) : a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
 
-/** Derives a summary: the first words of the body on one line, at most 200 UTF-16 units, ending in `…` if cut; `""` for a blank body. */
+/**
+ * Derives a summary from a body: its first words on one line, at most 200 UTF-16 units. A cut summary ends in `…`. Returns `""` for a blank
+ * body.
+ */
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more, since the first 512 units are mostly white space
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more, since the first 512 units may be mostly white space
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
@@ -232,18 +236,18 @@ export const deriveSummary = (body: string): string => {
 const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
 /**
- * Returns the text of a record from which its vector is computed: the summary (not if it was derived from the body), then the body. The
- * text is in NFC, so that texts that differ only in their Unicode form have the same vector.
+ * Returns the text from which the vector of a record is computed: the summary, then the body. A summary that was derived from the body is
+ * left out. The text is in NFC, so that texts that differ only in their Unicode form have the same vector.
  */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
 ): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
 
-/** Returns the SHA-256 of `embeddingText` as hex: the key of the record's stored vector. It changes whenever that text changes. */
+/** Returns the SHA-256 of `embeddingText` in hex. It is the key of the record's stored vector, and changes whenever that text changes. */
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 
-/** Returns the `textHash` of a record. It is computed once per record object. */
+/** Returns the `textHash` of a record. Computes the hash only once for each record object. */
 export const hashOf = (record: MemoryRecord): string => {
   const known = hashes.get(record)
   if (known !== undefined) return known
@@ -330,8 +334,8 @@ export const encoded = (record: MemoryRecord) => {
 const room = 60_000
 
 /**
- * Splits a text into pieces of at most 60,000 UTF-16 units, which fit into the bodies of several records. Never splits a surrogate pair.
- * Returns no piece for an empty text.
+ * Splits a text into pieces of at most 60,000 UTF-16 units, so that each piece fits into the body of a record. Never splits a surrogate
+ * pair. Returns no piece for an empty text.
  */
 export const pieces = (text: string): ReadonlyArray<string> => {
   const all: Array<string> = []

@@ -1,4 +1,7 @@
-/** The scope of a record: the user, agent, run, session or actor to whom it belongs, or `Global` for a record that everyone may read. */
+/**
+ * The scope of a record: the ids of the user, agent, run, session and actor to whom the record belongs, or `Global` if the record belongs
+ * to the whole tenant.
+ */
 import type { LazyArbitrary } from "effect/Arbitrary"
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
@@ -11,15 +14,15 @@ const anId: LazyArbitrary<string> = (fc) =>
     .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
 
 /**
- * Schema of an id: 1..256 UTF-16 units without control characters and `\`, but not `.` or `..`. A `/` is allowed (`org/ada`, a
- * URL), since every store escapes ids before it uses them in paths. Ids are compared exactly, after NFC normalisation.
+ * Schema of an id of a scope: 1..256 UTF-16 units without control characters and `\`. The ids `.` and `..` are refused. A `/` is allowed
+ * (`org/ada`, a URL), since every store escapes ids before it uses them in paths. Ids are compared exactly, after NFC normalisation.
  */
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(256),
   // eslint-disable-next-line no-control-regex -- control characters are refused
   Schema.pattern(/^[^\u0000-\u001f\u007f\\]+$/),
-  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // a filter, since a pattern with a lookahead has no generator
+  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // no pattern, since test data cannot be made from a lookahead
   Schema.annotations({
     identifier: "ScopeId",
     // replaces the default messages of the checks above, which would quote the id
@@ -44,7 +47,7 @@ export const fields = ["userId", "agentId", "runId", "sessionId", "actorId"] as 
 /** The name of an id of a scope. */
 export type Field = typeof fields[number]
 
-/** The scope of records that every viewer of the tenant may read. */
+/** The scope of records of the whole tenant. Every viewer of the tenant may read them, except viewers with reach `within`. */
 export const Global = "global"
 
 /** The ids of a scope, each of them optional. */
@@ -92,7 +95,10 @@ export const matchesScope = (scope: MemoryScope, query: MemoryScope): boolean =>
     ? scope === Global
     : scope !== Global && fields.every((field) => query[field] === undefined || same(query[field], scope[field]))
 
-/** Returns a string that is equal for equal scopes, whatever the order of their ids. Escapes `/` in an id as `\/`; no id has a `\`. */
+/**
+ * Returns a string that is equal for equal scopes, whatever the order of their ids. Escapes a `/` in an id as `\/`, which is unambiguous,
+ * since no id contains a `\`.
+ */
 export const key = (scope: MemoryScope): string => {
   if (scope === Global) return Global
   let key = ""

@@ -18,7 +18,7 @@ export class Message extends Schema.Class<Message>("@memory/Message")({
   id: Schema.optional(Schema.String),
   /** Time of the message, epoch ms. */
   at: Schema.optional(Schema.Number),
-  /** Whether the message is a call of a tool or its result. Extraction skips such messages by default. Default false. */
+  /** Whether the message is a call of a tool or the result of such a call. Extraction skips such messages by default. Default false. */
   tool: Schema.optional(Schema.Boolean)
 }) {}
 
@@ -28,8 +28,8 @@ export const user = (content: string): Message => new Message({ role: "user", co
 export const assistant = (content: string): Message => new Message({ role: "assistant", content })
 
 /**
- * Removes the groups in square brackets, such as `[12:30]`, at the start of a text, with the groups nested in them. Does not remove
- * brackets elsewhere, nor an unclosed one. Returns the text unchanged if it consists of such groups only.
+ * Removes all groups in square brackets, such as `[12:30]`, from the start of a text. A group may contain other groups. An unclosed group,
+ * and groups elsewhere in the text, are kept. Returns the text unchanged if it consists of such groups only.
  */
 export const stripMetaTags = (content: string): string => {
   let end = 0
@@ -46,8 +46,8 @@ export const stripMetaTags = (content: string): string => {
 }
 
 /**
- * Prepares a message for storage: removes memory that was inserted into the prompt, replaces lone surrogates, drops an invalid `at` or
- * `id`.
+ * Prepares a message for storage: removes memory blocks that this library put into the prompt, replaces lone surrogates, and drops an `at`
+ * or `id` that is invalid.
  */
 export const sanitize = ({ at, id, ...message }: Message): Message =>
   new Message({

@@ -1,6 +1,6 @@
 /**
- * Schemas of a record's field `data`, one for each kind. All of `data` is JSON. Times are encoded as ISO dates, which people can read in
- * YAML.
+ * Schemas of the field `data` of a record, at least one for each kind that restricts `data`. Everything in `data` is JSON. Times are
+ * encoded as ISO dates, which people can read in YAML.
  */
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
@@ -30,8 +30,8 @@ export interface JsonObject {
 export const maxDepth = 64
 
 /**
- * Schema of JSON that reads back unchanged from a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; at
- * most 64 levels deep.
+ * Schema of JSON that reads back unchanged from a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; and at most
+ * 64 levels deep.
  */
 export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
   identifier: "Json",
@@ -92,7 +92,7 @@ export const sizeOf = (json: Json): number => {
 /** Schema of the outcome of a task. */
 export const Outcome = Schema.Literal("success", "failure", "partial")
 
-/** Schema of the task that an episode reports; `durationMs` in milliseconds. */
+/** Schema of the task that an episode reports. `durationMs` is the duration of the task in milliseconds. */
 export const Task = Schema.Struct({
   taskId: Schema.String,
   taskType: Schema.optional(Schema.String),
@@ -177,7 +177,9 @@ export const Counterfactual = Schema.Struct({
 /** A counterfactual, as its schema decodes it. */
 export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
 
-/** Schema of the data of kind `semantic` for a fact written as a triple. The record's `validAt` and `invalidAt` say when it is true. */
+/**
+ * Schema of the data of kind `semantic` for a fact written as a triple. The record's `validAt` and `invalidAt` say when the fact is valid.
+ */
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
 /** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
@@ -284,7 +286,7 @@ export const Entity = Schema.Struct({
 /** An entity, as its schema decodes it. */
 export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 
-/** Schema of the data of kind `learning`: what an agent learned in a session. Its confidence is a field of the record, not of the data. */
+/** Schema of the data of kind `learning`: what an agent learned in a session. The confidence is a field of the record, not of the data. */
 export const Learning = Schema.Struct({
   type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),
@@ -306,7 +308,10 @@ export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.Strin
 /** A key and its value, as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** Schema of the data of kind `note`: the attributes of A-MEM (Xu et al., 2025). `AgenticMemory` adds them to a note that has none. */
+/**
+ * Schema of the data of kind `note`: the attributes that the method A-MEM (Xu et al., 2025) gives to a note. `AgenticMemory` adds them to a
+ * note that has none.
+ */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),

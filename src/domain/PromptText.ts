@@ -1,6 +1,6 @@
 /**
- * Makes stored text safe for a prompt. All stored text that this library puts into a prompt passes through `visible`. So the text can
- * contain nothing that people do not see, and cannot end the memory block in which it is. The stored text is not changed.
+ * Makes stored text safe for a prompt. All stored text that this library puts into a prompt passes through `visible`. After that, the text
+ * contains nothing that people do not see, and cannot end the memory block that encloses it. The text in the store is not changed.
  *
  * `visible` takes linear time and is idempotent. It changes these characters only:
  *
@@ -19,13 +19,17 @@
  */
 
 /**
- * The opening tag of a memory block, the part of a prompt that contains memories. Extraction skips memory blocks; in them, `<` is escaped.
+ * The opening tag of a memory block, the part of a prompt that contains memories. Extraction skips memory blocks. Text in a memory block
+ * has each `<` escaped.
  */
 export const open = "<memory>"
 /** The closing tag of a memory block. */
 export const close = "</memory>"
 
-/** Returns the text without its memory blocks. A block without a closing tag is not removed, since this library did not write it. */
+/**
+ * Returns the text without its memory blocks. A block without a closing tag is not removed, since this library always writes the closing
+ * tag.
+ */
 export const withoutMemory = (text: string): string => {
   let kept = ""
   let from = 0
@@ -38,12 +42,15 @@ export const withoutMemory = (text: string): string => {
   }
 }
 
-/** Removes invisible characters, and replaces the first character of chat-template markers and of memory-block tags by an HTML entity. */
+/**
+ * Makes stored text safe for a prompt: normalises line breaks, removes invisible characters, replaces lone surrogates, and puts an HTML
+ * entity in place of the first character of chat-template markers and of memory-block tags.
+ */
 export const visible = (text: string): string => disarm(reveal(text))
 
 /**
  * Applies `visible` to every string of a JSON value, including keys of objects. If two keys become equal, the second gets a number: `key`,
- * `key (2)`. Returns a value that is not JSON unchanged.
+ * `key (2)`. A value that is not JSON is returned unchanged.
  */
 export const visibleJson = (value: unknown): unknown => {
   if (typeof value === "string") return visible(value)
@@ -68,8 +75,9 @@ export const visibleJson = (value: unknown): unknown => {
 }
 
 /**
- * Encloses a text in a markdown fence that is longer than any run of backticks in the text. Apply `visible` to the text before, not after:
- * it may remove a character between two runs of backticks, and the joined run could then be as long as the fence.
+ * Encloses a text in a markdown fence that is longer than any run of backticks in the text. Apply `visible` to the text before this
+ * function, not after it: `visible` may remove a character between two runs of backticks, and the joined run could then be as long as the
+ * fence.
  */
 export const fence = (text: string): string => {
   let longest = 2
@@ -78,19 +86,19 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Applies `visible`, and replaces `&`, `<` and `>` by HTML entities. For text between tags. */
+/** Makes text safe as `visible` does, and replaces each `&`, `<` and `>` by an HTML entity. Use it for text between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
 /** Returns the text on one line, made safe by `visible`: each run of white space, including line breaks, is replaced by one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** Returns the text on one line, for labels and summaries: escaped (see `escape`), each run of white space replaced by one space. */
+/** Returns the text on one line, for labels and summaries: escapes it by `escape`, and replaces each run of white space by one space. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
- * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates are replaced first, since
- * the removal of invisible characters between a high and a low one would join the two to a character.
+ * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates are replaced first: if a
+ * high and a low surrogate have only invisible characters between them, the removal of those would join the two into a character.
  */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
@@ -99,7 +107,10 @@ const reveal = (text: string): string =>
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
-/** Matches runs of invisible code points that are legitimate in some contexts. `keep` decides by the characters around a run what stays. */
+/**
+ * Matches runs of invisible code points that are legitimate in some contexts. `keep` decides which of these code points stay, by the text
+ * around the run.
+ */
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
@@ -162,13 +173,16 @@ const codePointBefore = (text: string, at: number): string => {
 const codePointAt = (text: string, at: number): string =>
   at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // `at` is an index of the text, so there is a code point
 
-/** Puts an HTML entity in place of the first character of each marker or tag that a model or a parser of blocks could read as markup. */
+/**
+ * Replaces the first character of each chat-template marker and of each memory-block tag by an HTML entity. Then neither a model nor a
+ * parser of memory blocks takes it for markup.
+ */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
     .replace(tags, "&lt;")
     .replace(instructions, "&#91;")
 
-/** Matches each line up to its last `|>`, in half or full width: only there can a marker such as `<|im_start|>` begin. */
+/** Matches the part of a line before its last `|>`, in half or full width. Only in this part can a marker such as `<|im_start|>` begin. */
 const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
 const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
 
@@ -178,7 +192,9 @@ const tags =
 
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
 
-/** The result of `visible` with a source map: for each UTF-16 unit of the result, the range of the stored text from which it was made. */
+/**
+ * The result of `visible` with a source map, which has, for each UTF-16 unit of the result, the range of the stored text that became it.
+ */
 export interface Traced {
   /** The text as shown to the model: `visible` of the stored text. */
   readonly text: string
@@ -235,8 +251,9 @@ export const traced = (text: string): Traced => {
 /**
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown`, and replaced its units from `start` to
  * `end` by `text`. Changes only the characters in which the replaced units and `text` differ. Characters that were hidden from the model
- * stay. Hidden characters within a change are put after the inserted text. If the number of replaced characters times the number
- * of new characters exceeds 1,000,000, everything between the first and the last difference counts as changed.
+ * stay. Hidden characters within a change are put after the inserted text. In long texts, everything between the first and the last
+ * difference counts as changed: a text is long if, between these differences, the number of replaced characters times the number of new
+ * characters exceeds 1,000,000.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown
@@ -249,7 +266,7 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
 
   let position = at > 0 ? to[at - 1]! : from[0] ?? stored.length // `at - 1` is a unit of `shown`
   let result = stored.slice(0, position)
-  let hiddenText = "" // hidden characters that were met within the current change
+  let hiddenText = "" // hidden characters found so far within the current change
   const pass = (units: number, isKept: boolean) => {
     for (let n = 0; n < units; n++, at++) {
       const [unitStart, unitEnd] = [Math.max(position, from[at]!), Math.max(position, to[at]!)] // `at` is a replaced unit
@@ -277,12 +294,12 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   return result + stored.slice(position)
 }
 
-/** Splits shown text into characters; an entity is one character. */
+/** Splits shown text into characters. An HTML entity counts as one character. */
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
 /**
- * Returns a longest common subsequence, as pairs of indices into `a` and `b`. If its table would have more than 1,000,000 cells, returns
- * only the common start and the common end.
+ * Returns a longest common subsequence, as pairs of an index into `a` and an index into `b`. If the table of lengths would have more than
+ * 1,000,000 cells, returns only the common start and the common end.
  */
 const common = (
   a: ReadonlyArray<string>,
@@ -316,7 +333,7 @@ const common = (
   return found
 }
 
-/** Returns edits, one per match of the pattern: each replaces the match by the result of `by`. */
+/** Returns one edit for each match of the pattern. The edit replaces the match by the result of `by`. */
 const matches = (
   text: string,
   pattern: RegExp,
@@ -328,7 +345,7 @@ const matches = (
     text: by(match, index, text)
   }))
 
-/** Applies edits to a text, and updates its source map. The edits must be in order and must not overlap. */
+/** Applies edits to a text, and updates the source map of the text. The edits must be in order and must not overlap. */
 const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
   if (edits.length === 0) return before
   const from: Array<number> = []

@@ -26,8 +26,8 @@ export interface SchemaIssue {
 }
 
 /**
- * Returns every violation, in the order of the Schema's fields. An invalid optional field causes two violations, of which "Expected
- * undefined" is left out. Does not change a message that the annotation `message` of a Schema sets.
+ * Returns every violation, in the order of the Schema's fields. Leaves out the message "Expected undefined", which an invalid optional
+ * field causes in addition to its real violation. Does not change a message that the annotation `message` of a Schema sets.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
@@ -42,7 +42,7 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
 export const line = ({ message, path }: SchemaIssue): string =>
   path.length === 0 ? message : `${path.map((key) => String(key).slice(0, longestKey)).join(".")}: ${message}`
 
-/** Formats each violation as a line. The path in each line begins with `at`. Returns at least one line. */
+/** Formats each violation as a line whose path begins with `at`. Returns at least one line. */
 export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<PropertyKey>): [string, ...Array<string>] => {
   const [first = "not valid", ...rest] = issuesOf(error).map(({ message, path }) =>
     line({ message, path: [...at, ...path] })
@@ -105,7 +105,10 @@ const expected = (ast: AST.AST): string =>
       : String(ast)
   }`
 
-/** Returns the Schema's limits of length and size as text. Leaves out limits whose number occurs in `text`, the Schema's description. */
+/**
+ * Returns the Schema's limits of length, of number of items and of value as text. Leaves out limits whose number occurs in `text`, the
+ * Schema's description.
+ */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
   const limits = Object.entries(schema).flatMap(([name, limit]) =>
@@ -126,8 +129,9 @@ const limitNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` if an id or a scope is invalid; with any other
- * violation, fails with `invalid_draft` and all violations.
+ * Checks a value against a Schema. If an id is invalid, fails with `invalid_id`. If a scope is invalid, fails with `invalid_scope` or, if
+ * an id of the scope could lead out of a folder, with `path_escape`. Any other violation fails with `invalid_draft` and a list of all
+ * violations.
  */
 export const check = <A, I>(
   op: string,
@@ -150,8 +154,8 @@ export const refuseOptions = (
 }
 
 /**
- * Checks an option that must be a duration of at least `least` milliseconds, and finite unless `infinite` is true. Returns no issue, or one
- * that names the option and shows a valid duration.
+ * Checks an option that must be a duration of at least `least` milliseconds. The duration must be finite unless `infinite` is true. Returns
+ * no issue, or one that names the option and shows a valid duration.
  */
 export const timeIssues = (
   name: string,
@@ -237,7 +241,7 @@ const escapes = (scope: unknown): boolean =>
 interface Version {
   /** Name of the operation, for the error. */
   readonly op: string
-  /** Name of the data in the error message, such as "the checkpoint of run-7". */
+  /** Name of the data for the error message, such as "the checkpoint of run-7". */
   readonly what: string
   /** Newest version that the caller can read. Default 1. */
   readonly known?: number | undefined
@@ -260,7 +264,10 @@ export const refuseNewer = (
     })
 }
 
-/** Fails if JSON text has a newer version (see `refuseNewer`). Text that is not JSON passes: the caller decodes it next, and fails. */
+/**
+ * Does what `refuseNewer` does, for data in the form of JSON text. Text that is not JSON passes, since the caller decodes it next and then
+ * fails.
+ */
 export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)
 

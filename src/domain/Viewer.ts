@@ -1,7 +1,7 @@
 /**
  * The viewer of a call: the user, agent, run, session or actor for whom the call is made. Every operation of a store has a viewer as
- * argument, and removes the records that the viewer may not see before it applies any limit, so that invisible records do not count towards
- * the limit.
+ * argument. The records that the viewer may not see are removed first. Limits are applied afterwards, so that invisible records do not
+ * count towards them.
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (Global, the user's, the run's)
@@ -9,11 +9,11 @@
  * everyone  sees every record of the tenant
  * ```
  *
- * A mistake in the ids never widens what a viewer sees: `make` and `decode` fail for a key that is present but undefined, null or
- * empty, for an unknown key, and for `within` without an id. Only `everyone` sees a whole tenant.
+ * A mistake in the ids never widens what a viewer sees: `make` and `decode` fail for a key whose value is undefined, null or empty, for an
+ * unknown key, and for `within` without an id. Only `everyone` sees a whole tenant.
  *
- * `Visibility` is the same rule as data, from which an engine can make a query. `mayWrite` decides what a model may write for a viewer;
- * `trustIn` decides the trust level of such a record.
+ * `Visibility` describes, as data, what a viewer sees. An engine can make a query from this data. `mayWrite` decides what a model may write
+ * for a viewer. `trustIn` decides the trust level of a record that is written for a viewer.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -44,7 +44,7 @@ export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
     override: true
   })
 })
-/** The reach of a viewer: the rule by which its ids are compared with those of a record. */
+/** The reach of a viewer, that is, the rule by which the ids of the viewer are compared with those of a record. */
 export type Reach = typeof Reach.Type
 
 const Id = Schema.optionalWith(ScopeId, { exact: true })
@@ -56,7 +56,7 @@ const Fields = Schema.Struct({
   runId: Id,
   sessionId: Id,
   actorId: Id,
-  /** Rule by which the ids are compared with those of a record. Default `"exact"`. */
+  /** Rule by which the ids of the viewer are compared with those of a record. Default `"exact"`. */
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
@@ -74,8 +74,9 @@ export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
 ) {}
 
 /**
- * Schema of a viewer in stored data. Queues and receipts of earlier versions contain viewers of the whole tenant as `within` without ids;
- * these are decoded as `everyone`. For ids from outside the process, use `decode`, which fails for a viewer of the whole tenant.
+ * Schema of a viewer in stored data. In queues and receipts of earlier versions of this library, a viewer of the whole tenant is written as
+ * `within` without ids. It is decoded as `everyone`. For ids from outside the process, use `decode`, which fails for a viewer of the whole
+ * tenant.
  */
 export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
   Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // a misspelt id must not be ignored
@@ -90,7 +91,7 @@ export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.trans
   }
 )
 
-/** The viewer of the library itself. It sees every row of one tenant, also forgotten and expired ones. Not for agents. */
+/** The viewer of the library itself. It sees every row of one tenant, including forgotten and expired ones. Never give it to an agent. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
   /** Tenant. Default `"default"`. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })
@@ -103,7 +104,7 @@ export type Any = Viewer | System
 export interface Input extends Ids {
   /** Tenant. Default `"default"`. */
   readonly tenant?: string | undefined
-  /** Rule by which the ids are compared with those of a record. Default `"exact"`. */
+  /** Rule by which the ids of the viewer are compared with those of a record. Default `"exact"`. */
   readonly reach?: "exact" | "within" | undefined
 }
 
@@ -111,15 +112,15 @@ export interface Input extends Ids {
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
- * Decodes a viewer from outside the process: from a token, a request, a configuration. Fails with an `invalid_scope` that names each wrong
- * key and quotes no value. Never returns a viewer of the whole tenant.
+ * Decodes a viewer that comes from outside the process, such as from a token, a request or a configuration. Fails with an `invalid_scope`
+ * that names each wrong key and quotes no value. Never returns a viewer of the whole tenant.
  */
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 
 /**
- * Makes a viewer that sees all records of the tenant except those that the library writes for itself. Meant for an administrator, an
- * export or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant,
- * also for `undefined`, so that a missing value never becomes the default tenant.
+ * Makes a viewer that sees all records of the tenant except those that the library writes for itself. Meant for an administrator, an export
+ * or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant. An explicit
+ * `undefined` throws, too, so that a missing value never becomes the default tenant.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
   new Viewer({ tenant: tenant.length === 0 ? "default" : tenantFrom("Viewer.everyone", tenant[0]), reach: "everyone" })
@@ -182,8 +183,8 @@ export const scopeOf = (viewer: Any): MemoryScope => {
 
 /**
  * Returns the scope that a viewer's statements are about. With a user id, it is the scope of the user. With an agent id but no user,
- * session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the viewer. The same
- * holds if the viewer does not see the scope of its user or agent, as with reach `within` and several ids.
+ * session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the viewer. It is that scope, too,
+ * if the viewer does not see the scope of its user or agent alone, which happens with reach `within` and several ids.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -195,12 +196,15 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
   return subject !== undefined && sees(viewer, subject) ? subject : scopeOf(viewer)
 }
 
-/** Returns the viewer with reach `exact`, which does not see narrower scopes. `System` becomes a viewer that sees only `Global`. */
+/**
+ * Returns the viewer with reach `exact`, so that it sees no narrower scopes. A viewer without ids, such as `System`, then sees only
+ * `Global`.
+ */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
 /**
- * Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`, so that the viewer sees every record with the
- * ids.
+ * Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`, so that the result sees exactly the records that
+ * have these ids.
  */
 export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
   make({
@@ -262,21 +266,28 @@ export type Visibility =
   | { readonly _tag: "All" }
   /** Every row except those that the library writes for itself: what a viewer with reach `everyone` sees. */
   | { readonly _tag: "Everyone" }
-  /** The scopes with these keys (`MemoryScope.key`): what a viewer with reach `exact` sees. At most 32, one per subset of its five ids. */
+  /**
+   * The scopes with these keys (`MemoryScope.key`): what a viewer with reach `exact` sees. Each subset of the viewer's ids has a key, so
+   * there are at most 32.
+   */
   | { readonly _tag: "Scopes"; readonly keys: ReadonlyArray<string> }
-  /** Every scope that has all of these ids, at least one: what a viewer with reach `within` sees. Not `Global`, nor the library's own. */
+  /**
+   * Every scope that has all of these ids: what a viewer with reach `within` sees. There is at least one id. Neither `Global` nor the scope
+   * of the library itself is among these scopes.
+   */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
 /**
- * The rows that a call may read: rows of one tenant, in the visible scopes, that have not expired. Each call makes a new object, so an
- * engine may recognise the reads of one call by the object's identity, and answer all of them from one snapshot.
+ * The rows that a call may read: rows of one tenant that are in visible scopes and have not expired. Each call makes a new object. An
+ * engine may therefore recognise the reads of one call by the identity of the object, and answer all of them from one snapshot.
  */
 export interface AccessFilter {
   /** Name of the tenant in NFC. */
   readonly tenant: string
   readonly visibility: Visibility
   /**
-   * Time of the call, epoch milliseconds. Rows with `expiresAt` at or before it are not read; with −Infinity, expired rows are read too.
+   * Time of the call, epoch milliseconds. Rows whose `expiresAt` is at or before this time are not read. If the time is −Infinity, expired
+   * rows are read, too.
    */
   readonly now: number
 }
@@ -329,18 +340,18 @@ export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).anno
 export type SharedWrites = typeof SharedWrites.Type
 
 /**
- * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline.
- * Code of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust of all these writes.
+ * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline. Code
+ * of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust of all these writes.
  *
  * ```text
  * ids of the viewer           a model may write
  * a user                      scopes that have this user
- * an agent or a run alone     every scope that the viewer sees: it is one person's agent
- * a session or an actor       scopes that have all ids of the viewer: it is one of many visitors of a bot
+ * an agent or a run alone     every scope that the viewer sees, since the agent is assumed to serve one person only
+ * a session or an actor       scopes that have all ids of the viewer, who is assumed to be one of many visitors of a bot
  * no id                       nothing; with reach `everyone`, every scope except Global
  * ```
  *
- * `shared` permits more scopes; default none. A bot that serves many people must identify each of them in the viewer by a user, session
+ * `shared` permits more scopes; by default, none. A bot that serves many people must identify each of them in the viewer by a user, session
  * or actor id: a viewer with only the id of the bot's agent may write everything that it sees.
  */
 export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites = []): boolean => {
@@ -354,8 +365,8 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 }
 
 /**
- * Returns the trust level of a record that the viewer writes into the scope: `trust`, but at least 2 (less trusted) if the viewer has a
- * user id and the scope has none. Other users read such a record, and must not trust it like one of their own.
+ * Returns the trust level of a record that the viewer writes into the scope. It is `trust`, but at least 2 (less trusted) if the viewer has
+ * a user id and the scope has none. Other users can read such a record, and must not trust it like one of their own.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&

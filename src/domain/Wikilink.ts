@@ -16,7 +16,7 @@ export interface Wikilink {
   /** The part of the target that is linked: a heading, or `^block`. */
   readonly heading?: string | undefined
   readonly alias?: string | undefined
-  /** Whether the link has a `!` before it (`![[…]]`), which embeds the target. */
+  /** Whether the link has a `!` before it (`![[…]]`), so that the target is shown in place of the link. */
   readonly embed: boolean
   /** Whether the link is written as `[text](target.md)`. Its target is first looked up relative to the folder of the linking file. */
   readonly markdown?: true
@@ -25,7 +25,10 @@ export interface Wikilink {
 /** Largest number of different targets per text. Links to further targets are ignored. */
 export const maxTargets = 1_000
 
-/** Returns the links of a text in order, only the first link to each target, at most `maxTargets`. Cost: one pass over the text. */
+/**
+ * Returns the links of a text in order. Of several links to a target, returns only the first. Stops after `maxTargets` links. Cost: one
+ * pass over the text.
+ */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
@@ -40,8 +43,8 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
 }
 
 /**
- * Whether the text may contain a link: whether it contains `[[`, or `](` together with `.md` or a percent sign (`%2Emd` is `.md`, too).
- * Cost: a fraction of a nanosecond per character.
+ * Whether the text may contain a link, that is, whether it contains `[[`, or `](` together with `.md` or `%`. A percent sign counts, since
+ * `.md` may be escaped as `%2Emd`. Cost: a fraction of a nanosecond per character.
  */
 export const mayHaveLink = (text: string): boolean => {
   const at = text.indexOf("[") // a search for one character costs a third of a search for two
@@ -59,7 +62,10 @@ export const hash = (text: string): number => {
   return sum
 }
 
-/** Returns the `hash` of the normalised name (`nameOf`) of a text. Builds no string for ASCII: costs about a nanosecond per character. */
+/**
+ * Returns the `hash` of the normalised name (`nameOf`) of a text. Builds no string for an ASCII text: costs about a nanosecond per
+ * character.
+ */
 export const hashOfName = (text: string): number => {
   let at = 0
   let end = text.length
@@ -88,7 +94,9 @@ const folded = Uint8Array.from(
 const offset = 0x811c9dc5 | 0
 const prime = 0x01000193
 
-/** Returns the record names that a link's target may mean, the more probable first: the whole target, then its last path segment. */
+/**
+ * Returns the names of records that a link's target may mean: first the whole target, then its last path segment, which is less probable.
+ */
 export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
@@ -178,7 +186,7 @@ const prose = (text: string): ReadonlyArray<string> => {
   return paragraphs
 }
 
-/** Matches a line break and the blank lines after it, at least one; `\r\n` is one line break. */
+/** Matches a line break that is followed by at least one blank line, and these blank lines. `\r\n` is one line break. */
 const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 
 /** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only syntax in it. */
@@ -205,8 +213,8 @@ const endOfTarget = (text: string, at: number): number => {
 }
 
 /**
- * Returns the links of a paragraph, without those in code spans. A code span ends at the next run of backticks that is as long as the run
- * that begins it; if there is no such run, the backticks are text (CommonMark §6.1).
+ * Returns the links of a paragraph, without those in code spans. A code span begins with a run of backticks, and ends at the next run of
+ * the same length. If there is no such run, the backticks are text (CommonMark §6.1).
  */
 const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
@@ -251,8 +259,8 @@ const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): rea
 const maxDestination = 2_048
 
 /**
- * Returns the link whose destination (the part in parentheses) begins at `at`, and the index of its closing parenthesis; no link unless the
- * destination is a `.md` path without a scheme such as `https:`.
+ * Returns the link whose destination (the part in parentheses) begins at `at`, and the index of the closing parenthesis. Returns
+ * `undefined` and `at` if the destination is not a `.md` path, or has a scheme such as `https:`.
  */
 const destinationAt = (
   text: string,

@@ -1,6 +1,6 @@
 /**
- * Triggers decide when memories are extracted from a conversation. A trigger is a function from the stream of a conversation's events to a
- * stream that emits once each time it fires, which starts an extraction. Delays are measured with Effect's `Clock`.
+ * Triggers decide when memories are extracted from a conversation. A trigger turns the stream of a conversation's events into a stream that
+ * emits each time the trigger fires. Each time, an extraction starts. Delays are measured with Effect's `Clock`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -18,8 +18,8 @@ export type TriggerEvent =
 export interface ExtractionTrigger {
   readonly name: string
   /**
-   * Returns a stream that emits each time the trigger fires; called once for each store and session. When a message event arrives, its
-   * message is already stored.
+   * Returns a stream that emits each time the trigger fires. The function is called once for each store and session. The message of a
+   * message event is already stored when the event arrives.
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /**
@@ -28,19 +28,22 @@ export interface ExtractionTrigger {
    */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * Returns the trigger's state for one conversation, an alternative to `fires` without a stream. An outbox uses it if present, since the
-   * fibers of `fires` cost up to 300 KB per conversation. Triggers that `make` returns have no `watch`.
+   * Makes the state of the trigger for one conversation. This is an alternative to `fires` that needs no stream. An outbox prefers `watch`
+   * to `fires`, since the fibers of `fires` cost up to 300 KB per conversation. Triggers that `make` returns have no `watch`.
    */
   readonly watch?: (() => Watch) | undefined
 }
 
-/** State of a trigger for one conversation, driven by calls instead of a stream, so it needs no fibers. Times are epoch milliseconds. */
+/**
+ * State of a trigger for one conversation. The state is driven by calls, not by a stream, and so needs no fibers. Times are epoch
+ * milliseconds.
+ */
 export interface Watch {
-  /** Handles an event; returns whether the trigger fires now. */
+  /** Handles an event. Returns whether the trigger fires now. */
   readonly on: (event: TriggerEvent, now: number) => boolean
-  /** Returns the time at which the trigger fires unless an event comes before; `undefined` for never. */
+  /** Returns the time at which the trigger fires unless an event comes first; `undefined` if the trigger waits only for events. */
   readonly due: () => number | undefined
-  /** Checks the time; returns whether the trigger fires now. Returns true at most once for each time that `due` returned. */
+  /** Tells the trigger the time. Returns whether the trigger fires now. Returns true at most once for each time that `due` returned. */
   readonly wake: (now: number) => boolean
 }
 
@@ -63,8 +66,8 @@ const when = (name: string, tag: TriggerEvent["_tag"]): ExtractionTrigger => ({
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
 /**
- * Fires after every n-th turn (append of messages), n ≥ 1. It never fires in a conversation of fewer than n turns; combine it by `any` with
- * another trigger to extract from short conversations as well.
+ * Fires after every n-th turn (append of messages), n ≥ 1. It never fires in a conversation of fewer than n turns. To extract from short
+ * conversations as well, combine it with another trigger by `any`.
  */
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(

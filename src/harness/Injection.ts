@@ -1,7 +1,7 @@
 /**
- * Injection of memory into prompts: finds the records that relate to a turn and renders them as a block of text to append to the last
- * message. The block is rendered anew for each model call and is not stored. A turn is the list of messages sent to the model. The module
- * also renders the memory index (summaries and ids of records) and the instructions.
+ * Injection of memory into prompts. A turn is the list of messages that the harness sends to the model. Injection finds the records that
+ * relate to a turn, and renders them as a block of text, which the harness appends to the last message. The block is rendered anew for each
+ * model call and is not stored. The module also renders the memory index (summaries and ids of records) and the instructions.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -43,7 +43,7 @@ export interface InjectionConfig {
   readonly trigger?: "userTurn" | "everyTurn" | ((turn: ReadonlyArray<Message>) => boolean) | undefined
   /**
    * Returns the text to search for. Default `queryOf`: the last user text, or the last assistant text if the last message is not from a
-   * user. For `undefined` or blank text nothing is injected.
+   * user. If the text is `undefined` or blank, nothing is injected.
    */
   readonly query?: ((turn: ReadonlyArray<Message>) => string | undefined) | undefined
   /** Renders the results. Default `PromptBlock.render`, within the budget. */
@@ -56,13 +56,13 @@ export interface InjectionConfig {
    */
   readonly budget?: number | undefined
   /**
-   * Smallest `SearchResult.confidence`, 0..1, at which the results are shown; with a lower confidence the block is empty. Default: always
-   * shown.
+   * Smallest `SearchResult.confidence`, 0..1, at which the results are shown; with a lower confidence the block is empty. By default, the
+   * results are always shown.
    */
   readonly minConfidence?: number | undefined
 }
 
-/** Searches memory for a text; the injection that `make` returns calls it. */
+/** Searches memory for a text. The function that `make` returns calls such a search. */
 export interface Search {
   (viewer: Viewer.Viewer, query: {
     readonly text: string
@@ -81,12 +81,12 @@ export interface Inject {
   (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>): Effect.Effect<PromptBlock.PromptBlock, MemoryError.MemoryError>
 }
 
-/** Returns the function that renders blocks, from a search and the options. */
+/** Returns the function that searches memory for a turn by `search` and renders the results as a block. */
 export const make = (search: Search, config: InjectionConfig = {}): Inject => {
   const { budget, format, maxEntries = 5, minConfidence, query = queryOf, trigger = "userTurn" } = config
   const wanted = trigger === "everyTurn" ? () => true : trigger === "userTurn" ? isUserTurn : trigger
-  // `render` gets the budget, not the search: `render` skips a record that is too long and shows later, shorter ones, but a search with
-  // a budget ends at the first record that is too long
+  // The default format gets the budget, and its search gets none: `render` skips a record that is too long and shows later, shorter ones,
+  // but a search with a budget ends at the first record that is too long
   const maxChars = budget === undefined ? undefined : budget * 4
   const asked = {
     limit: maxEntries,
@@ -149,13 +149,13 @@ const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.Me
   })
 
 /*
- * Parts of a prompt that come from memory: the index of records, the context of a turn, and the instructions. They are best effort: a
- * failure is published as an event, and the turn goes on.
+ * Parts of a prompt that come from memory: the index of records, the context of a turn, and the instructions. These parts are best
+ * effort: if one fails, the failure is published as an event, and the turn goes on.
  *
  * The index lists summaries and ids for the system prompt, in one section for each scope. Sections are filled round robin, each with its
- * newest records first, until the index has `maxEntries` records, so a scope with many records does not crowd out the others. The index
- * shows records of trust 0 and 1, and those of trust 2 whose scope holds a user, session or actor id of the viewer; so records that other
- * users wrote into a shared scope do not enter this viewer's system prompt. Instructions have a block of their own.
+ * newest records first, until the index has `maxEntries` records. So a scope with many records does not crowd out the others. The index
+ * shows records of trust 0 and 1, and those of trust 2 whose scope has a user, session or actor id of the viewer. So the system prompt of
+ * this viewer contains no records that other users wrote into a shared scope. Instructions have a block of their own.
  */
 
 /** Renders the parts of a prompt that come from memory. @internal */
@@ -166,7 +166,7 @@ export interface PromptContext {
     turn: ReadonlyArray<Message>
   ) => Effect.Effect<PromptBlock.PromptBlock>
   readonly instructions: (viewer: Viewer.Viewer) => Effect.Effect<string>
-  /** Stores the instruction files as records of the viewer's tenant; once per tenant, but again after a failure. */
+  /** Stores the instruction files as records of the viewer's tenant, once for each tenant. After a failure, the next call tries again. */
   readonly seed: (viewer: Viewer.Viewer) => Effect.Effect<void>
   /** Whether an `InstructionFiles` service is provided. */
   readonly hasFiles: boolean
@@ -225,7 +225,7 @@ export const makeContext = (
   })
 
 /**
- * Returns a function that stores the instruction files once per tenant; concurrent calls wait for each other. A failure is passed to
+ * Returns a function that stores the instruction files once per tenant. Concurrent calls wait for each other. A failure is passed to
  * `failed`, and the next call tries again.
  */
 const seedOnce = (
@@ -329,7 +329,9 @@ const personal = ["userId", "sessionId", "actorId"] as const
 /** The index that is shown when the store fails. */
 const unavailable: PromptBlock.PromptBlock = { text: `${header}\n(memory unavailable)`, ids: [], leftOut: 0 }
 
-/** Divides `room` entries among scopes round robin, at most `wanted` for each; returns the number of entries for each scope. */
+/**
+ * Divides `room` entries among scopes round robin. No scope gets more than its number in `wanted`. Returns the number of entries for each.
+ */
 const shares = (wanted: ReadonlyArray<number>, room: number): ReadonlyArray<number> => {
   const given = wanted.map(() => 0)
   for (let round = 0, left = room; left > 0 && wanted.some((n) => n > round); round++) {

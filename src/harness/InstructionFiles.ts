@@ -3,9 +3,9 @@
  * outside the root is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files with the
  * same text in one directory, only the first is returned.
  *
- * A file imports another as in Claude Code, by `@` and a path relative to itself, such as `@docs/git.md`, at the start of a line or after a
- * space, not in code. An imported file follows the file that imports it. A name that belongs to no file is plain text. An import that leads
- * out of the root, forms a cycle, is nested deeper than five files or comes after the hundredth is left out and reported as an issue.
+ * A file imports another one as in Claude Code, by `@` and a relative path (`@docs/git.md`) at the start of a line or after a space, not in
+ * code. An imported file follows its importer in the result. A name that belongs to no file is plain text. An import that leads out of the
+ * root, forms a cycle, is nested deeper than five imports or comes after a hundred others is left out, and reported as an issue.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -38,10 +38,10 @@ export interface InstructionFile {
   /** Text of the file, trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
-  /** Path, relative to the root, of the file whose imports, direct or nested, lead to this one; absent if this file is not imported. */
+  /** Path, relative to the root, of the first file in the chain of imports that leads to this file; absent if this file is not imported. */
   readonly importedBy?: string | undefined
 }
-/** The files that were read, and issues for those that were not. */
+/** The files that were read, and an issue for each file that was cut or left out. */
 export interface Loaded {
   readonly files: ReadonlyArray<InstructionFile>
   readonly issues: ReadonlyArray<MemoryError.MemoryError>
@@ -53,8 +53,8 @@ export interface Service {
   /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only Global records of the tenant; forgets the records of files that are gone or no longer imported. Rewrites
-   * no unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if no file can.
+   * Stores the files as read-only Global records of the tenant, and forgets records of files that are gone or no longer imported. Rewrites
+   * no unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if no file can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: the process's. Not part of the spec that `Resume` hashes. */
+  /** Working directory. Default: that of the process. The spec that `Resume` hashes does not contain this option. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // a process in another directory may have stored this record, so it is stale only if its file is gone or no longer imported
+    // a process in another directory may have stored this record: the record is stale only if its file is gone or no longer imported
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -180,12 +180,12 @@ const draftOf = (
   }
 }
 
-/** Returns the fields that are compared, as text; a stored record is rewritten only if this text differs from the draft's. */
+/** Returns the compared fields as text. A stored record is rewritten only if its text differs from the text of the draft. */
 const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => canonicalJson([summary, body, tags, data])
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
 
-/** Returns the text, cut to 65,536 characters, the longest body of a record. */
+/** Returns the text, cut to 65,536 characters, since the body of the record cannot be longer. */
 const bodyOf = (content: string): string =>
   content.length <= 65_536
     ? content
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if it or its importer is missing or blank, or if `filenames` lacks the importer (the file, if not imported). */
+  /** Reads a file. `None` if the file or its importer is missing or blank, or if `filenames` lacks the importer (without one, the file). */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -276,7 +276,7 @@ const openTree = (
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
-    /** Reads an imported file by its name relative to a folder; if no such file exists, tries the name without punctuation at its end. */
+    /** Reads an imported file by its path relative to a folder. If no such file exists, tries the path without punctuation at its end. */
     const importOf = (folder: string, name: string) =>
       Effect.gen(function*() {
         if (name.startsWith("~/")) return yield* escape(`${name} lies outside the root`)
@@ -305,7 +305,7 @@ const openTree = (
           escape(`${JSON.stringify(name)} is no file name`)
         )
         let imported = 0
-        /** Adds a file, then the files that it imports. `chain`: resolved paths from the first importing file to this one. */
+        /** Adds a file, then the files that it imports. `chain`: resolved paths from the first importing file to this file. */
         const include = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)

@@ -1,9 +1,9 @@
 /**
- * Events about memory operations, for a harness (the program that runs an agent) to show, log and count. Listeners may miss events: a
- * listener that lags behind loses the oldest.
+ * Events about memory operations, which a harness (the program that runs an agent) can show, log and count. Listeners may miss events: a
+ * listener that lags behind loses the oldest ones.
  *
- * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of written records and
- * the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
+ * Events carry ids, scopes, scores and counts, so that a log of events contains nothing that a user said. The summaries of written records
+ * and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
  *
  * Effect metrics count every published event, with or without a listener; docs/observability.md lists their names.
  */
@@ -46,7 +46,7 @@ export const MemoryEvent = Schema.Union(
     /** Words of the search, null for a search without words. Present only with `texts`. */
     query: Schema.optional(Schema.NullOr(Schema.String)),
     hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit })),
-    /** Number of records that were found and not returned, by reason. Absent in events of earlier versions. */
+    /** Number of records that were found but not returned, by reason. Absent in events of earlier versions. */
     leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
@@ -59,7 +59,7 @@ export const MemoryEvent = Schema.Union(
     reason: Schema.String
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
-  /** Optional work failed: rendering the index, an injection, or one retriever of a search. The operation went on without it. */
+  /** Optional work failed, such as rendering the index, an injection, or one retriever of a search. The operation went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
   /** Number of secrets that `Redaction` removed from the texts of one call. For texts sent to a model, the event's viewer is `System`. */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
@@ -71,7 +71,7 @@ export type MemoryEvent = typeof MemoryEvent.Type
 
 /** Operations of `MemoryEvents`. */
 export interface Service {
-  /** Publishes an event; never waits for a listener. */
+  /** Publishes an event. Never waits for a listener. */
   readonly publish: (event: MemoryEvent) => Effect.Effect<void>
   /**
    * Events of every viewer, from the moment the stream is run. Only the harness should read the stream: an agent must not see events of
@@ -91,7 +91,7 @@ export interface Options {
   readonly texts?: boolean | undefined
 }
 
-/** Makes the service. Its stream ends when the scope closes. */
+/** Makes the service. The stream of events ends when the Effect scope closes. */
 export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
     yield* Effect.orDie(Validation.refuseOptions("MemoryEvents.make", Validation.countIssues("capacity", capacity, 1)))
@@ -103,8 +103,8 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
   })
 
 /**
- * Publishes an event for each report of a redaction, until the scope closes. If two layers register the same `publish`, each report is
- * still published once. @internal
+ * Publishes an event for each report of a redaction, until the Effect scope closes. If two layers register the same `publish`, each report
+ * is still published once. @internal
  */
 export const publishReports = (
   redaction: Redaction.Service | undefined,
@@ -137,7 +137,7 @@ export const layer = (options?: Options): Layer.Layer<MemoryEvents> => Layer.sco
 
 /* Builds and publishes the events of the whole harness. */
 
-/** A change of one record, from which its event is built. @internal */
+/** A change of one record, from which an event is built. @internal */
 export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
   /** Whether a forgotten record was also purged. Default false. */
   readonly purged?: boolean | undefined
@@ -147,14 +147,14 @@ export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
 export interface EventPublisher {
   /** Publishes `memory_written` or `memory_forgotten` for each change, and nothing for a change with outcome `absent`. */
   readonly changed: (viewer: Viewer.Any, changes: ReadonlyArray<Change>) => Effect.Effect<void>
-  /** Runs a write; then publishes an event for each change, or `memory_write_failed` if the write failed. */
+  /** Runs a write. Then publishes an event for each change, or `memory_write_failed` if the write failed. */
   readonly write: <A>(
     viewer: Viewer.Any,
     write: Effect.Effect<A, MemoryError>,
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
   /**
-   * Runs a search; then publishes `memory_recalled`. A failed search is counted but publishes no event, since the caller receives the
+   * Runs a search, and then publishes `memory_recalled`. A failed search is counted but not published, since the caller receives the
    * failure.
    */
   readonly recall: (
@@ -162,15 +162,15 @@ export interface EventPublisher {
     query: MemoryQuery,
     search: Effect.Effect<SearchResult, MemoryError>
   ) => Effect.Effect<SearchResult, MemoryError>
-  /** Adds the tokens of a text that a prompt will contain to the metric `memory_tokens_injected`, at four characters a token. */
+  /** Adds the length of a text for a prompt to the metric `memory_tokens_injected`, in tokens of four characters. */
   readonly injected: (part: "index" | "context" | "instructions", text: string) => Effect.Effect<void>
   /** Publishes `memory_retired` for each record. */
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
-  /** Publishes `memory_denied`: a plugin refused a tool call. */
+  /** Publishes `memory_denied`, which says that a plugin refused a tool call. */
   readonly denied: (call: ToolCall, plugin: string, reason: string) => Effect.Effect<void>
-  /** Publishes `memory_degraded`, and logs a warning: optional work failed, and the operation went on without it. */
+  /** Publishes `memory_degraded` and logs a warning. Both say that optional work failed, and that the operation went on without it. */
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
-  /** Publishes `memory_viewer_missing`, and logs a warning: `part` skipped a call that named no viewer. */
+  /** Publishes `memory_viewer_missing` and logs a warning. Both say that `part` was skipped, since a call named no viewer. */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 }
 

@@ -1,5 +1,5 @@
 /**
- * Automatic memory over several named stores: searches all of them, adds records to all or some, and extracts memories from conversations.
+ * Automatic memory over several named stores: searches them all, adds records to all or some, and extracts memories from conversations.
  *
  * ```text
  * search     searches the federation of all stores, by words and, with an embedder, by meaning
@@ -70,22 +70,22 @@ export interface Service {
     }
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
-   * Adds drafts to all writable stores or, if names are given, to the named stores; fails with `read_only` if a named store is not
-   * writable. Returns one outcome per store. Fails if every store fails: with their common reason, or with `unavailable` if their reasons
-   * differ. The message names each store. Fails with `invalid_id` if a draft has an id and several stores are selected.
+   * Adds drafts to the named stores or, without names, to all writable stores. Returns one outcome per store. Fails with `read_only` if a
+   * named store is not writable, and with `invalid_id` if a draft has an id and several stores are selected. If every store fails, the
+   * error has their common reason, or `unavailable` if the reasons differ; its message names each store.
    */
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for the writes; so does closing the scope, at most 30 s. */
+  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for it. A closing Effect scope waits at most 30 s for it. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Stores messages in the outbox of every store that extracts. Fails if any outbox fails, with a message that names its store. */
+  /** Stores messages in the outbox of every store that extracts. Fails if any outbox fails; the message names the store. */
   readonly addMessages: (
     viewer: Viewer,
     session: string,
@@ -95,7 +95,7 @@ export interface Service {
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /** Renders the memories that relate to a turn; an empty block if `InjectionConfig.trigger` excludes the turn or nothing is found. */
   readonly inject: Injection.Inject
-  /** Waits for drafts of `accept` and extracts all waiting messages. The error says how many conversations failed, and quotes none. */
+  /** Waits for the writes of `accept`, then extracts all waiting messages. An error says how many conversations failed, and quotes none. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** The outboxes, by store name; only stores that extract have one. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
@@ -120,7 +120,7 @@ interface Managed {
   readonly events: MemoryEvents.EventPublisher
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
   readonly working: FiberSet.FiberSet<void> // running fibers of `accept`
-  isOpen: boolean // set to false when the scope begins to close; `accept` then fails
+  isOpen: boolean // set to false when the Effect scope begins to close; `accept` then fails
 }
 
 const make = (
@@ -149,7 +149,7 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options: Outbox.Options["options"] = { ...extraction.options, conversation: name } // ids of records derive from it
+          const options: Outbox.Options["options"] = { ...extraction.options, conversation: name } // record ids depend on the name
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )
@@ -184,14 +184,14 @@ const make = (
     } satisfies Service
   })
 
-/** Makes `accept` fail from now on, and waits until the drafts accepted before are written, at most 30 seconds. */
+/** Makes `accept` fail from now on. Then waits, at most 30 seconds, until the drafts that were already accepted are written. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)
     managed.isOpen = false
     return Fiber.awaitAll(last)
   }).pipe(
-    Effect.interruptible, // finalizers are uninterruptible by default
+    Effect.interruptible, // lets the timeout interrupt the wait; finalizers are uninterruptible by default
     Effect.timeout("30 seconds"),
     Effect.catchTag("TimeoutException", () => Effect.logWarning("memory: what was accepted is not all written"))
   )
@@ -245,7 +245,7 @@ const accept = (
       !managed.isOpen ? closed : addTo(managed, viewer, drafts, targets, provenance).pipe(
         Effect.flatMap((all) => noneFailed("add", all)),
         Effect.catchAll(managed.events.degraded(viewer, "add")),
-        Effect.disconnect, // a store that hangs must not delay the closing of the scope
+        Effect.disconnect, // a store that hangs must not delay the closing of the Effect scope
         FiberSet.run(managed.working),
         Effect.asVoid
       )
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately. Fails if all stores fail, or, with `invalid_id`, if several stores get a draft with an id. */
+/** Adds the drafts to each store separately. Fails if all stores fail. Fails with `invalid_id` if several stores get a draft with an id. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -284,7 +284,7 @@ const addTo = (
       if (Either.isRight(result)) {
         const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
         const { embed } = yield* pipelineOf(managed, store)
-        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // the records are stored by now
+        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // the records are stored, so `add` succeeds
       }
       return { store: name, result }
     })
@@ -318,7 +318,7 @@ const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void
   return failures.length > 0 ? failed(op, failures) : Effect.void
 }
 
-/** Combines errors into one. Its reason is the one that all of them have, or `unavailable` if they differ. Its message names each store. */
+/** Combines errors into one that names each store. The reason is the one that all of the errors have, or `unavailable` if they differ. */
 const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")

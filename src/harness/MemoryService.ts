@@ -1,7 +1,7 @@
 /**
- * Memory as one service, which a harness (the program that runs an agent) provides and an agent's code calls. Its operations require
- * `CurrentViewer`, so code that does not say on whose behalf it acts does not compile. The services below this one take the viewer as their
- * first argument instead.
+ * Memory as one service, which a harness (the program that runs an agent) provides and an agent's code calls. Every operation for a viewer
+ * requires `CurrentViewer`, so code that does not say on whose behalf it acts does not compile. The services that this one uses take the
+ * viewer as their first argument instead.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -55,7 +55,7 @@ export interface Embed {
    */
   readonly embed?: boolean | undefined
 }
-/** Options of `put`. A write with origin `agent` or `pipeline` counts as a model's, and the spec's `sharedWrites` restricts it. */
+/** Options of `put`. A write with origin `agent` or `pipeline` counts as a write of a model, which the spec's `sharedWrites` restricts. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** Option of writes: where the change comes from. */
 export interface OriginOptions {
@@ -82,8 +82,8 @@ export interface Service {
   /** Searches records by words or by a given vector, best first. Unlike `recall`, it does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
   /**
-   * Returns a page of records, newest first; with `forgotten: true`, the forgotten records that the viewer can bring back with a `Restore`
-   * mutation.
+   * Returns a page of records, newest first. With `forgotten: true`, returns instead the forgotten records that the viewer can bring back
+   * with a `Restore` mutation.
    */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
   /** Changes a record. */
@@ -92,13 +92,16 @@ export interface Service {
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & OriginOptions
   ) => Operation<MemoryRecord>
-  /** Forgets a record; returns whether it existed. Without `purge`, the record can be restored until the store empties its trash. */
+  /**
+   * Forgets a record. Returns whether the record existed. Without `purge`, the record can be restored until the store empties its trash.
+   */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`; returns their number. Keeps
-   * matching records that the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the
-   * records, and also the matching records in the trash that the viewer sees. If the filter has `forgotten: true`, only records in the
-   * trash match.
+   * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`. Returns the number of these
+   * records. Keeps matching records that the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With
+   * `purge`, erases the records, and also the matching records in the trash that the viewer sees. If the filter has `forgotten: true`, only
+   * records in the trash match. If the filter has no other condition than `scope`, a purge also erases the viewer's threads and waiting
+   * messages.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */
@@ -138,24 +141,24 @@ export interface Service {
    */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
   /**
-   * Computes the vectors that records of any viewer lack; returns how many it computed. Without an `Embedder`, returns 0 and logs that the
-   * layer lacks one.
+   * Computes the missing vectors of the records of all viewers. Returns the number of computed vectors. Without an `Embedder`, returns 0
+   * and logs that the layer lacks one.
    */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
-  /** Renders the memory index for the system prompt: summaries and ids of records, by default 30. */
+  /** Renders the memory index for the system prompt: summaries and ids of records, at most 30 by default. */
   readonly index: BestEffort<PromptBlock.PromptBlock>
   /**
-   * Renders records that relate to the last user message, 5 by default. Append the block to that message for one model call and do not
-   * store it. The block is empty if the last message is not from a user, if nothing is found, or if the search fails.
+   * Renders records that relate to the last user message, at most 5 by default. Append the block to that message for one model call, and do
+   * not store the block. The block is empty if the last message is not from a user, if nothing is found, or if the search fails.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
   /** Renders the instruction files, for the system prompt; `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
   /**
-   * Begins a turn of the viewer: notifies the plugins, and the first time stores the tenant's instruction files. If it is never called, the
-   * write limit counts all writes as one turn.
+   * Begins a turn of the viewer: notifies the plugins. The first call for a tenant also stores the instruction files. If `turnStart` is
+   * never called, the write limit counts all writes as one turn.
    */
   readonly turnStart: BestEffort<void>
   /**
@@ -179,8 +182,8 @@ export interface Service {
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
-   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` was skipped because a call named no viewer. For adapters
-   * whose types cannot require a viewer, such as a model of @effect/ai.
+   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` was skipped because a call named no viewer. Meant for
+   * adapters whose types cannot require a viewer, such as the adapter of @effect/ai models.
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 
@@ -208,7 +211,7 @@ const make = (
     const policy = { rules: spec, events: publisher }
     const harness = WritePolicy.make(store, policy)
     const model = WritePolicy.make(store, { ...policy, origin: "agent" })
-    /** Selects the store whose write rules fit the origin: a model's or the harness's. */
+    /** Selects the store whose write rules fit the origin: the rules for a model, or those for the harness. */
     const storeOf = (origin: Origin = "user") => origin === "agent" || origin === "pipeline" ? model : harness
     const remembering = yield* WritePolicy.makeRemembering(policy)
     const prompt = yield* Injection.makeContext(
@@ -328,8 +331,8 @@ export interface TestOptions {
 }
 
 /**
- * Provides the service for tests: in-memory store, seeded ids, scripted model, embedder by hashing. The same calls always return the same
- * ids and times.
+ * Provides the service for tests, with an in-memory store, seeded ids, a scripted model, and an embedder that works by hashing. The same
+ * calls always return the same ids and times.
  */
 export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<
   MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents

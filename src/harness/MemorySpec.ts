@@ -19,12 +19,12 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   allowForget: default_(Schema.Boolean, false),
   /** Largest number of writes within one turn of a run; 0 means no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
-  /** Whether the agent may write `Global` records; with `deny` such a write fails with `not_owned`. */
+  /** Whether the agent may write `Global` records. With `deny`, such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
-   * Shared scopes (the agent's, Global) that a model may write on behalf of a viewer with a user, session or actor id: see
-   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what all others wrote there. Default: none; the field is then
-   * absent, so that older specs without it keep their hash.
+   * Shared scopes (that of the agent, and Global) that a model may write on behalf of a viewer with a user, session or actor id: see
+   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what all other conversations wrote there. By default there are
+   * none, and the field is absent, so that specs of earlier versions, which lack the field, keep their hash.
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {
@@ -41,17 +41,20 @@ const maxBytesBefore = 16_384
 /** Settings of instruction files, with their defaults. */
 export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
-  /** Topmost directory whose instruction files are read. Default: cwd or its nearest ancestor that has `.git`; if none has it, cwd. */
+  /**
+   * Topmost directory whose instruction files are read. By default, it is the first directory with `.git`, from the working directory
+   * upwards; if there is none, it is the working directory.
+   */
   root: Schema.optional(Schema.String),
   /**
-   * Largest number of bytes read of a file. A longer text is cut between characters, a note at its end says so, and an issue reports it.
-   * Default 65,536.
+   * Largest number of bytes read of a file. A longer text is cut between characters. A note at its end says so, and an issue reports the
+   * cut. Default 65,536.
    */
   maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
   /**
-   * Key from which the ids of stored instruction records are derived; set it to get the same ids on every machine. Default: the root's
-   * path.
+   * Key from which the ids of stored instruction records are derived. Set it to get the same ids on every machine. Default: the path of the
+   * root.
    */
   projectKey: Schema.optional(Schema.String)
 }) {}
@@ -62,9 +65,10 @@ export type Input = ConstructorParameters<typeof MemorySpec>[0]
 export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})
 
 /**
- * Returns the SHA-256 of the spec's canonical JSON, in hex; the order of keys and `undefined` values do not affect it. Apply the defaults
- * first (`make`), so that specs of equal meaning have equal hashes. The default `maxBytesPerFile` is hashed as 16,384, the default of
- * earlier versions, so that runs of those versions can be resumed; an explicit limit of 16,384 therefore hashes like the default.
+ * Returns the SHA-256 of the spec's canonical JSON in hex. Neither the order of keys nor a key with the value `undefined` affects the hash.
+ * Apply the defaults first (`make`), so that specs of equal meaning have equal hashes. The default `maxBytesPerFile` is hashed as 16,384,
+ * the default of earlier versions, so that runs of those versions can be resumed. An explicit limit of 16,384 therefore has the same hash
+ * as the default.
  */
 export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
 
@@ -75,6 +79,6 @@ export const hashedForm = (spec: unknown): unknown =>
       isDefaultLimit(value) ? { ...value, maxBytesPerFile: maxBytesBefore } : value) ?? "null"
   )
 
-/** Whether a value is an `InstructionFilesConfig`, or its JSON, whose `maxBytesPerFile` is the default. */
+/** Whether a value is an `InstructionFilesConfig` (or the JSON of one) whose `maxBytesPerFile` is the default. */
 const isDefaultLimit = (value: unknown): value is object =>
   Predicate.isRecord(value) && "filenames" in value && "seedMemory" in value && value["maxBytesPerFile"] === maxBytes

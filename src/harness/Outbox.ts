@@ -5,7 +5,7 @@
  * ```text
  * append     stores the messages                                         before a trigger may fire
  * extract    asks the model, and stores its answer as a plan             so a retry does not ask again
- * write      writes the plan and erases its messages                     in one write: all of it or nothing
+ * write      applies the plan and erases its messages                    in one write: all of it or nothing
  * ```
  *
  * A conversation is a viewer's messages of one session. A batch is the messages of one append. In an extraction run, a model extracts
@@ -18,7 +18,7 @@
  * ```text
  * limits     A conversation may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first requests
  *            extraction from the oldest batches of its conversation or, if that has none, of another conversation of the tenant.
- *            If this fails, or takes longer than `timeSlice`, the append fails with `rate_limited`; it never hangs.
+ *            If the extraction fails or takes longer than `timeSlice`, the append fails with `rate_limited`.
  * slots      A slot runs one extraction; there are 16. A free slot goes to the tenants round robin, and within a tenant to the
  *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
  * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
@@ -64,8 +64,9 @@ export interface Status {
 export interface DeadLetter {
   readonly viewer: Viewer.Viewer
   readonly session: string
-  /** Sequence number, in the session, of the first message (`from`) and of the message after the last (`to`). */
+  /** Sequence number, in the session, of the first message. */
   readonly from: number
+  /** Sequence number, in the session, of the message after the last one. */
   readonly to: number
   readonly reason: string
 }
@@ -74,8 +75,8 @@ export interface DeadLetter {
 export interface Service {
   /**
    * Stores the messages and returns the sequence number, in the session, of the first one. Fails with `invalid_scope` if the viewer has no
-   * scope to store memories in. Fails with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait for extraction, and none
-   * of them is extracted in time.
+   * scope to store memories in. Fails with `rate_limited` and a `retryAfter` in milliseconds if too many batches wait for extraction and
+   * none of them is extracted in time.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -85,16 +86,16 @@ export interface Service {
   /** Notifies the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Extracts from the messages of every conversation that has waiting ones, regardless of triggers and backoff. Fails if the messages of a
-   * conversation could be neither extracted nor set aside. The error contains only counts, no user's message, id or text, because a flush
-   * is called without a viewer.
+   * Extracts from all waiting messages of every conversation, regardless of triggers and of delays after failures. Fails if the messages of
+   * a conversation could be neither extracted nor set aside. The error contains only counts and reasons, but no user's message or id,
+   * because a flush is called without a viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
   /** Lists the dead letters (batches set aside after failures) of every tenant. Reads them from the store. */
   readonly deadLetters: Effect.Effect<ReadonlyArray<DeadLetter>, MemoryError.MemoryError>
-  /** Makes the dead letters (batches set aside after failures) wait for extraction again; returns their number. */
+  /** Makes the dead letters (batches set aside after failures) wait for extraction again. Returns the number of these batches. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -114,10 +115,10 @@ export interface ExtractionConfig {
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * The scope in which extracted facts are stored. Default for a viewer with a user: the scope of the user. Default for a viewer without a
-   * user: the scope of its agent; or, if the viewer names a session or an actor, the scope of all its ids, so that facts about an anonymous
-   * visitor stay with the visit. `agent` selects the scope of the viewer's agent, so that all conversations of the agent see the facts. For
-   * a viewer with a user, `options.sharedWrites` must then include `agent`.
+   * Selects the scope in which extracted facts are stored. By default, the facts of a viewer with a user id are stored in the scope of the
+   * user. The facts of a viewer without one are stored in the scope of its agent. But if that viewer names a session or an actor, the scope
+   * has all of its ids, so that facts about an anonymous visitor stay with the visit. `agent` selects the scope of the viewer's agent, so
+   * that all conversations of the agent see the facts; if the viewer has a user id, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
   /** Options of the pipeline for every extraction. A `scope` given here takes precedence over `about`. */
@@ -137,11 +138,13 @@ export interface Options extends ExtractionConfig {
    * exceed their `timeSlice`. Default 16.
    */
   readonly concurrency?: number | undefined
-  /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity at most this long. Default 10 s. */
+  /**
+   * Time after which an extraction run counts as slow (see `concurrency`). An append waits for capacity at most this long. Default 10 s.
+   */
   readonly timeSlice?: Duration.DurationInput | undefined
   /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
-  /** Longest time of an extraction, with all its model calls; a longer extraction fails, and is retried. Default two minutes. */
+  /** Longest time of an extraction with all its model calls. A longer extraction fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
    * Largest number of conversations kept in memory. If there are more, conversations without waiting messages are closed, first those that
@@ -149,21 +152,23 @@ export interface Options extends ExtractionConfig {
    */
   readonly openConversations?: number | undefined
   /**
-   * Longest time for which closing the scope waits for extraction; messages not extracted by then stay in the store. 0 does not wait.
-   * Default 30 seconds.
+   * Longest time for which the closing of the Effect scope waits for extraction. Messages that are not extracted by then stay in the store.
+   * With 0, the closing does not wait. Default 30 seconds.
    */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/** Functions that an outbox calls: `applied` with the changes that it wrote, `degraded` with a failure that does not stop it. */
+/**
+ * Functions that an outbox calls: `applied` with the changes that it wrote, and `degraded` with a failure that does not stop the outbox.
+ */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
 /**
- * Makes an outbox. It first extracts from the messages that an earlier process left waiting. When the scope closes, it extracts from the
- * waiting messages for at most `flushTimeout`.
+ * Makes an outbox. It first extracts from the messages that an earlier process left waiting. When the Effect scope closes, it extracts from
+ * the waiting messages for at most `flushTimeout`.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -273,7 +278,7 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
   const consequence = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
   return flush(outbox).pipe(
     Effect.interruptible,
-    Effect.disconnect, // a store that hangs must not delay the close beyond the timeout
+    Effect.disconnect, // a store that hangs must not delay the closing beyond the timeout
     Effect.interruptible,
     Effect.timeoutFail({
       duration: flushTimeout,

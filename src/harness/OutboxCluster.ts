@@ -1,7 +1,8 @@
 /**
  * An outbox (queue of messages that wait for extraction) whose conversations are divided among the machines of a cluster, by
- * @effect/cluster. One machine at a time owns a conversation and extracts from its messages; if it dies, another one takes over. Use this
- * outbox where several processes serve one store. In a single process, and over a vault or SQLite, use `Outbox`, which needs no cluster.
+ * @effect/cluster. One machine at a time owns a conversation and extracts from its messages. If this machine dies, another one takes over.
+ * Use this outbox where several processes serve one store. In a single process, and over a vault or SQLite, use `Outbox`, which needs no
+ * cluster.
  *
  * ```text
  * append     any process stores the messages, and sends the conversation's owner a cluster message that names the batch
@@ -11,8 +12,8 @@
  *
  * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the same write erases the batch.
  * The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of their appends,
- * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words, so erasing
- * a person's data in the store is enough.
+ * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words. So it is
+ * enough to erase a person's data in the store.
  *
  * The module is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
@@ -60,15 +61,16 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 export interface Service extends Outbox.Service {
   /**
    * Erases the waiting messages of the viewer and of narrower viewers, that is, of viewers that have the same ids and further ones. Also
-   * erases the cluster messages to the conversations of these viewers. With `scope`, does so only for viewers whose ids match it. Returns
-   * the number of conversations. `WritePolicy.forgetAll` erases only the rows in the store; cluster messages then remain until the owners
-   * close the conversations.
+   * erases the cluster messages to the conversations of these viewers. With `scope`, does so only for viewers whose ids match `scope`.
+   * Returns the number of conversations that were erased. `WritePolicy.forgetAll` erases only the rows in the store; cluster messages then
+   * remain until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
    * Compacts the store, and returns the number of erased records. Also checks each conversation once it has not changed for an hour. If no
-   * message of the conversation waits, erases the cluster messages to it, which remain if its owner was killed. Otherwise sends the cluster
-   * message of each waiting batch again, because the process that appended the batch may have been killed before it sent the message.
+   * message of the conversation waits, erases cluster messages to the conversation, which remain if the owner was killed. Otherwise sends
+   * the cluster message of each waiting batch again, because the process that appended the batch may have been killed before it sent the
+   * message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -82,8 +84,8 @@ export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
  * Makes an outbox. If the process is a runner of the cluster, it owns a share of the conversations from now on; if it is a client, it only
- * appends. Requests extraction of messages that already wait in the store. The scope closes without waiting for extraction: other runners,
- * now or later, extract from the remaining messages.
+ * appends. Requests extraction of messages that already wait in the store. The Effect scope closes without waiting for extraction, since
+ * other runners extract from the remaining messages, now or later.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -130,7 +132,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isExtracting, references }) => references === 0 && !isExtracting // the owner extracts from waiting messages
+      isIdle: ({ isExtracting, references }) => references === 0 && !isExtracting // the owner, not this worker, handles waiting messages
     })
     const outbox: OpenCluster = {
       options,
@@ -249,7 +251,7 @@ const sessionEnd = (
       )
   )
 
-/** Asks the conversation's owner to extract from the waiting messages; then reads the cached state from the store again. */
+/** Asks the conversation's owner to extract from the waiting messages. Then reads the conversation's state from the store again. */
 const drainAgain = (
   outbox: OpenCluster,
   worker: OutboxWorker.OutboxWorker
@@ -334,7 +336,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // makes the owner acknowledge the cluster messages that it holds; if none answers in time, there is no owner to wait for
+        // makes the owner acknowledge the cluster messages that it holds; if no owner answers in time, there is none to wait for
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"
@@ -370,7 +372,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
     return erased
   })
 
-/** Sends the owners of the given conversations their waiting batches again. An owner ignores a batch that it already has. */
+/** Sends the cluster message of each waiting batch of the given conversations again. An owner ignores a batch that it already has. */
 const resendBatches = ({ client, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

@@ -2,8 +2,8 @@
  * Checkpoints of an agent's runs. A run is resumed only if its spec equals the one that was saved, unless `accept` names the fields that
  * may differ.
  *
- * Each run has one checkpoint file, written under a temporary name and then renamed: after a crash the file holds either the new checkpoint
- * or the previous one.
+ * Each run has one checkpoint file. A checkpoint is written under a temporary name, and the file is then renamed. So after a crash, the run
+ * has either the new checkpoint or the previous one.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -24,7 +24,7 @@ import { hashedForm, hashSpec } from "./MemorySpec.ts"
 /** Schema of a checkpoint. */
 export const Checkpoint = Schema.Struct({
   runId: ScopeId,
-  /** The spec of the run's memory (`MemorySpec`), with its defaults applied. */
+  /** The spec of the run, as JSON, as it was given to `save`. */
   spec: JsonObject,
   hash: Schema.String,
   /** Number of the turn, from 0. */
@@ -62,16 +62,16 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 /** Operations of `Resume`. */
 export interface Service {
   /**
-   * Loads the checkpoint of a run; `None` if none was saved. Fails with `ResumeError` if `spec` differs from the saved spec, with `corrupt`
-   * if the file is not a checkpoint, and with `unsupported` if a newer version of the library saved it.
+   * Loads the checkpoint of a run, or `None` if none was saved. Fails with `ResumeError` if `spec` differs from the saved spec, with
+   * `corrupt` if the file is not a checkpoint, and with `unsupported` if a newer version of the library saved it.
    */
   readonly resume: (
     runId: string,
     spec: object
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
   /**
-   * Saves a checkpoint atomically: after a crash the run has either this checkpoint or the previous one. Fails with `unsupported`, and
-   * changes nothing, if a newer version of the library saved the previous one.
+   * Saves a checkpoint atomically: after a crash, the run has either this checkpoint or the previous one. If a newer version of the library
+   * saved the previous checkpoint, fails with `unsupported` and changes nothing.
    */
   readonly save: (
     runId: string,
@@ -83,7 +83,7 @@ export interface Service {
 /** Tag of the service for checkpoints. */
 export class Resume extends Context.Tag("@memory/Resume")<Resume, Service>() {}
 
-/** Reads and writes the texts of checkpoints, by run id in Unicode form NFC. */
+/** Reads and writes the text of a run's checkpoint. Run ids are in Unicode form NFC. */
 interface Shelf {
   readonly read: (runId: string) => Effect.Effect<Option.Option<string>, MemoryError.MemoryError>
   readonly write: (runId: string, text: string) => Effect.Effect<void, MemoryError.MemoryError>
@@ -121,7 +121,7 @@ const make = (shelf: Shelf): Service => ({
     }).pipe(Effect.withSpan("Resume.save", { attributes: { runId } }))
 })
 
-/** Stores one file per run in `directory`, which is created if it is missing. */
+/** Provides `Resume`, which stores one file per run in `directory`. The directory is created if it is missing. */
 export const layer = ({ directory }: { readonly directory: string }): Layer.Layer<
   Resume,
   MemoryError.MemoryError,
@@ -158,7 +158,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
             yield* Effect.zipRight(fill(draft, text), fs.rename(draft, fileOf(runId))).pipe(
               Effect.tapError((error) =>
                 isTaken(error) ? Effect.void : Effect.orElseSucceed(fs.remove(draft, { force: true }), () => undefined)
-              ) // report the first error, not one of the removal
+              ) // a failure to remove the file is ignored, so that the first error is reported
             )
           }).pipe(
             // a killed process may have left a file of this name, because a seeded Random draws the same names in every process
@@ -171,7 +171,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
     })
   )
 
-/** Stores checkpoints in memory, until the layer is closed. */
+/** Provides `Resume`, which keeps checkpoints in memory until the layer is closed. */
 export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
   const texts = new Map<string, string>()
   return make({
@@ -182,7 +182,7 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 
 /**
  * Catches the `ResumeError` of `resume` if only the given fields have changed. A name covers its subfields: `memory` also accepts a change
- * of `memory.writesPerTurn`. Returns the checkpoint with the old spec; the next `save` stores the new one.
+ * of `memory.writesPerTurn`. Returns the checkpoint with the old spec. The next `save` stores the new spec.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(

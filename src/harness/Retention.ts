@@ -1,10 +1,10 @@
 /**
- * Keeps the number of records of a kind within the kind's cap: if there are more, forgets the least important ones and,
- * among equally important ones, the oldest. `layer` does so every hour, `enforce` once.
+ * Keeps the number of records of a kind within the kind's cap. If there are more, forgets the least important ones and, among equally
+ * important ones, the oldest. `layer` does so every hour; `enforce` does so once.
  *
  * The caps are those of the provided `MemoryKind.Kinds`, and apply to each scope separately (a broader scope does not count the records of
- * narrower ones). Records of a kind without a cap are never forgotten. Records that have expired or are no longer valid, and those of
- * instruction files, are neither counted nor forgotten.
+ * narrower ones). Records of a kind without a cap are never forgotten. Records that have expired, records that are no longer valid, and
+ * records of instruction files are neither counted nor forgotten.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -29,10 +29,10 @@ export interface Options {
 }
 
 /**
- * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. One batch forgets all of them;
- * they can be restored until the store empties its trash. If one of them is changed meanwhile, everything is read and decided again.
- * Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that exceeds its cap in
- * some scope of the tenant. In a federation, which cannot count records, reads all records of each kind that has a cap.
+ * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. All of them are forgotten in one
+ * batch, and can be restored until the store empties its trash. If one of them is changed before the batch, everything is read and decided
+ * again. Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that exceeds its
+ * cap in some scope of the tenant. In a federation, which cannot count records, reads all records of each kind that has a cap.
  */
 export const enforce = (
   system: Viewer.System,
@@ -90,7 +90,7 @@ export const beyond = (
 
 /**
  * Enforces the caps for every tenant in the background: when the layer is built, and then hourly as long as the store is in use. A failure
- * is logged, and the attempt repeated an hour later.
+ * is logged. An hour later, the layer tries again.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
@@ -107,8 +107,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // The round's own reads count as activity. After a round that changed nothing, they must not start another one, so only later
-      // activity counts.
+      // A round's own reads count as activity of the store. After a round that changed nothing, they must not start the next round, so only
+      // activity after them counts.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")
@@ -128,7 +128,7 @@ const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): E
 const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>
   new Map(Array.from(kinds.values()).flatMap(({ cap, name }) => cap === undefined ? [] : [[name, cap]]))
 
-/** Whether the record counts towards its kind's cap: it has not expired or ceased to be valid, and is not of an instruction file. */
+/** Whether the record counts towards its kind's cap: it has not expired, has not ceased to be valid, and is not of an instruction file. */
 const counts = (now: number) => (record: MemoryRecord): boolean =>
   !isExpired(record, now) && !(record.invalidAt !== undefined && record.invalidAt <= now) &&
   record.source.origin !== "instructions"

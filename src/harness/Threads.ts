@@ -1,13 +1,14 @@
 /**
  * Stores the messages of conversations (threads), so that a chat can go on after a restart.
  *
- * A thread belongs to the subject of its viewer (`Viewer.subjectOf`): to the viewer's user, across all sessions. Without a user, it belongs
- * to the viewer's agent or, if the viewer names a session or an actor, to all of the viewer's ids together. Viewers with another subject
- * can neither read nor list the thread, nor find out that it exists. `MemoryService.forgetAll(filter, { purge: true })` erases threads
- * along with records. Messages are not records: a search of the store does not find them, only `search` of this service.
+ * A thread belongs to the subject of its viewer (`Viewer.subjectOf`). For a viewer with a user, the subject is that user, across all
+ * sessions. For a viewer with an agent but no user, session or actor, the subject is the agent. For any other viewer, the subject is all
+ * ids of the viewer together. Viewers with another subject can neither read nor list the thread, nor find out that it exists.
+ * `MemoryService.forgetAll(filter, { purge: true })` erases threads along with records. Messages are not records: only `search` of this
+ * service finds them, not a search of the store.
  *
- * An append stores all of its messages or none. Concurrent appends are put into one order. The cost of an append, and of reading a page,
- * depends neither on the length of the thread nor on the number of threads.
+ * An append stores all of its messages or none. Concurrent appends to a thread are stored one after the other. The cost of an append, and
+ * of reading a page, depends neither on the length of the thread nor on the number of threads.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -35,8 +36,9 @@ export { purge } from "./Threads/ThreadWrites.ts"
 /** Operations of `Threads`. */
 export interface Service {
   /**
-   * Appends messages to a thread, which is created if it does not exist. Removes injected memory from their texts. Returns the sequence
-   * number of the first message. Fails with `invalid_draft` if a value is not a message.
+   * Appends messages to a thread; creates the thread if it does not exist. Memory that was inserted into a prompt is removed from the
+   * texts. Returns the sequence number of the first appended message. Fails with `invalid_draft` if one of `messages` is not a valid
+   * message.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -44,7 +46,7 @@ export interface Service {
     messages: ReadonlyArray<ThreadRows.NewMessage>
   ) => Effect.Effect<number, MemoryError.MemoryError>
 
-  /** Reads messages of a range; returns none if the thread does not exist. Cost: grows with the number of messages read. */
+  /** Reads messages of a range; returns none if the thread does not exist. The cost grows with the number of messages read. */
   readonly messages: (
     viewer: Viewer.Viewer,
     thread: string,
@@ -52,10 +54,10 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Page, MemoryError.MemoryError>
 
   /**
-   * Reads the newest messages that fit into a budget of tokens, at four characters of text or JSON a token; the last message is always
-   * included. The result begins with a message of the user or the system, so that no tool result appears without its call. If no such
-   * message fits, the result begins with the last such message and exceeds the budget. If the thread has no such message at all, the result
-   * begins with the first fitting message that is not a tool result.
+   * Reads the newest messages that fit into a budget of tokens. A message counts one token for every four characters of its text or of its
+   * `data` as JSON, whichever is longer. The last message is always included. The result begins with a message of the user or the system,
+   * so that no tool result appears without its call. If no such message fits, the result begins with the last such message and exceeds the
+   * budget. If the thread has no such message at all, the result begins with the first fitting message that is not a tool result.
    */
   readonly window: (
     viewer: Viewer.Viewer,
@@ -64,8 +66,8 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Window, MemoryError.MemoryError>
 
   /**
-   * Finds messages of a thread by words, best first. Cost: the first search reads all messages, later ones only those appended since; the
-   * indexes of the 64 threads searched last are kept in memory.
+   * Finds messages of a thread by words, best first. Cost: the first search of a thread reads all its messages, and each later search reads
+   * only those appended since. The indexes of the 64 threads searched last are kept in memory.
    */
   readonly search: (
     viewer: Viewer.Viewer,
@@ -73,7 +75,7 @@ export interface Service {
     query: { readonly text: string; readonly limit?: number | undefined }
   ) => Effect.Effect<ReadonlyArray<ThreadReads.Found>, MemoryError.MemoryError>
 
-  /** Returns name, length and times of a thread, or `None`. */
+  /** Returns the name, length and times of a thread; `None` if the thread does not exist. */
   readonly get: (
     viewer: Viewer.Viewer,
     thread: string
@@ -89,9 +91,9 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<ThreadRows.Thread>, MemoryError.MemoryError>
 
   /**
-   * Copies a thread, or its messages before the sequence number `before`, into a new thread, in one batch. Fails with `not_found` if the
-   * thread does not exist, with `invalid_id` if a thread of the new name exists, and with `invalid_draft` if `before` is not a whole number
-   * of 0 or more. Cost: grows with the number of messages.
+   * Copies the messages of a thread into a new thread, in one batch; with `before`, only the messages before that sequence number. Fails
+   * with `not_found` if the thread does not exist, with `invalid_id` if a thread with the name `name` exists already, and with
+   * `invalid_draft` if `before` is not a whole number of 0 or more. Cost: grows with the number of messages.
    */
   readonly fork: (
     viewer: Viewer.Viewer,
@@ -100,7 +102,7 @@ export interface Service {
     options?: { readonly before?: number | undefined }
   ) => Effect.Effect<ThreadRows.Thread, MemoryError.MemoryError>
 
-  /** Renames a thread. Fails with `not_found` if it does not exist, and with `invalid_id` if a thread of the new name exists. */
+  /** Renames a thread. Fails with `not_found` if the thread does not exist, and with `invalid_id` if another thread has the new name. */
   readonly rename: (
     viewer: Viewer.Viewer,
     thread: string,
@@ -108,8 +110,8 @@ export interface Service {
   ) => Effect.Effect<ThreadRows.Thread, MemoryError.MemoryError>
 
   /**
-   * Erases a thread irrecoverably, the last messages first. Returns whether it existed. If the process ends midway, a shorter thread
-   * remains, and another `delete` erases the rest.
+   * Erases a thread irrecoverably, the last messages first. Returns whether the thread existed. If the process ends midway, a shorter
+   * thread remains, and another `delete` erases the rest.
    */
   readonly delete: (viewer: Viewer.Viewer, thread: string) => Effect.Effect<boolean, MemoryError.MemoryError>
 }

@@ -1,14 +1,14 @@
 /**
- * The boundary between a model and memory: the rules that every write must obey, whether made on the store or through the pipeline, and the
+ * The boundary between a model and memory: rules that every write must obey, whether it is made on the store or through the pipeline, and
  * plugins that may deny a tool call.
  *
- * `layer` wraps a store: the wrapper rejects writes that break the rules of the spec, and publishes an event for each change and each
- * failed write. Reads are not restricted.
+ * `layer` wraps a store: the wrapper rejects writes that break the rules of the `MemorySpec`, and publishes an event for each change and
+ * each failed write. Reads are not restricted.
  *
  * ```text
  * globalWrites: "deny"   a write that creates, changes, restores or purges a Global record fails with `not_owned`
- * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows; otherwise its write fails with `not_owned` (an
- *                        existing record) or `invalid_scope` (a draft)
+ * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows; any other write of a model fails, with `not_owned` if
+ *                        it changes an existing record, with `invalid_scope` if it creates one
  * ```
  *
  * The wrapped store itself (`Transaction`) rejects changes of records that the viewer does not see, or that are read-only.
@@ -40,7 +40,7 @@ import * as OutboxLog from "./Outbox/OutboxLog.ts"
 import * as RateLimit from "./RateLimit.ts"
 import * as ThreadWrites from "./Threads/ThreadWrites.ts"
 
-/** The fields of the spec that restrict writes. */
+/** The fields of a `MemorySpec` that restrict writes. */
 export interface WriteRules extends Pick<MemorySpec, "globalWrites" | "sharedWrites"> {}
 
 /** Options of a store with write rules. */
@@ -48,8 +48,8 @@ export interface Options {
   readonly rules: WriteRules
   readonly events: MemoryEvents.EventPublisher
   /**
-   * Origin of the writes. `agent` and `pipeline` mark a model's writes, which `sharedWrites` restricts. Default `user`, which also stands
-   * for the harness.
+   * Origin of the writes. `agent` and `pipeline` mark the writes of a model, which `sharedWrites` restricts. Default `user`, which also
+   * stands for the harness.
    */
   readonly origin?: Origin | undefined
   /** Name of the operation in errors. Default: the name of the called method. */
@@ -100,7 +100,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     )
 })
 
-/** Wraps the `MemoryStore` of the Effect context with write rules. Publishes events to `MemoryEvents` if it is provided. */
+/** Wraps the `MemoryStore` of the Effect context with write rules. Publishes events to `MemoryEvents` if that service is provided. */
 export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, never, MemoryStore.MemoryStore> =>
   Layer.effect(
     MemoryStore.MemoryStore,
@@ -120,9 +120,9 @@ export const mayWrite = (
   globalWrites === "deny" && scope === Global ? deniedGlobal(op) : Effect.void
 
 /**
- * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000; returns their number. With `purge`, erases
- * these records, and also matching records in the trash, which are not counted. With `purge` and a filter that restricts nothing but the
- * scope, first erases the viewer's threads and waiting messages, so that no memories are extracted from the messages meanwhile.
+ * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000, and returns the number of records. With
+ * `purge`, erases them, and also matching records in the trash, which are not counted. A purge whose filter restricts only the scope first
+ * erases the viewer's threads and waiting messages, so that no memories are extracted from these messages meanwhile.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -150,14 +150,14 @@ export const forgetAll = (
         Effect.flatMap(Effect.forEach((ids) => governed.forget(viewer, Chunk.toReadonlyArray(ids), { purge })))
       )
     const there = filter.forgotten === true ? [] : yield* forgetEach(false)
-    // records that were forgotten earlier are still in the trash: erase them
+    // records that were forgotten before this call are still in the trash: erase them
     if (purge) yield* forgetEach(true)
     return there.flat().filter(Boolean).length
   })
 
 /** The records, scopes and revisions that a write affects. */
 interface Touched {
-  /** Records that are changed. */
+  /** Ids of the records that are changed. */
   readonly ids: ReadonlyArray<MemoryId>
   /** Scopes of drafts. */
   readonly scopes?: ReadonlyArray<MemoryScope>
@@ -222,7 +222,7 @@ const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, mess
 const closed =
   "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"
 
-/** The pipeline behind `MemoryService`, with the model and the embedder of the context, if any. Its writes and searches publish events. */
+/** The pipeline behind `MemoryService`. Uses the model and the embedder if they are provided. Its writes and searches publish events. */
 export interface Remembering {
   readonly remember: (
     viewer: Viewer.Viewer,
@@ -239,10 +239,10 @@ export interface Remembering {
     receipt: MemoryPipeline.Receipt
   ) => Effect.Effect<void, MemoryError.MemoryError>
   readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes vectors now. Never fails: on an error, publishes an event, and `embedMissing` computes the vector later. */
+  /** Computes vectors at once. Never fails: on an error, it publishes an event, and `embedMissing` computes the vectors later. */
   readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
-  /** Names of the models in the context when the service was made. */
+  /** Names of the language model and the embedder that were provided when the pipeline was made; `null` for none. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
@@ -315,13 +315,13 @@ export const makeRemembering = (
   })
 
 /**
- * Wraps tools so that every plugin is asked, in order, before a tool is called.
+ * Wraps tools so that every plugin is asked, in order, before a tool is called. `signal` tells all plugins of an event.
  *
- * The texts of a tool's results and failures pass through `MemoryTool.visible`, which removes invisible characters. This applies to tools
- * of other libraries, too.
+ * The texts of a tool's results and failures pass through `MemoryTool.visible`, which removes invisible characters. This also applies to
+ * tools of other libraries.
  *
- * A plugin may crash. If it crashes in a notification, that is logged and the turn goes on. If it crashes when asked about a call, the call
- * is denied.
+ * A plugin may crash. If it crashes when told of an event, the crash is logged and the turn goes on. If it crashes when asked about a call,
+ * the call is denied.
  */
 export interface ToolGuard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
@@ -329,7 +329,7 @@ export interface ToolGuard {
 }
 
 /**
- * Makes the guard. A call that the write limit denies fails with `rate_limited`; a call that another plugin denies fails with
+ * Makes a tool guard. A call that the write limit denies fails with `rate_limited`; a call that another plugin denies fails with
  * `unsupported`. The error has the plugin's message, and the event `memory_denied` is published.
  */
 export const makeToolGuard = (
@@ -385,7 +385,7 @@ export const makeToolGuard = (
   }
 }
 
-/** Returns the provided plugins and the spec's write limit. Leaves the limit out if it is 0, or if a provided plugin has its id. */
+/** Returns the provided plugins and the plugin `RateLimit`. Omits `RateLimit` if the spec's limit is 0 or a provided plugin has its id. */
 export const plugins = (spec: MemorySpec) =>
   Effect.gen(function*() {
     const plugins = yield* HarnessPlugin.Plugins

@@ -1,7 +1,7 @@
 /**
  * The language model that the harness (the program that runs the agent) provides, as a service with two methods: `complete` returns text,
- * `object` a value that fits a Schema. `layerRecord` writes the answers of a model into a file, called a cassette; `layerReplay` answers
- * from that file, without a model.
+ * and `object` returns a value that fits a Schema. `layerRecord` writes the answers of a model into a file, called a cassette.
+ * `layerReplay` answers from such a file, without a model.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -27,12 +27,14 @@ export interface Prompt {
 export interface Service {
   /** Name of the model, which is written into cassettes. */
   readonly model: string
-  /** Asks the model. Fails with `model`. Has no timeout: the caller sets one (`ExtractionRunner`: two minutes). */
+  /**
+   * Asks the model. Fails with `model` if there is no answer. Has no timeout: each caller sets its own (`ExtractionRunner`: two minutes).
+   */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
-   * Asks the model, and decodes the first JSON object or array in the answer that fits the schema, even if prose or a fence surrounds it or
-   * its end is missing. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`; a retry may succeed. The error
-   * says what was expected, and never quotes the answer.
+   * Asks the model. Decodes and returns the first JSON object or array in the answer that fits the schema. Prose or a fence may surround
+   * the JSON, and its end may be missing. Fails with `model` if no JSON fits, or if the answer is longer than `maxAnswerLength`; a retry
+   * may succeed. The error says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
@@ -61,9 +63,10 @@ const none = "none"
 export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
 
 /**
- * Provides a model that answers from a script, for tests: the n-th call returns the n-th value, or each call returns the result of the
- * function. A string is the answer, a `MemoryError` is the failure of the call, and any other value is answered as JSON. Calls after the
- * last value fail with `model`. Each build of the layer starts with the first value; an iterator, which cannot be restarted, continues.
+ * Provides a model that answers from a script, for tests. If `answers` is an Iterable, the n-th call gets its n-th value, and calls after
+ * the last value fail with `model`. If `answers` is a function, each call gets the result of the function. A string is the answer itself, a
+ * `MemoryError` makes the call fail, and any other value is answered as JSON. Each build of the layer starts with the first value again;
+ * but an iterator, which cannot be restarted, continues where it stopped.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -85,7 +88,7 @@ export const layerScripted = (
 
 /**
  * Provides no model: every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline` with this layer asks
- * no model; it adds the facts that the option `customExtract` returns.
+ * no model; it adds only the facts that its option `customExtract` returns.
  */
 export const layerNone: Layer.Layer<Completion> = Layer.succeed(
   Completion,
@@ -101,8 +104,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
 )
 
 /**
- * Provides a model that asks the given `Completion`, and appends each answer to a cassette before it returns the answer. Failures are not
- * recorded. Fails with `io` if the cassette cannot be written. To replace the recorded answers, delete the file first.
+ * Provides a model that asks the `Completion` of the Effect context, and appends each answer to a cassette before it returns the answer.
+ * Failures are not recorded. Fails with `io` if the cassette cannot be written. To replace the recorded answers, delete the file first.
  */
 export const layerRecord = (
   file: string
@@ -153,13 +156,15 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Returns the error message for a prompt to which the cassette has only `played` answers, all of which were already returned. */
+/** Returns the error message for a prompt that was already answered `played` times, so that the cassette has no further answer to it. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
-/** Returns a function that returns the next answer of a script. Callers that share an iterator share its answers. */
+/**
+ * Returns a function that takes the next answer of a script, or returns `[]` at its end. Callers that share an iterator share its answers.
+ */
 const queueOf = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()
   return (): ReadonlyArray<unknown> => {
@@ -197,9 +202,9 @@ const CassetteEntry = Schema.Struct({
 interface CassetteEntry extends Schema.Schema.Type<typeof CassetteEntry> {}
 
 /**
- * Opens a cassette, and returns a function that appends an entry: one write per line, one write at a time. Creates the folder if it is
- * missing, and removes a last line that a crash left incomplete. Fails with `unsupported`, and changes nothing, if a newer release recorded
- * the cassette.
+ * Opens a cassette, and returns a function that appends an entry to it. Each entry is one line and one write, and writes run one at a time.
+ * Creates the folder if it is missing, and removes a last line that a crash left incomplete. Fails with `unsupported`, and changes nothing,
+ * if a newer release of the library recorded the cassette.
  */
 const recordTo = (file: string) =>
   Effect.gen(function*() {
@@ -221,7 +226,7 @@ const recordTo = (file: string) =>
       )
   }).pipe(Effect.mapError((cause) => cause instanceof MemoryError.MemoryError ? cause : unwritable(cause)))
 
-/** Reads the entries of a cassette, in order. Fails with `unsupported` if a newer release recorded one of them. */
+/** Reads the entries of a cassette, in order. Fails with `unsupported` if a newer release of the library recorded an entry. */
 const readCassette = (file: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -250,7 +255,7 @@ const readCassette = (file: string) =>
 
 const reading = "Cassette.read"
 const asLine = Schema.parseJson(CassetteEntry)
-// functions, so that the codecs are compiled when they are first called, not when the package is imported
+// these are functions, so that a codec is compiled at its first use, not when the package is imported
 const encodeEntry = (entry: CassetteEntry) => Schema.encode(asLine)(entry)
 const decodeEntry = (line: string) => Schema.decode(asLine)(line)
 

@@ -12,16 +12,19 @@ import * as Validation from "../domain/Validation.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/** Reason to embed a text: to store it, to search with it, or to store it after a change. Some models embed queries in another way. */
+/**
+ * Reason to embed a text: to store it, to search with it, or to store it after a change. Some models embed queries differently from stored
+ * texts.
+ */
 export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
 export interface Service {
-  /** Name of the model, under which vectors are stored. A model that makes other vectors must have another name. */
+  /** Name of the model. Vectors are stored under this name, so a model that makes different vectors must have a different name. */
   readonly model: string
   /** Number of dimensions of a vector; 0 if there are no vectors. */
   readonly dimensions: number
-  /** Calibration of the model's cosines. `calibrate` measures its `floor`. Default: the defaults of `Calibration`. */
+  /** Calibration of the model's cosines. The function `calibrate` measures `floor`. Default: the defaults of `Calibration`. */
   readonly calibration?: Calibration | undefined
   /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. Fails with `model`. */
   readonly embed: (
@@ -32,7 +35,7 @@ export interface Service {
 
 /** Calibration of a model: how cosines become scores in a search by vectors, or by words and vectors. */
 export interface Calibration {
-  /** Typical cosine of two unrelated texts, 0 to below 1. A search finds no text with a cosine at or below it. Default 0. */
+  /** Typical cosine of two unrelated texts, from 0 to less than 1. A search finds no text whose cosine is `floor` or less. Default 0. */
   readonly floor?: number | undefined
   /** Weight of the vectors, relative to a weight of 1 for words. Default .4; use 1 or more for a model that ranks better than words. */
   readonly weight?: number | undefined
@@ -48,15 +51,16 @@ export interface Options {
   /** Largest number of concurrent calls of the wrapped model, by all callers together; default 4. */
   readonly concurrency?: number | undefined
   /**
-   * Largest number of cached vectors; beyond it, the least recently used is dropped. Default 1,000 (1.5 MB at 384 dimensions); 0: no cache.
+   * Largest number of cached vectors. Beyond it, the least recently used vector is dropped. Default 1,000 (1.5 MB at 384 dimensions); 0
+   * turns the cache off.
    */
   readonly cache?: number | undefined
 }
 
 /**
- * Adds batches, bounded concurrency and a cache to a model (`primitives`). Concurrent callers of the same text share one call. `embed`
- * fails with `model` if the wrapped model returns a wrong number of vectors, a wrong number of dimensions, or a number that is not finite.
- * An invalid option is a defect.
+ * Adds batches, bounded concurrency and a cache to a model (`primitives`). Callers that request the same text at the same time share one
+ * call of the model. `embed` fails with `model` if the wrapped model returns a wrong number of vectors, or a vector that has a wrong number
+ * of dimensions or contains a number that is not finite. An invalid option is a defect.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
@@ -84,7 +88,8 @@ const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
 
 /**
  * Returns the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to 0..0.95. The
- * `weight` stays. Costs one call of the model; fails if that call fails. Returns an embedder of 0 dimensions unchanged, without a call.
+ * `weight` stays as it is. Costs one call of the model, and fails if that call fails. Returns an embedder of 0 dimensions unchanged,
+ * without a call.
  */
 export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
   embedder.dimensions === 0
@@ -115,10 +120,10 @@ const unrelated = [
 ]
 
 /**
- * Embeds offline, without a model: the vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words,
- * from a table of 20,000 English words in 100 dimensions. The order of words makes no difference. Vectors have length 1; a text without a
- * known word has the zero vector. The layer reads the table, 2 MB, from the package's folder. It fails with `io` if the table is not there,
- * as in a bundle, and with `corrupt` if the table is incomplete.
+ * Embeds offline, without a model. The vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words.
+ * A table has these vectors for 20,000 English words, in 100 dimensions. The order of the words makes no difference. The vector of a text
+ * has the Euclidean norm 1; a text without a known word has the zero vector. The layer reads the table, 2 MB, from the package's folder. It
+ * fails with `io` if the table is not there, as in a bundle, and with `corrupt` if the table is incomplete.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
@@ -144,9 +149,9 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 })
 
 /**
- * Embeds by hashing, for tests: equal texts have equal vectors, and texts are the more similar the more words they share. Each stem adds 1
- * to or subtracts 1 from the component that its hash selects (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text
- * without words has the zero vector. Default: 256 dimensions.
+ * Embeds by hashing, for tests: equal texts have equal vectors, and the vectors of two texts are the more similar the more words the texts
+ * share. Each word stem adds 1 to the component that its hash selects, or subtracts 1 from it (feature hashing, Weinberger et al. 2009). A
+ * vector has the Euclidean norm 1; a text without words has the zero vector. Default: 256 dimensions.
  */
 export const layerHash = (
   { dimensions = 256 }: { readonly dimensions?: number | undefined } = {}
@@ -187,7 +192,7 @@ const hashed = (text: string, dimensions: number): Float32Array => {
   for (const term of stemsOf(text)) {
     let hash = 2_166_136_261 // FNV-1a, 32 bits
     for (let at = 0; at < term.length; at++) hash = Math.imul(hash ^ term.charCodeAt(at), 16_777_619)
-    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // mixes in the high bits: the low ones of FNV-1a collide for similar words
+    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // mixes in the high bits: the low bits of FNV-1a collide for similar words
     vector[(hash >>> 1) % dimensions]! += hash & 1 ? 1 : -1
   }
   const length = Math.hypot(...vector)
@@ -198,10 +203,10 @@ type Vectors = ReadonlyArray<Float32Array>
 type Embed = Service["embed"]
 
 /**
- * Adds a cache of vectors, by purpose and text, and deduplicates concurrent requests. `ask` receives at most `batch` texts at a time,
- * without duplicates. Its vectors are shared, not copied.
+ * Adds a cache of vectors, keyed by purpose and text, and merges concurrent requests for the same text. `ask` receives at most `batch`
+ * texts at a time, without duplicates. The vectors that it returns are shared, not copied.
  *
- * Law: one caller at a time requests a text, and other callers with the same text wait for the result. If the request fails, all these
+ * Law: one caller at a time requests a text, and all other callers that need the text wait for the result. If the request fails, all these
  * callers fail, and the failure is not cached. If the requesting caller is interrupted, the waiting callers request the text themselves.
  */
 const cached = (limit: number, batch: number, ask: Embed): Embed => {
@@ -265,7 +270,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
   return embed
 }
 
-/** A vector that one caller has requested and others may wait for; `undefined` if the requesting caller was interrupted. */
+/** A vector that one caller has requested and others may wait for. It becomes `undefined` if the requesting caller was interrupted. */
 type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
 
 /** A text that this caller requests, or that another caller has requested and this one waits for. */
@@ -296,18 +301,20 @@ const wordModel = "glove-100d-20k-1"
 const wordDimensions = 100
 
 /**
- * Reads the table of word vectors, 2 MB, and returns the function that embeds a text: the weighted mean of the vectors of its words.
- * Rare words weigh more; a word that occurs twice counts twice; a word that is not in the table does not count. Order and negation
- * make no difference. Takes 5 µs for a short text.
+ * Reads the table of word vectors, 2 MB. Returns the function that embeds a text as the weighted mean of the vectors of its words. Rare
+ * words weigh more; a word that occurs twice counts twice; a word that is not in the table does not count. Word order and negation make no
+ * difference. The function takes 5 µs for a short text.
  *
  * ```text
- * v(text) = Σ a / (a + p(w)) · v(w),  then of length 1       a = 10⁻³
+ * v(text) = Σ a / (a + p(w)) · v(w),  then scaled to norm 1  a = 10⁻³
  * p(w)    = 1 / (H · (rank(w) + 2.7)),  Σ p = 1              rank 1 = the most frequent
  * ```
  *
- * This is smooth inverse frequency (Arora, Liang and Ma 2017), but the common component of all vectors is not removed, since searches
- * of dialogue found less after its removal. p(w), the frequency of a word, is estimated by Zipf–Mandelbrot from its rank; v(w) has length
- * 1.
+ * Here v(w) is the vector of the word w, scaled to norm 1. p(w) is the frequency of w, which is estimated from the rank of w by the
+ * Zipf–Mandelbrot law.
+ *
+ * This is smooth inverse frequency (Arora, Liang and Ma 2017) with one difference: the common component of all vectors is not removed,
+ * since searches of dialogue found less after its removal.
  */
 const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
   Effect.gen(function*() {
@@ -357,7 +364,7 @@ const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
 
 const wordsOf = Tokenizer.make({ stopwords: "wide" })
 
-/** Returns the factor of each row of the table: the weight of its word divided by the length of its vector. */
+/** Returns the factor of each row of the table: the weight of the row's word divided by the norm of the row's vector. */
 const scalesOf = (size: number, table: Int8Array): Float64Array => {
   const zipf = Float64Array.from({ length: size }, (_, rank) => 1 / (rank + 1 + 2.7))
   const total = zipf.reduce((sum, x) => sum + x, 0)

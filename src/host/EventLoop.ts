@@ -17,9 +17,9 @@ import { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /**
- * Pauses until the next iteration of the event loop; under a `TestClock` it returns at once. It uses `setImmediate`, if there is one.
- * `sleep(0)` would take a millisecond, and would not always let sockets run: if several fibers pause by timers, another timer is due
- * whenever a step ends, and the loop runs one timer after the other.
+ * Pauses until the next iteration of the event loop; returns at once under a `TestClock`. Uses `setImmediate` if the runtime has it, and
+ * `sleep(0)` otherwise. `sleep(0)` takes a millisecond, and does not always let sockets run: if several fibers pause by timers, another
+ * timer is due whenever a step ends, and the loop runs one timer after the other.
  */
 export const pause: Effect.Effect<void> = Effect.clockWith((clock) =>
   clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)
@@ -34,11 +34,11 @@ const immediate = Effect.async<void>((resume) => {
 
 /** The work that may be done in one iteration of the event loop. Needs `setImmediate`. */
 export interface IterationBudget {
-  /** Counts work that was done in this iteration. */
+  /** Adds work that was done to the work of this iteration. */
   readonly spend: (work: number) => void
   /**
-   * Whether the budget of this iteration is used up: all units of work were done or, if `clock` is given, 4 ms have passed since the first
-   * call with a clock in this iteration.
+   * Whether the budget of this iteration is used up. It is used up once all units of work were done or, if `clock` is given, once 4 ms have
+   * passed since the first call with a clock in this iteration.
    */
   readonly isSpent: (clock?: Clock.Clock) => boolean
   /** Sets work and time back to 0, as happens at the start of each iteration. */
@@ -77,21 +77,22 @@ export const makeIterationBudget = (most: number): IterationBudget => {
   }
 }
 
-/** Sleeps in real time, even under a `TestClock`: for waiting for a server or another process. */
+/** Sleeps in real time, even under a `TestClock`. It serves to wait for a server or another process. */
 export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
   Effect.withClock(Effect.sleep(time), machineClock)
 
 const machineClock = Clock.make()
 
 /**
- * Decides when long work pauses. The caller runs it after each step, with the work that the step did; it pauses once enough work has been
- * done. One unit of work is one character that was parsed or split into terms, which takes 0.1 µs for English and 2 µs for Chinese.
+ * Decides when long work pauses. The caller runs the pacer after each step, with the amount of work of that step. The pacer pauses once
+ * enough work has been done since the last pause. One unit of work is one character that was parsed or split into terms, which takes 0.1 µs
+ * for English and 2 µs for Chinese.
  */
 export interface Pacer {
   (work: number): Effect.Effect<void>
 }
 
-/** Makes a pacer that pauses after every `budget` units of work, and earlier if they take long. Default 8,192. */
+/** Makes a pacer that pauses after every `budget` units of work (default 8,192), and earlier if the work takes longer than 4 ms. */
 export const pacer = (budget = 8_192): Pacer => {
   let done = 0
   let isDue: IsDue | undefined
@@ -106,13 +107,13 @@ export const pacer = (budget = 8_192): Pacer => {
     })
 }
 
-/** Whether a step should end, given the work that it has done so far, in units of a `Pacer`. */
+/** Whether a step should end, given the work that the step has done so far, in units of a `Pacer`. */
 export type IsDue = (work: number) => boolean
 
 /**
  * Returns a function that says whether the step that begins now should end: after `stretch` units of work, or once 4 ms have passed. The
- * time is limited, too, since a unit takes longer on a slow machine, before its code is compiled, and while garbage is collected. Reads the
- * clock once per sixteenth of `stretch`.
+ * time is limited, too, since a unit of work takes longer on a slow machine, before its code is compiled, and while garbage is collected.
+ * Reads the clock once per sixteenth of `stretch`.
  */
 const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
   const end = clock.unsafeCurrentTimeMillis() + 4
@@ -127,8 +128,8 @@ const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
 }
 
 /**
- * Makes a function that runs synchronous steps of concurrent fibers one at a time, and pauses between steps like a `pacer`. Otherwise
- * many fibers together could block the event loop. `work` returns the work of a finished step.
+ * Makes a function that runs synchronous steps of concurrent fibers one at a time, and pauses between steps like a `pacer`. Without it,
+ * many fibers together could block the event loop. `work` computes the amount of work of a finished step from the step's result.
  */
 export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
   Effect.makeSemaphore(1),
@@ -139,8 +140,8 @@ export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => nu
 )
 
 /**
- * Makes a queue: a function that runs effects one at a time, in the order in which they arrive. An effect that is interrupted while
- * it waits leaves the queue. Entering an empty queue costs a tenth of taking a permit of a semaphore.
+ * Makes a queue: a function that runs effects one at a time, in the order in which they arrive. An effect that is interrupted while it
+ * waits leaves the queue. Entering an empty queue is ten times as fast as taking a permit of a semaphore.
  */
 export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
   let last: Deferred.Deferred<void> | undefined
@@ -163,9 +164,9 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
 }
 
 /**
- * Calls a function with each value. Pauses after every `stretch` units of work, earlier if they take long, and at the end if more than a
- * quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. Reads the next value before it
- * pauses, so `call` gets this value even if `values` is a Map that changes during the pause.
+ * Calls `call` with each value. Pauses after every `stretch` units of work, and earlier if they take longer than 4 ms. Pauses at the end,
+ * too, if more than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. The next value
+ * is read before each pause, so `call` gets this value even if `values` is a Map that loses it during the pause.
  */
 export const forEach = <A>(
   values: Iterable<A>,
@@ -188,7 +189,7 @@ export const forEach = <A>(
     return some()
   })
 
-/** Runs a generator of steps until it returns. Pauses like `forEach`, after every `stretch` units of work. Default 16,384, about 2 ms. */
+/** Runs a generator of steps until it returns. Pauses like `forEach`, after every `stretch` units of work (default 16,384, about 2 ms). */
 export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect<A> =>
   Effect.clockWith((clock) => {
     const steps = begin()
@@ -218,27 +219,39 @@ export interface LazyOptions<Row, A> {
   readonly add: (index: A, row: Row) => number
   /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
-  /** Returns the current rows, without tombstones (rows of forgotten records). Rows set during the iteration may be among them or not. */
+  /**
+   * Returns the current rows, without tombstones (rows of forgotten records). A row that is set during the iteration may be among them or
+   * not.
+   */
   readonly rows: () => Iterable<Row>
 }
 
 interface Making<Row, A> {
   readonly index: A
-  /** Iterator over the rows that were not read yet; `undefined` once all are read. */
+  /** Iterator over the rows that were not read yet; `undefined` once all rows are read. */
   unread: Iterator<Row> | undefined
-  /** Rows that were read and not yet added. Once all are read, they are added from the end of the last part. */
+  /**
+   * Rows that were read and not yet added, in parts. Rows are added only once all rows are read. Each part, and at the end the list of
+   * parts, is reversed, so that rows can be taken from the end in the order in which they were read.
+   */
   readonly parts: Array<Array<Row>>
-  /** Rows that were passed to `set` during reading. They are skipped in `parts`, because `changes` adds the rows that are still current. */
+  /**
+   * Rows that were passed to `set` while rows were read. If such a row is also in `parts`, it is skipped there, because `changes` adds it
+   * if it is still current.
+   */
   touched: ReadonlySet<Row | undefined>
-  /** Calls of `set` since reading began. When reading ends, the calls so far are replaced by additions of the rows still current. */
+  /**
+   * Calls of `set` since reading began. When reading ends, the calls so far are replaced by additions, one for each row that a call has set
+   * and that is still current.
+   */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
   /** Number of changes that have been applied. */
   changed: number
 }
 
 /**
- * An index over the rows of a table that is built on first use, with pauses, and updated from then on. Changes that arrive during the
- * build are applied after the rows. If several fibers wait for the index, each of them continues the build; so if one is
+ * An index over the rows of a table. The index is built when it is first used, and updated from then on. Changes that arrive during the
+ * build are applied after all rows were added. If several fibers wait for the index, each of them continues the build; so if one is
  * interrupted, the others do not wait in vain.
  */
 export class LazyIndex<in out Row, in out A> {
@@ -250,13 +263,13 @@ export class LazyIndex<in out Row, in out A> {
     this.#options = options
   }
 
-  /** Replaces the row `before` by the row `after`. Does nothing before first use. */
+  /** Replaces the row `before` by the row `after`; `undefined` stands for no row. Does nothing until the index is first used. */
   set(before: Row | undefined, after: Row | undefined): void {
     if (this.#index !== undefined) this.#change(this.#index, before, after)
     else this.#making?.changes.push([before, after])
   }
 
-  /** The index, if it has been built. */
+  /** The index if it has been built, else `undefined`. */
   get known(): A | undefined {
     return this.#index
   }
@@ -277,7 +290,7 @@ export class LazyIndex<in out Row, in out A> {
     this.#index !== undefined ? Effect.succeed(this.#index) : paced(() => this.#building())
   )
 
-  /** Does one step of the build: reads some rows, adds some, or applies one change. Returns the work that it took. */
+  /** Does one step of the build: reads some rows, adds some of the read rows, or applies one change. Returns the work that it took. */
   #step(): number {
     const { add, make, rows } = this.#options
     const making = this.#making ??= {
@@ -314,7 +327,7 @@ export class LazyIndex<in out Row, in out A> {
   }
 }
 
-/** Reads up to `partSize` rows and returns the work that it took. After the last row, sets `touched` and reduces `changes`. */
+/** Reads up to `partSize` rows, and returns the work that this took. After the last row of all, sets `touched` and reduces `changes`. */
 const readSome = <Row, A>(making: Making<Row, A>): number => {
   const part: Array<Row> = []
   while (making.unread !== undefined && part.length < partSize) {
@@ -336,7 +349,7 @@ const readSome = <Row, A>(making: Making<Row, A>): number => {
   return partSize
 }
 
-/** Largest number of rows of a part. */
+/** Largest number of rows of a part. One step reads one part. */
 const partSize = 4_096
 
 /** Work after which a step that adds rows ends, in units of a `Pacer`. With one step per row, the build would take a tenth longer. */

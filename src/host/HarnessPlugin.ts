@@ -1,6 +1,6 @@
 /**
- * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and sessions; it may deny tool
- * calls.
+ * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and the end of sessions, and may
+ * deny tool calls.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,10 @@ export const Signal = Schema.Union(
 /** A report of the harness that a turn began, a turn ended, or a session ended. */
 export type Signal = typeof Signal.Type
 
-/** A tool call, which plugins allow or deny. `writes`: whether the tool writes memories, as in `MemoryTool`. */
+/**
+ * A tool call, which plugins allow or deny. `writes` says whether the call writes memories, according to `isWrite` of the `MemoryTool` or,
+ * if that is absent, to its `writes`.
+ */
 export interface ToolCall {
   readonly tool: string
   readonly writes: boolean

@@ -1,21 +1,27 @@
 /**
- * Replaces secrets in texts before they are stored or sent to a model: keys, tokens, card numbers and, if asked, e-mail addresses;
- * or whatever your own function finds. Provide it once, to all layers of memory; without it nothing is redacted.
+ * Replaces secrets in texts before the texts are stored or sent to a model. Secrets are keys, tokens, card numbers and, on request, e-mail
+ * addresses, or whatever your own function finds. Provide one redaction to all layers of memory; without one, nothing is redacted.
  *
- * What is redacted: drafts, patches, and messages of outboxes and threads before any store stores them; texts before a model is asked to
- * extract, reconcile or embed them. What is not: texts that are already stored, files that others write into a vault, and rows that `Copy`
- * moves; ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON; updates by `Viewer.system`; the query text of a
- * `memory_recalled` event, which only `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event reports the number of
- * secrets found, never the secrets. Each `MemoryEvents` service that has the same redaction publishes this event, and so does each that is
- * provided together with a `MemoryService` over the store. The secrets of an instruction file are counted when it is first read.
+ * Drafts, patches, and the messages of outboxes and threads are redacted before any store stores them. Texts are redacted before a model is
+ * asked to extract from them, reconcile or embed them. These are not redacted: texts that are already stored, files that others write into
+ * a vault, rows that `Copy` moves, ids, scopes, kinds, sessions, names of threads, keys and numbers of JSON, and updates by
+ * `Viewer.system`. Nor is the query text of a `memory_recalled` event redacted; only `MemoryEvents.layer({ texts: true })` publishes it.
  *
- * A store keeps the redaction with which it was built, and all services over the store use that one. If another redaction is provided
- * to them, `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported`. A federation fails to build with a
- * writable store that lacks the redaction of the federation. One layer is one redaction, even if it is built twice; two calls of
- * `Redaction.layer` make two different ones. So provide one layer last, to the store and everything over it, or to the store alone.
- * `Layer.mergeAll(Store, Redaction.layer())` provides it to nothing. `Copy` moves rows to a store with a redaction only if
- * `unredacted: true` is given. Over a store without a redaction, the kinds of memory, `Threads` and `MemoryPipeline` log a warning
- * and use the redaction that is provided to them, but only for their own names, messages and prompts; the store itself redacts nothing.
+ * A `memory_redacted` event reports the number of secrets found, never the secrets. It is published by each `MemoryEvents` service that has
+ * the same redaction, and by each that is provided together with a `MemoryService` over the store. The secrets of an instruction file are
+ * counted when the file is first read, and again when its text has changed.
+ *
+ * A store keeps the redaction with which it was built, and all services over the store use that one. `MemoryService.layer`,
+ * `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` if another redaction is provided to them. A federation fails to build
+ * with a writable store that lacks the redaction of the federation.
+ *
+ * One layer is one redaction, even if it is built twice; two calls of `Redaction.layer` make two different redactions. So make one layer,
+ * and provide it last, to the store and everything over it, or to the store alone. `Layer.mergeAll(Store, Redaction.layer())` provides it
+ * to nothing.
+ *
+ * `Copy` moves rows to a store with a redaction only if `unredacted: true` is given. A store without a redaction redacts nothing. If a
+ * redaction is provided to a kind of memory, to `Threads` or to `MemoryPipeline` over such a store, that service logs a warning. The
+ * service then uses the redaction only for its own names, messages and prompts.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -52,8 +58,8 @@ export interface Service {
    */
   readonly redact: (text: string) => Redacted
   /**
-   * Calls the listener for every text in which a secret was found, until the scope closes. Of several listeners with the same `key`, only
-   * one is called. Default: each listener has a key of its own.
+   * Calls the listener for every text in which a secret was found, until the Effect scope closes. Of several listeners with the same `key`,
+   * only one is called. Default: each listener has a key of its own.
    */
   readonly listen: (
     listener: (report: Report) => Effect.Effect<void>,
@@ -71,7 +77,7 @@ export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
 
 /**
- * Provides a redaction by a function. If the function throws, the operation on memory fails with `unavailable`, and its text is neither
+ * Provides a redaction by a function. If the function throws, the operation on memory fails with `unavailable`, and the text is neither
  * stored nor sent to a model.
  */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
@@ -141,9 +147,10 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
   "or provide the redaction to the store alone"
 
 /**
- * Returns one redaction for several stores that are used as one: their own redaction if all have the same (`isSame`). If they differ, or
- * some have none, returns a new redaction, which applies the stores' redactions in turn, and whose `listen` listens to all of them.
- * `isSame` is false for the new redaction and any of the stores' redactions. @internal
+ * Returns one redaction for several stores that are used as one; `None` if no store has a redaction. If all stores have the same redaction
+ * (`isSame`), the result is the same, too. If the redactions differ, or some stores have none, the result applies the redactions of the
+ * stores in turn; `isSame` is then false for the result and each of these redactions. `listen` of the result listens to all of them.
+ * @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -209,9 +216,9 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
     }))
 
 /**
- * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. If they were removed later, when the
- * message is stored, the text before and after them could join to a secret. Removing a block can form another one, so the removal is
- * repeated up to eight times; then all remaining closing tags are made invalid.
+ * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. If they were removed only when the
+ * message is stored, the text before a block and the text after it could together form a secret. Removing a block can form another one, so
+ * the removal is repeated up to eight times; then all remaining closing tags are made invalid.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")
@@ -358,7 +365,9 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
   return walk(value, 0) as A // `walk` replaces strings by strings only
 }
 
-/** Redacts a string whose key may name a secret. For `{ password: "…" }`, redacts `password="…"`, since the patterns need the name. */
+/**
+ * Redacts a string whose key may name a secret. For `{ password: "…" }`, redacts the text `password="…"`, since the patterns need the name.
+ */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
   // quotes are tried first, since only a quoted value may contain spaces

@@ -1,23 +1,23 @@
 /**
- * The JSON API behind the inspector, a web page that shows the memories of a viewer. It calls `MemoryService` on behalf of each request's
- * viewer.
+ * The JSON API behind the inspector, a web page that shows the memories of a viewer. For each request, the API calls `MemoryService` as the
+ * viewer of that request.
  *
  * ```text
  * GET  /api/session                the viewer whose memories are shown
  * POST /api/search                 { text, kinds?, tags?, limit? }: hits with explanations
  * GET  /api/records                ?kind, ?after: a page of records, newest first
- * GET  /api/trash                  ?after: a page of forgotten records
- * GET  /api/records/:id            a record, the records that it links to and those that link to it
- * POST /api/records/:id            { revision, patch }: changes it; 409 if it has another revision by now
- * GET  /api/records/:id/history    its revisions, each with its changes
- * GET  /api/records/:id/graph      ?depth: the records around it
- * POST /api/records/:id/forget     { revision }: moves it to the trash
+ * GET  /api/trash                  ?kind, ?after: a page of forgotten records
+ * GET  /api/records/:id            a record, the records that it links to, and those that link to it
+ * POST /api/records/:id            { revision, patch }: changes the record; 409 if the record has another revision by now
+ * GET  /api/records/:id/history    the revisions of the record, each with its changes
+ * GET  /api/records/:id/graph      ?depth: the records around the record
+ * POST /api/records/:id/forget     { revision }: moves the record to the trash
  * POST /api/records/:id/restore    { revision? }: restores a revision; default: the forgotten one
  * POST /api/prompt                 { text }: the memories that the next prompt would contain, and why
- * POST /api/why                    { id, text }: why a record is not found
+ * POST /api/why                    { id, text }: why a search for the text does not find the record
  * ```
  *
- * A POST must have the content type `application/json`: a page of another site can send that only after a CORS preflight. A
+ * A POST must have the content type `application/json`: a page of another site can send such a request only after a CORS preflight. A
  * failure has the body `{ error: { reason, message, detail? } }`. A record that the viewer does not see is reported like one that does not
  * exist.
  */
@@ -57,7 +57,7 @@ export const Session = Schema.Struct({
   now: Schema.Number
 })
 
-/** Schema of a linked record and its link, as the page shows them. */
+/** Schema of a record at the other end of a link, with the type and weight of the link. */
 export const End = Schema.Struct({
   id: MemoryId,
   type: Schema.String,
@@ -70,8 +70,8 @@ export const End = Schema.Struct({
 export const Shown = Schema.Struct({ record: MemoryRecord, to: Schema.Array(End), from: Schema.Array(End) })
 
 /**
- * Schema of the response of `/api/records/:id/history`, newest revision first. The last item, the earliest revision that is kept, has no
- * difference, as there is nothing to compare it with.
+ * Schema of the response of `/api/records/:id/history`, newest revision first. The last item is the earliest revision that is kept. It has
+ * no `difference`, as there is no revision to compare it with.
  */
 export const History = Schema.Struct({
   items: Schema.Array(Schema.Struct({
@@ -99,12 +99,13 @@ export const Prompt = Schema.Struct({
   context: Block,
   /** Text that was searched for, taken from the message; `null` if the message names no topic, so that nothing was searched. */
   query: Schema.NullOr(Schema.String),
-  /** Hits of that search, best first. `isShown`: whether the context has room for the hit. */
+  /** Hits of the search for `query`, best first. `isShown` says whether the hit is in `context`. */
   hits: Schema.Array(Schema.Struct({ hit: Hit, isShown: Schema.Boolean }))
 })
 
 /**
- * Schema of the response of `/api/why`: the reason why the record is not found, and a sentence about it; both are `null` if it is found.
+ * Schema of the response of `/api/why`: the reason why the record is not found, and a sentence about the reason. Both are `null` if the
+ * record is found.
  */
 export const Why = Schema.Struct({ reason: Schema.NullOr(Absence), text: Schema.NullOr(Schema.String) })
 
@@ -133,7 +134,7 @@ const Asked = Schema.Struct({ id: MemoryId, text: Text })
 const maxBytes = 4 * 1024 * 1024
 /** Number of records per page of a list. */
 const pageSize = 30
-/** Number of hits that `/api/prompt` shows in addition to those in the context. */
+/** Number of hits that `/api/prompt` shows beyond `contextSize`. */
 const beyond = 5
 /** Largest number of records in the context of `/api/prompt`; equal to the default of `Injection.InjectionConfig`. */
 const contextSize = 5
@@ -149,7 +150,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     const store = yield* MemoryStore
     const { CurrentViewer } = MemoryService
 
-    /** Returns the records of these ids that the viewer sees. */
+    /** Returns those of the records with these ids that the viewer sees. */
     const recordsOf = (ids: ReadonlyArray<MemoryId>) =>
       Effect.gen(function*() {
         const found = yield* store.get(yield* CurrentViewer, ids)

@@ -1,6 +1,6 @@
 /**
- * The files of the inspector's page, and HTTP headers that isolate the page: it can run only its own scripts and send nothing to other
- * hosts, and other pages cannot embed it in a frame.
+ * The files of the inspector's page, and the HTTP headers that isolate the page. It can run only its own scripts, and can send nothing to
+ * other hosts. Other pages cannot embed it in a frame.
  */
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -49,7 +49,10 @@ export const make = (files: Files) => {
   return (path: string): HttpServerResponse.HttpServerResponse | undefined => answers.get(path)
 }
 
-/** Reads the page's files from JSON, which the build embeds in the command. Fails with `unavailable` if the JSON is missing or invalid. */
+/**
+ * Reads the page's files from JSON, which the build embeds in the command `effect-memory`. Fails with `unavailable` if the JSON is missing
+ * or invalid.
+ */
 export const fromJson = (json: string | undefined): Either.Either<Files, MemoryError.MemoryError> =>
   Either.mapLeft(
     Schema.decodeUnknownEither(Schema.parseJson(Files))(json),

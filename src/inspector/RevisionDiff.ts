@@ -3,7 +3,7 @@ import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import { encoded, type MemoryRecord } from "../domain/MemoryRecord.ts"
 
-/** Schema of a line of text: in both revisions, in the later one only, or in the earlier one only. */
+/** Schema of a line of text. `same`: in both revisions; `added`: only in the later revision; `removed`: only in the earlier one. */
 export const Line = Schema.Struct({ change: Schema.Literal("same", "added", "removed"), text: Schema.String })
 /** A line, as its schema decodes it. */
 export interface Line extends Schema.Schema.Type<typeof Line> {}
@@ -16,13 +16,15 @@ export const Difference = Schema.Struct({
     before: Schema.NullOr(Schema.String),
     after: Schema.NullOr(Schema.String)
   })),
-  /** Lines of both bodies if they differ, else empty. */
+  /** Lines of both bodies if the bodies differ, else empty. */
   lines: Schema.Array(Line)
 })
 /** A difference, as its schema decodes it. */
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
-/** Fields not listed as changed: `body`, which is compared by lines, and fields that never differ or that every revision sets anew. */
+/**
+ * Fields that a difference never lists: `body`, which is compared by lines, and fields that never differ or that every revision sets anew.
+ */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
 /** Returns the difference from one revision to the next. Cost: that of `linesOf`. */
@@ -37,7 +39,7 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
   return { fields, lines: before.body === after.body ? [] : linesOf(before.body, after.body) }
 }
 
-/** Largest number of pairs of lines that are compared. If there are more, the differing part is shown as wholly removed and added. */
+/** Largest number of pairs of lines that are compared. If there are more, all differing lines are shown as removed and added. */
 const maxPairs = 1_000_000
 
 /**

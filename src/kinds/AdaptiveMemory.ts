@@ -28,7 +28,7 @@ import { fade } from "../ranking/Scorer.ts"
 import type { Tokenizer } from "../ranking/Tokenizer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 
-/** Three numbers, each 0..1: the components of the priority of a record, or the weights of these. */
+/** Three numbers, each 0..1: the components of the priority of a record, or their weights. */
 export interface Priority {
   readonly recency: number
   readonly importance: number
@@ -76,8 +76,8 @@ export const recencyAt = (
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
 /**
- * Returns a function from a record to the share of `terms`, 0..1, that its summary, body and tags contain; 0.5 if there are no terms. The
- * first call for a record costs time linear in its text, later calls time linear in the number of terms.
+ * Returns a function that computes which share of `terms`, 0..1, occurs in the summary, body and tags of a record; 0.5 if there are no
+ * terms. The first call for a record takes time linear in its text, each later call time linear in the number of terms.
  */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
   if (terms.size === 0) return () => 0.5
@@ -125,10 +125,11 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `AdaptiveMemory`. */
 export interface Service {
   /**
-   * Returns the records that match the filter, whether or not they contain a word of the query, best first; equal scores newest first.
-   * Default `limit` 20. With an embedding, the relevance of each of the nearest 1,000 records is its cosine similarity or the share of the
-   * query's words that it contains, whichever is greater. An embedding fails with `unsupported` if the store has no vectors. Cost: a scan
-   * of all records that match the filter. Does not mark the returned records as used: call `touch` for those that the agent uses.
+   * Returns the records that match the filter, best first; of equal scores, the newest first. A record need not contain a word of the
+   * query. Default `limit` 20. With an embedding, the relevance of each of the nearest 1,000 records is its similarity to the embedding or
+   * the share of the query's words that it contains, whichever is greater. Fails with `unsupported` if an embedding is given but the store
+   * has no vectors. Cost: a scan of all records that match the filter. Does not mark the returned records as used: call `touch` for those
+   * that the agent uses.
    */
   readonly retrieve: (
     viewer: Viewer.Any,

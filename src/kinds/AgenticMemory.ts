@@ -1,9 +1,9 @@
 /**
  * Notes with attributes, suggested links and suggested changes of older notes (A-MEM; Xu et al., 2025).
  *
- * Without a `Completion`, rules make the suggestions. With one, its model improves them; if the model fails, a warning is logged and the
- * suggestions are those of the rules. Links and changes are only suggested until the caller applies them. Operations fail with
- * `not_found` if the viewer sees no note with the id.
+ * Rules make the suggestions. If there is a `Completion`, its model improves them; if the model fails, a warning is logged and the
+ * suggestions are those of the rules. Links and changes are only suggested until the caller applies them. All operations on a stored note
+ * except `get` fail with `not_found` if the viewer sees no note with the id.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -32,7 +32,7 @@ import * as TypedMemory from "./TypedMemory.ts"
 export type Note = Payload.Note
 export type { Attributes, Evolution, LinkSuggestion } from "./AgenticMemory/NoteAnalysis.ts"
 
-/** A stored note, with suggestions how to link it to other notes and how to change older ones. */
+/** A stored note, with suggestions of links to other notes and of changes of older notes. */
 export interface Stored extends TypedMemory.Typed<Note> {
   /** Suggested links: at most 5, best first. */
   readonly suggestions: ReadonlyArray<LinkSuggestion>
@@ -44,7 +44,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `AgenticMemory`. */
 export interface Service {
-  /** Derives attributes from a text: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
+  /** Derives attributes from a text: at most 10 keywords, 5 tags, 10 entities, and a context of at most 200 characters. Writes nothing. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
   /** Stores a note with its attributes. The tags of the draft come first, then those derived from the text. */
   readonly store: (
@@ -57,16 +57,16 @@ export interface Service {
     id: MemoryId
   ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
   /**
-   * Suggests at most 5 links to other notes of similarity 0.5 or more, best first. Compares the note only with the 100 best matches of a
-   * search for its keywords and entities, and with the 100 newest notes.
+   * Suggests at most 5 links, best first, to other notes whose similarity is 0.5 or more. Compares the note only with the 100 best matches
+   * of a search for its keywords and entities, and with the 100 newest notes.
    */
   readonly suggestLinks: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Applies each suggestion of similarity 0.7 or more, if the suggested note exists: links the two notes to each other. Adds all links or,
-   * on failure, none. Returns the suggestions that were applied.
+   * Applies each suggestion of similarity 0.7 or more, if the suggested note exists: adds a link from the note to the suggested note, and a
+   * link back. Adds all links or, on failure, none. Returns the suggestions that were applied.
    */
   readonly link: (
     viewer: Viewer.Any,
@@ -74,22 +74,22 @@ export interface Service {
     suggestions: ReadonlyArray<LinkSuggestion>
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Suggests changes of older notes in the same scope, based on this note, best first. Only the 50 best matches of a search and the 50
-   * newest notes are compared. Writes nothing.
+   * Suggests changes of older notes in the same scope, based on this note, best first. Compares the note only with the 50 best matches of a
+   * search and the 50 newest notes. Writes nothing.
    */
   readonly evolution: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /**
-   * Derives attributes from the note's current text, which a person may have edited, and stores them. Replaces the tags in
-   * `NoteAnalysis.subjects`, which are derived from texts, and keeps all other tags.
+   * Derives attributes from the note's current text, which a person may have edited, and stores them. Keeps the note's tags, except those
+   * that are in `NoteAnalysis.subjects`: such tags are derived from texts, and are replaced.
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
-   * Returns notes that have values of an attribute in common with this note: those with the most values in common first, then the newest.
-   * For `tags`, compares only the 200 newest notes that have one of the tags. For another attribute, compares only the 200 best matches of
-   * a search and the 200 newest notes.
+   * Returns the notes that share values of an attribute with this note. The notes that share the most values come first; of equal ones, the
+   * newest. For `tags`, compares only the 200 newest notes that have one of the tags. For another attribute, compares only the 200 best
+   * matches of a search and the 200 newest notes.
    */
   readonly findByShared: (
     viewer: Viewer.Any,
@@ -172,12 +172,12 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Each operation compares a note with this number of best matches of a search, and with the same number of newest notes. */
+/** Numbers by operation: each operation compares a note with this many best matches of a search, and with this many newest notes. */
 const windows = { link: 100, evolution: 50, shared: 200 }
 /** Number of notes in one prompt for a model. */
 const shown = 10
 
-/** Returns the result of `ask`, which asks the model; `rules` if there is no model or it fails. Logs a failure. */
+/** Returns the result of `ask`, which asks the model. If there is no model, or if it fails, returns `rules`. Logs a failure. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),
@@ -204,7 +204,9 @@ const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryI
     })
   )
 
-/** Returns the notes with which a note is compared: first the best matches of a search, then the newest. Leaves out the note itself. */
+/**
+ * Returns the notes to compare with a note: first the best matches of a search, then the newest. Leaves out the note with the id `self`.
+ */
 const candidates = (
   { list, search }: Notes,
   viewer: Viewer.Any,
@@ -220,7 +222,9 @@ const candidates = (
     return Array.from(all.values()).filter(({ record }) => record.id !== self)
   })
 
-/** Relates all candidates to a note by rule, then asks the model, if there is one, about the candidates that are most similar to it. */
+/**
+ * Relates all candidates to a note by rule, then asks the model, if there is one, about the candidates that are most similar to the note.
+ */
 const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
   const rules = all.map((candidate) => NoteAnalysis.byRule(note, candidate))
   const best = rules.slice().sort((a, b) => b.similarity - a.similarity).slice(0, shown)
@@ -362,6 +366,9 @@ const textOf = ({ body, summary }: Pick<DraftOf, "body" | "summary">): string =>
 const valuesOf = ({ data, record }: Typed, attribute: "keywords" | "tags" | "entities") =>
   attribute === "tags" ? record.tags : data[attribute]
 
-/** Returns the tags of both lists without repetitions, the first list first. Cuts the result to 32 tags, or more if `tags` has more. */
+/**
+ * Returns the tags of both lists without repetitions, the first list first. Cuts the result to 32 tags, or to the length of `tags` if that
+ * is more.
+ */
 const united = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   Array.from(new Set([...tags, ...others])).slice(0, Math.max(32, tags.length))

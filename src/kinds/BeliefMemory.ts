@@ -1,7 +1,7 @@
 /**
- * Beliefs: statements that an agent takes to be true. Each has a confidence, which is that of its record, and an audit: a list of its
- * changes with their reasons. A belief is closed when another supersedes it or its validity ends; it is then still shown, but can no longer
- * be changed. This module also stores hindsights (what tasks taught about beliefs) and counterfactuals.
+ * Beliefs: statements that an agent takes to be true. Each has a confidence (that of its record) and an audit (a list of its changes with
+ * their reasons). A belief is closed once another belief supersedes it or its validity has ended; a closed belief can be read, but not
+ * changed. This module also stores hindsights (what tasks taught about beliefs) and counterfactuals.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -27,7 +27,7 @@ import { type DraftOf, make as typed, orNotFound, type PatchOf, type Typed, with
 
 /** The `data` of a belief. */
 export type Belief = Payload.Belief
-/** The `data` of a hindsight: the outcome of a task, the beliefs held before the task, and those that the outcome corrected. */
+/** The `data` of a hindsight: the outcome of a task, the beliefs held before the task, and the beliefs that the outcome corrected. */
 export type Hindsight = Payload.Hindsight
 /** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools say that it is a hypothesis, not a fact. */
 export type Counterfactual = Payload.Counterfactual
@@ -38,22 +38,22 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** Numbers of active and of superseded beliefs. Neither counts a belief whose validity ended without a successor. */
+  /** `active` and `superseded` count such beliefs. A belief whose validity ended without a successor counts in neither number. */
   readonly active: number
   readonly superseded: number
-  /** Numbers of all beliefs, including superseded ones, by level of confidence. */
+  /** `byConfidence` and `bySource` count all beliefs, including superseded ones, by level of confidence and by type of source. */
   readonly byConfidence: Readonly<Record<Payload.Level, number>>
   readonly bySource: Readonly<Record<Belief["sourceType"], number>>
-  /** Number of changes of beliefs. */
+  /** Number of changes in the audits of all beliefs. */
   readonly updates: number
   readonly hindsights: number
   readonly counterfactuals: number
-  /** Times at which the first and the last belief were stored, epoch milliseconds; `undefined` if there is no belief. */
+  /** `oldest` and `newest` are the times at which the first and last belief were stored, epoch ms; `undefined` without beliefs. */
   readonly oldest: number | undefined
   readonly newest: number | undefined
 }
 
-/** The result of a hindsight: its record, and the beliefs that it corrected, after the correction. */
+/** The result of a hindsight: the stored hindsight, and the beliefs that it corrected, as they are after the correction. */
 export interface Corrected {
   readonly hindsight: Typed<Hindsight>
   readonly corrected: ReadonlyArray<Typed<Belief>>
@@ -83,7 +83,7 @@ export interface Service {
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Ends the validity of the belief `id`, and stores `by` with a link to it. Of concurrent calls, all but one fail with `read_only`. */
+  /** Ends the validity of the belief `id`, and stores `by` with a link to `id`. Of concurrent calls, all but one fail with `read_only`. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -109,10 +109,10 @@ export interface Service {
   /** Returns all changes of a belief, oldest first, even if the store has erased their revisions. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
-   * Stores the outcome of a task (a hindsight) and, in the same batch, weakens by `by` (0..1, default 0.5) the beliefs that it corrects.
-   * Their source becomes `hindsight`. Their audit names the id of the hindsight as evidence, but does not repeat its text. If the body of
-   * the hindsight is empty, a text made from its data replaces it. A repeated call with the same id and data changes nothing. Fails with
-   * `invalid_draft` if another record has the id.
+   * Stores the outcome of a task (a hindsight) and, in the same batch, lowers the confidence of the beliefs that it corrects, as `weaken`
+   * does with `by` (default 0.5). The source type of these beliefs becomes `hindsight`. Their audit names the hindsight's id as evidence,
+   * but does not repeat its text. If the hindsight's body is empty, a text made from its data replaces it. A repeated call with the same id
+   * and data changes nothing. Fails with `invalid_draft` if another record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. By default, its `beliefs` are the ten that match its body best, from its scope and broader scopes. */
+  /** Stores a hypothesis. Its `beliefs` default to the ten beliefs, of its own and broader scopes, that match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
@@ -142,9 +142,9 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
-  /** Counts the records that the viewer sees. Cost: reads all its beliefs, hindsights and counterfactuals. */
+  /** Counts the beliefs, hindsights and counterfactuals that the viewer sees. Cost: reads all of them. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets beliefs superseded before `olderThan` (epoch ms), unless changed meanwhile or read-only. Returns how many were forgotten. */
+  /** Forgets beliefs superseded before `olderThan` (epoch ms), unless changed meanwhile or read-only. Returns the number forgotten. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 
@@ -170,7 +170,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
-  /** Returns the belief. Fails with `not_found` if there is none, with `read_only` if it is superseded or no longer valid. */
+  /** Returns the belief. Fails with `not_found` if there is none, and with `read_only` if it is superseded or no longer valid. */
   const requireOpen = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
@@ -227,7 +227,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         const all = yield* beliefs.all(viewer, { where, closed })
         const [by, sign] = [orders[orderBy ?? "confidence"], order === "asc" ? 1 : -1]
         return all.filter((belief) => confidenceIn(belief) >= minConfidence)
-          .sort((a, b) => sign * (by(a) - by(b))) // the sort is stable, so equal ones stay newest first
+          .sort((a, b) => sign * (by(a) - by(b))) // the sort is stable, so equal beliefs stay newest first
           .slice(0, limit)
       }).pipe(Effect.withSpan("BeliefMemory.query")),
     revise: (viewer, id, { audit: _, ...data }, because) =>

@@ -1,9 +1,9 @@
 /**
- * Episodes: events, the emotions that were felt with them, and reflections on them. Around each turn of a chat, `beforeTurn` searches
- * the episodes that matter for the reply, and `afterTurn` stores the turn as a new episode.
+ * Episodes: events, the emotions that were felt with them, and reflections on them. `beforeTurn` is called before each turn of a chat, and
+ * searches for the episodes that matter for the reply. `afterTurn` is called after the turn, and stores it as a new episode.
  *
- * The time of an episode is its `validAt`. Its counterpart, the person with whom the agent talked, is the `actorId` of its scope. Newest
- * first means ordered by `validAt`, then by id.
+ * The time of an episode is its `validAt`. The counterpart of an episode is the person with whom the agent talked: the `actorId` of the
+ * episode's scope. "Newest first" means ordered by `validAt`, then by id.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -36,12 +36,12 @@ export type Episode = Payload.Episode
 /** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
-/** The interface of an adapter, an object of the caller that stores episodes; and the type of its queries. */
+/** The interface of an adapter (an object of the caller that stores episodes), and the type of the queries that it receives. */
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
 /** The queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
 
-/** Limit of one of the queries of `beforeTurn`: 0..1,000; 0 switches the query off. */
+/** Schema of the limit of a query of `beforeTurn`: 0..1,000; 0 switches the query off. */
 const QueryLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
 /** Schema of the limits of `beforeTurn`. Defaults: 5 episodes, 3 episodes found by meaning, 3 reflections, of any importance. */
@@ -66,7 +66,7 @@ export interface Recalled {
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
-  /** The memories as text for a model, escaped, in four sections; `""` if there are none. */
+  /** The memories as text for a model, escaped, in at most four sections; `""` if there are no memories. */
   readonly block: string
   /** Failures of queries; `leg` is the name of the query. The results of the queries that succeeded are in the other fields. */
   readonly failures: SearchResult["failures"]
@@ -88,8 +88,8 @@ export interface Service {
     episode: DraftOf<Episode>
   ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
-   * Returns the matching episodes, newest first, among the 1,000 that were stored last. With `context`, episodes with nearly the same text
-   * are returned once.
+   * Returns the matching episodes, newest first. Considers only the 1,000 matching episodes that were stored last. With `context`, only one
+   * of several episodes with nearly the same text is returned.
    */
   readonly recall: (
     viewer: Viewer.Any,
@@ -101,7 +101,7 @@ export interface Service {
     text: string,
     options?: Source.SemanticRecallOptions
   ) => Effect.Effect<ReadonlyArray<Found<Episode>>, MemoryError.MemoryError>
-  /** Returns episodes in the order of the ids. Skips an id that is not that of a visible episode. */
+  /** Returns episodes in the order of the ids. Skips an id if the viewer sees no episode with it. */
   readonly getByIds: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
@@ -117,9 +117,9 @@ export interface Service {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Reflection>>, MemoryError.MemoryError>
   /**
-   * Returns the memories that matter for the reply to a message. Waits until the turns of earlier calls of `afterTurn` by this viewer are
+   * Returns the memories that matter for the reply to a message. First waits until the turns that this viewer has passed to `afterTurn` are
    * stored. Fails only if each of its searches fails. A search finds what the viewer sees: episodes with the viewer's `actorId` as
-   * counterpart, and episodes without a counterpart. The configured types apply to all searches for episodes.
+   * counterpart, and episodes without a counterpart. The types in `config` apply to all searches for episodes.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
@@ -127,8 +127,8 @@ export interface Service {
     config?: typeof RecallConfig.Encoded
   ) => Effect.Effect<Recalled, MemoryError.MemoryError>
   /**
-   * Starts a fiber that stores the turn, and returns at once. When the layer's scope closes, it waits for the fiber. Logs failures, and
-   * adds them to `failures`.
+   * Starts a fiber that stores the turn, and returns at once. The Effect scope of the layer waits for the fiber when it closes. A failure
+   * is logged and added to `failures`.
    */
   readonly afterTurn: (viewer: Viewer.Any, turn: Turn) => Effect.Effect<void>
   /** Failures of `afterTurn` since the layer was built, oldest first. */
@@ -161,19 +161,20 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 })
 
 /**
- * Provides episodes over an adapter. A method that the adapter lacks fails with `unsupported`; `beforeTurn` and `afterTurn` skip it. The
- * service filters the adapter's results by query and viewer, even if the adapter has already done so, and clamps numbers out of range.
+ * Provides episodes over an adapter. If the adapter lacks the method for an operation, the operation fails with `unsupported`. `beforeTurn`
+ * skips such a method; `afterTurn` adds the failure to `failures`. The service filters the adapter's results by query and viewer, even if
+ * the adapter has already done so, and clamps numbers out of range.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
 
 /**
  * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. For an agent with many counterparts, use a viewer with
- * its `agentId` and the reach `within`.
+ * the agent's `agentId` and the reach `within`.
  *
- * The adapter clamps values that `saveEpisode` of the service would reject: importance, intensity, emotion and appraisal to their ranges, a
- * future time to now. It clamps them because they come from a model, and callers of an adapter ignore a rejected promise. A query with a
- * number out of range is rejected. A `limit` of 0 means no limit, and a `limit` beyond 1,000 means 1,000.
+ * The adapter corrects values of an episode that `saveEpisode` of the service would reject: it clamps importance, intensity, emotion and
+ * appraisal to their ranges, and sets a future time to now. Such values come from a model, and callers of an adapter ignore a rejected
+ * promise. A query with a number out of range is rejected, except for `limit`: a `limit` of 0 or beyond 1,000 means 1,000.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
@@ -189,8 +190,8 @@ export interface Sections {
 }
 
 /**
- * Renders recalled memories as text for a model: escaped, in four sections, one line for each item, between `<memory>` tags. Returns `""`
- * if there are none. A text of more than 1,000 UTF-16 units is cut, and then ends with `…`.
+ * Renders recalled memories as escaped text for a model, between `<memory>` tags. There are at most four sections, each with one line per
+ * memory. Returns `""` if there are no memories. A text of more than 1,000 UTF-16 units is cut, and then ends with `…`.
  *
  * ```text
  * <memory>
@@ -201,6 +202,8 @@ export interface Sections {
  * - [2026-01-01T00:00:00.000Z] [gift] ada: a mug (importance:0.50)
  *
  * Related past experiences:
+ * - [2025-06-01T00:00:00.000Z] ada: Ada: I like lakes. (importance:0.50)
+ *
  * Your recent self-reflections:
  * - I am fond of her.
  * </memory>
@@ -216,7 +219,7 @@ export const buildMemoryBlock = ({ episodic, reflections, semantic }: Sections):
   return sections.length === 0 ? "" : [PromptText.open, sections.join("\n\n"), PromptText.close].join("\n")
 }
 
-/** Makes the service over a source of episodes. When the scope closes, it waits until all turns are stored. */
+/** Makes the service over a source of episodes. When the Effect scope closes, waits until all turns are stored. */
 const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
     const saving = yield* FiberSet.make<void>()
@@ -292,8 +295,8 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
   )
 
 /**
- * Runs the queries of `beforeTurn`, except those whose limit is 0 and except those that search only for types which `types` leaves out.
- * Lists each failed query in `failures`, unless it failed with `unsupported`. Fails if all queries that it runs fail.
+ * Runs the queries of `beforeTurn`. Skips a query whose limit is 0, and a query that searches only for types which `types` leaves out.
+ * Lists each failed query in `failures`, unless it failed with `unsupported`. Fails if all queries that were run fail.
  */
 const recall = (
   source: Source.Source,
@@ -358,7 +361,9 @@ const shared = (
   return Source.newest([...messages, ...events.slice(0, limit - messages.length)], limit)
 }
 
-/** Returns the found episodes that are not in `episodic`, and whose text does not nearly repeat that of an episode in `episodic`. */
+/**
+ * Returns the found episodes, without those that are in `episodic` and those whose text nearly repeats that of an episode in `episodic`.
+ */
 const withoutRepeats = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
 

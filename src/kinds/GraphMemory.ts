@@ -1,8 +1,8 @@
 /**
- * Entities and their relationships: links between records, indexed in both directions. A relationship is a link of the record at which it
- * begins, or a `[[Name]]` in that record's body, which counts as a link of type `wikilink` and weight 1. A viewer sees a relationship if it
- * sees both ends. A traversal follows links through entities only, a search through records of all kinds. The cost of a traversal grows
- * with the number of records that it visits, not with the size of the graph.
+ * Entities and their relationships. Relationships are links between records, indexed in both directions. A relationship is a link of the
+ * record at which it begins, or a `[[Name]]` in the body of that record, which counts as a link of type `wikilink` and weight 1. A viewer
+ * sees a relationship if it sees the records at both ends. A traversal follows only links between entities; a search follows links between
+ * records of all kinds. The cost of a traversal grows with the number of records that it visits, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -35,7 +35,7 @@ const RelationshipSchema = Schema.Struct({
 })
 /** A typed, weighted connection from one entity to another. */
 export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
-/** A path from one record to another, in order. Each relationship may be followed in either direction. */
+/** A path from one record to another: its relationships in order. A path may follow a relationship in either direction. */
 export type Path = ReadonlyArray<Relationship>
 
 /** Schema of the conditions that a relationship must meet to be followed. */
@@ -101,27 +101,27 @@ export interface Service {
     viewer: Viewer.Any,
     relationship: Omit<Relationship, "weight">
   ) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Returns the relationships of an entity, those of highest weight first. */
+  /** Returns the relationships of an entity, highest weight first. */
   readonly relationships: (
     viewer: Viewer.Any,
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns entities breadth first, the neighbours of an entity by weight, highest first; none if the viewer does not see `from`. */
+  /** Returns entities breadth first, and neighbours of one entity highest weight first. Returns none if the viewer does not see `from`. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Follows outgoing relationships, in step n of the n-th type. Returns the entities of the last step; `from` if there are no types. */
+  /** Follows outgoing relationships: in step n, those of the n-th type. Returns the last step's entities; `from` if `types` is empty. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
     types: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
-   * Returns a shortest path; `None` if there is none, or none within `maxDepth` (default: any length). The path from an entity to itself
-   * is empty. Fails with `unsupported` if it has visited `maxVisits` records and more remain, since a path may still exist.
+   * Returns a shortest path; `None` if there is none, or none within `maxDepth` (default: any length). The path from an entity to itself is
+   * empty. Fails with `unsupported` if the search has visited `maxVisits` records and more remain, since a path may still exist.
    */
   readonly findPath: (
     viewer: Viewer.Any,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and linked records that pass the query's filter. A link passes on `score · weight · g ÷ (1 + g)`, where `g` is
-   * `weights.graph`, default 1. A record has the score of its best path. A hop follows links from the `limit` best records.
+   * Returns hits, and records linked to them that pass the query's filter. A link passes on `score · weight · g ÷ (1 + g)`, where `g` is
+   * `query.weights.graph`, default 1. A record has the score of its best path. Each hop starts from the best `options.limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -350,7 +350,7 @@ const breadthFirst = (
     if (!(yield* isEntity(graph, viewer, from))) return all
     const [paced, seen] = [EventLoop.pacer(), new Set([from])]
     for (let at = -1; at < all.length; at++) {
-      const before = all[at] // undefined: at the start
+      const before = all[at] // `before` is undefined at the start
       const { depth, id } = before ?? { depth: 0, id: from }
       if (depth === maxDepth) break
       for (const { end, relationship } of yield* stepsFrom(graph, viewer, id, along)) {
@@ -367,14 +367,14 @@ const breadthFirst = (
     return all
   })
 
-/** Scores the records that links connect to hits: score of the neighbour × `share` × weight of the link. Best first, then newest. */
+/** Returns the hits and the records linked to them, best first. A link passes on score × `share` × its weight. */
 const spreadActivation = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along
   readonly hops: number
   /** Share of a score that a link of weight 1 passes on, 0..1. */
   readonly share: number
-  /** Number of records from which each hop follows links: those with the best scores. */
+  /** Largest number of records from which a hop follows links: those with the best scores. */
   readonly width: number
 }): Io<ReadonlyArray<Reached>> =>
   Effect.gen(function*() {

@@ -1,8 +1,8 @@
 /**
- * Values by key in a namespace, as in a Map, but stored. A layer is for one namespace; the viewer decides whose values are read and
- * written. Each key is one record in exactly the viewer's scope, neither a broader nor a narrower one. A string is stored as the record's
- * body, any other value in its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. A person who
- * changes the key in a record's Markdown file hides the entry until the key is corrected.
+ * Values by key, like a Map that is stored. A layer is for one namespace of keys; the viewer decides whose values are read and written.
+ * Each key is one record in exactly the viewer's scope, neither in a broader nor in a narrower one. A string is stored as the body of the
+ * record, any other value in its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. If a person
+ * changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -31,7 +31,7 @@ export interface Metadata {
   /** Importance, 0..1 or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Time of expiry, epoch milliseconds, exclusive. If it is in the past, nothing is written, and an earlier value stays. */
+  /** Time of expiry, epoch milliseconds, exclusive. If it has passed, nothing is written, and the value stored before stays. */
   readonly expiresAt?: number | undefined
   /** Place or program that the value comes from, at most 1,024 characters. */
   readonly source?: string | undefined
@@ -70,7 +70,7 @@ export interface Service {
   readonly has: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
   /** Deletes a key. Returns whether it had a value. */
   readonly delete: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Deletes the selected entries of this namespace, by default all of them. Returns their number. */
+  /** Deletes the selected entries of this namespace, by default all of them. Returns the number of deleted entries. */
   readonly clear: (viewer: Viewer.Any, selection?: Selection) => Effect.Effect<number, MemoryError.MemoryError>
   /** Returns the keys in the order of `entries`, at the same cost. */
   readonly keys: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
@@ -89,7 +89,7 @@ export interface Service {
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
-  /** Deletes entries that were last written before `olderThan`, epoch milliseconds. Returns their number. */
+  /** Deletes entries that were last written before `olderThan`, epoch milliseconds. Returns the number of deleted entries. */
   readonly prune: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -157,9 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/**
- * Copies the values of `keys` from a `KeyValueStore`, which cannot list its keys, into `memory` in one write. Returns their number.
- */
+/** Copies the values of `keys` from a `KeyValueStore`, which cannot list its keys, in one write. Returns the number of copied values. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -220,7 +218,7 @@ export const toBackend = (
   prune: (olderThan) => run(memory.prune(viewer, olderThan))
 })
 
-/** Copies all values of a backend, without metadata, in one write. Returns their number. Fails with `io` if the backend fails. */
+/** Copies all values of a backend, without metadata, in one write. Returns the number of values. Fails with `io` if the backend fails. */
 export const copyBackend = (
   memory: Service,
   viewer: Viewer.Any,
@@ -306,7 +304,7 @@ const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
       ? within.records.forget(Viewer.exactly(viewer), found.value.record.id)
       : Effect.succeed(false))
 
-/** Deletes entries for which `goes` is true; retries if one was written after it was read. Returns the number of deleted entries. */
+/** Deletes entries for which `goes` is true; retries if an entry was written after it was read. Returns the number of deleted entries. */
 const remove = (within: Namespace, viewer: Viewer.Any, goes: (entry: Found) => boolean) =>
   Effect.gen(function*() {
     const found = (yield* all(within, viewer)).filter(goes)

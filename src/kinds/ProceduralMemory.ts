@@ -30,7 +30,7 @@ export interface Service {
     viewer: Viewer.Any,
     context: string
   ) => Effect.Effect<ReadonlyArray<Typed<Procedure>>, MemoryError.MemoryError>
-  /** Counts one execution; concurrent calls are all counted. Fails with `not_found` if the id is not that of a procedure. */
+  /** Counts one execution. Of concurrent calls, each is counted. Fails with `not_found` if the id is not that of a procedure. */
   readonly recordExecution: (
     viewer: Viewer.Any,
     id: MemoryId,

@@ -24,7 +24,8 @@ export interface Service {
     type: Resource["type"]
   ) => Effect.Effect<ReadonlyArray<Typed<Resource>>, MemoryError>
   /**
-   * Returns all resources whose location contains the text (case matters), newest first. Cost: reads all resources that the viewer sees.
+   * Returns all resources whose location contains `location`, case-sensitively, newest first. Cost: reads all resources that the viewer
+   * sees.
    */
   readonly findByLocation: (
     viewer: Viewer.Any,

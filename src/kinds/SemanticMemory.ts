@@ -16,7 +16,7 @@ import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary 
 /** The `data` of a fact. */
 export type Fact = Payload.Fact
 
-/** Time, epoch milliseconds, at which the returned facts must be valid. Default now. */
+/** Options of a query: `asOf` is the time, epoch milliseconds, at which the returned facts must be valid. Default now. */
 export type AsOf = Pick<MemoryFilter, "asOf">
 
 /** Operations of `SemanticMemory`. */

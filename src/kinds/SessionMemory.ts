@@ -53,7 +53,8 @@ export interface Session {
     }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
   /**
-   * Records an error with its solution. `filePattern` matches the files that the error is about. A session keeps its last 200 errors.
+   * Records an error with its solution. `filePattern` is a pattern of the files that the error is about. A session keeps its last 200
+   * errors.
    */
   readonly recordError: (
     error: string,
@@ -115,7 +116,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   const learnings = yield* typed(MemoryKind.learning)
   const running = new Map<string, { retained: ReadonlyArray<RetainedLearning>; count: number }>()
 
-  /** Returns the list of a session's stored learnings. All running sessions with the same id share it, until the last of them ends. */
+  /**
+   * Returns the list of a session's stored learnings. All running sessions with the same id share the list, until the last of them ends.
+   */
   const openSession = (key: string, retained: ReadonlyArray<RetainedLearning>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
@@ -227,8 +230,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter that together read the scope of the given viewer and the sessions in it, but no other narrower scope. If
- * the given viewer is `System`, has no ids, or has a reach other than `exact`, returns it unchanged, with a filter that has no condition.
+ * Returns a viewer and a filter that together read the scope of the given viewer and the sessions in it, but no other narrower scope.
+ * Returns the given viewer unchanged, with a filter without conditions, if it is `System`, has no ids, or has a reach other than `exact`.
  */
 const sessionReader = (
   viewer: Viewer.Any

@@ -23,7 +23,7 @@ export interface TaskEpisode extends Schema.Schema.Type<typeof TaskEpisode> {}
 
 /** Schema of a query for task episodes. */
 export const EpisodeQuery = Schema.Struct({
-  /** Range of the episode's `validAt`, epoch milliseconds, both ends inclusive. */
+  /** `since` and `until` limit the episode's `validAt`, epoch milliseconds, both inclusive. */
   since: Schema.optional(Millis),
   until: Schema.optional(Millis),
   taskId: Schema.optional(Schema.String),
@@ -118,5 +118,5 @@ export const layer: Layer.Layer<TaskMemory, never, MemoryStore> = Layer.effect(T
 
 const isTask: Where = { "data.task": { exists: true } }
 
-/** Orders episodes by `validAt`, latest first. Those of equal time keep their order, newest first. */
+/** Orders episodes by `validAt`, latest first. Episodes of equal time keep their order, which is newest first. */
 const latestFirst = (a: Typed<unknown>, b: Typed<unknown>): number => b.record.validAt - a.record.validAt

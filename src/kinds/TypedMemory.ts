@@ -1,4 +1,4 @@
-/** A service for the records of one kind, with typed `data`. Most kinds of this library are built on it; custom kinds can be, too. */
+/** A service for the records of one kind, with typed `data`. Most kinds of this library are built on it; your own kinds can be, too. */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -64,7 +64,7 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     query: WithoutKinds<MemoryQuery>
   ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError.MemoryError>
-  /** Changes a record. Fails with `not_found` if it is absent, and with `conflict` if its revision is not `ifRevision`. */
+  /** Changes a record. Fails with `not_found` if the record is absent, and with `conflict` if its revision is not `ifRevision`. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -73,7 +73,7 @@ export interface TypedMemory<in out A> {
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   /**
    * Reads a record, changes its `data`, and writes it if it was not changed in between; on a conflict, reads it again and retries. Fails
-   * with `not_found` if it is absent.
+   * with `not_found` if the record is absent.
    */
   readonly modify: (
     viewer: Viewer.Any,
@@ -84,7 +84,7 @@ export interface TypedMemory<in out A> {
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
    * Forgets at most 1,000 records, except those that were changed since they were read and those that the viewer may not write. Returns the
-   * number of forgotten records. Writes one batch, or each record separately if the batch is rejected.
+   * number of forgotten records. Forgets them in one batch or, if the batch is rejected, each separately.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,
@@ -102,7 +102,7 @@ export interface TypedMemory<in out A> {
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Makes a name the summary of a draft that has none, so that a search for the name, or a `[[Name]]`, finds the record. */
+/** Sets the summary of a draft to a name if the draft has none, so that a search for the name, or a `[[Name]]`, finds the record. */
 export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)

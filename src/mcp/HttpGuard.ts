@@ -3,10 +3,10 @@
  *
  * ```text
  * Host      localhost, an IP address, or a name of `allowedHosts`; else 403. This stops DNS rebinding: a page whose own
- *           name resolves to this machine still sends that name.
+ *           name resolves to this machine still sends that name as Host.
  * Origin    absent, the server's own, or one of `allowedOrigins`; else 403
- * token     if `tokens` is set, `Authorization: Bearer …` must hold one of them; else 401. If `tokens` is not set, the caller
- *           must be on this machine; else 403
+ * token     if `tokens` is set, `Authorization: Bearer …` must hold one of them; else 401. If `tokens` is not set, `viewer`
+ *           must be set and the caller must be on this machine; else 403
  * rate      at most `requestsPerMinute` per token, all of which may come at once; else 429 with `Retry-After`
  * ```
  */
@@ -27,11 +27,11 @@ export interface Access {
   readonly viewer?: Viewer | undefined
   /** The accepted tokens. If set, every request must have one of them. Default: no token is required. */
   readonly tokens?: Tokens | undefined
-  /** Host names under which clients may address the server, without ports, in addition to `localhost` and IP addresses. Default: none. */
+  /** Host names, without ports, under which clients may address the server, besides `localhost` and IP addresses. Default: none. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined
-  /** Origins of pages that may call the server, such as `https://app.example`. Default: the server's own. */
+  /** Origins of pages that may call the server, such as `https://app.example`, besides the server's own. Default: none. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
-  /** Largest number of requests per token in a minute, all of which may come at once; 0 = no limit. Default 600. */
+  /** Largest number of requests per token in a minute, all of which may come at once; 0 means no limit. Default 600. */
   readonly requestsPerMinute?: number | undefined
 }
 
@@ -114,8 +114,8 @@ export const make = (access: Access): Effect.Effect<Guard> =>
   })
 
 /**
- * Makes the rate limiter, a token bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once; it refills
- * in one minute. The limiter returns the seconds to wait, 0 if the request may proceed.
+ * Makes the rate limiter, a token bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once, and an empty
+ * one is full again after a minute. The limiter returns the seconds to wait; 0 if the request may proceed.
  */
 const limiter = (perMinute: number) => {
   const buckets = new Map<Holder, { left: number; at: number }>()
@@ -130,7 +130,7 @@ const limiter = (perMinute: number) => {
     })
 }
 
-/** Returns the host name in a Host header, without the port. */
+/** Returns the host name in a Host header, without the port; `undefined` if the header is malformed. */
 const hostname = (host: string): string | undefined => /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::\d{1,5})?$/.exec(host)?.[1]
 
 const isLocalName = (name: string): boolean => name === "localhost" || name.endsWith(".localhost")

@@ -35,7 +35,9 @@ export const internal: McpError = make("internal", "internal error")
 /** The error for a call that was interrupted because the server stops or the session has ended. */
 export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
 
-/** Converts a `MemoryError` to an error for the client: `data` has its reason, and the message is one that a model may see. */
+/**
+ * Converts a `MemoryError` to an error for the client. Its `data` holds the reason; its message is one that a model may see (`failureOf`).
+ */
 export const ofMemory = (error: MemoryError): McpError => {
   const { message, reason } = failureOf(error)
   return make("internal", `${reason}: ${message}`, { reason })

@@ -1,6 +1,6 @@
 /**
- * MCP over streamable HTTP, as an app of @effect/platform. A session is one client's conversation and belongs to the viewer that began it;
- * for any other viewer the session does not exist.
+ * MCP over streamable HTTP, as an app of @effect/platform. A session is the conversation of one client, and belongs to the viewer that
+ * began it; any other viewer gets the answer that there is no such session.
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -29,8 +29,8 @@ export interface Options extends McpSession.Options {
   /** Largest size of a request's body in bytes; a larger one is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
-   * Largest number of sessions of a viewer. If it is reached, a new session ends the viewer's session that has been idle longest, or is
-   * rejected if none is idle. Default 64.
+   * Largest number of sessions of a viewer. Once it is reached, a new session ends that session of the viewer which has been idle longest.
+   * If none is idle, the new session is rejected. Default 64.
    */
   readonly maxSessions?: number | undefined
   /** Time after which a session without a running request and without an open stream ends. Default 30 minutes. */
@@ -50,7 +50,7 @@ interface Session {
   usedAt: number
 }
 
-/** The app, and the effect that stops it. Once stopped, the app answers requests with 503. */
+/** The app, and the effect that stops it. A stopped app answers requests with 503. */
 export interface Mcp {
   readonly app: HttpApp.Default<never, MemoryService.CurrentViewer | Scope.Scope>
   /** Waits for the running requests, at most for `grace`, and then ends all sessions. */
@@ -60,7 +60,7 @@ export interface Mcp {
 /** Time within which the whole body of a request must arrive. */
 const bodyTimeout = Duration.seconds(30)
 
-/** Makes the app that serves MCP over HTTP. The app stops when the scope closes. */
+/** Makes the app that serves MCP over HTTP. The app stops when the Effect scope closes. */
 export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.MemoryService | Scope.Scope> =>
   Effect.gen(function*() {
     const { grace = "5 seconds", idle = "30 minutes", maxBodyBytes = 4 * 1024 * 1024, maxSessions = 64 } = options
@@ -77,7 +77,10 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const isIdle = (session: Session): Effect.Effect<boolean> =>
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
-    /** Makes room for another session of the owner: if `maxSessions` are open, ends the one idle for longest. False if none is idle. */
+    /**
+     * Makes room for another session of the owner. If `maxSessions` are open, ends the owner's session that has been idle longest, or
+     * returns false if none is idle.
+     */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const owned = Array.from(sessions.values()).filter((session) => session.owner === owner)
@@ -194,14 +197,17 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
 const sessionHeader = "mcp-session-id"
 const stoppingError = McpError.make("refused", "the server stops")
 
-/** Returns a key that is the same for equal viewers, for comparing a session's owner with a request's viewer. */
+/** Returns a key that is equal for equal viewers, to compare the owner of a session with the viewer of a request. */
 const ownerOf = (viewer: Viewer.Viewer): string =>
   canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)])
 
 const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, HttpServerResponse.HttpServerResponse> =>
   Effect.fail(refusal(...args))
 
-/** Reads the body of a request as JSON. Fails with the response to send if the body is too large, too slow or not JSON. */
+/**
+ * Reads the body of a request as JSON. Fails if the body is too large, too slow or not JSON, or if the server stops. The failure is the
+ * response to send.
+ */
 const bodyOf = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number,

@@ -2,8 +2,8 @@
  * Writes the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. A log that a request causes is also
  * sent to the client of that request, as a notification.
  *
- * No log contains a stack trace or the text of a foreign error. An error is logged by its name only; a `MemoryError` also by its reason and
- * its message, which never quote input.
+ * No log contains a stack trace or the text of a foreign error. An error is logged by its name only. A `MemoryError` is logged by its
+ * operation, its reason and its message, none of which quotes input.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -95,7 +95,9 @@ const textWithCause = (message: unknown, cause: Cause.Cause<unknown>): string =>
   return [...parts, ...Cause.isEmpty(cause) ? [] : [textOf(cause)]].join(" ").slice(0, maxText).toWellFormed()
 }
 
-/** Converts a logged value to one line of text. An error becomes its name only; a `MemoryError` keeps its reason and message, too. */
+/**
+ * Converts a logged value to one line of text. Of an error, only the name is kept; of a `MemoryError`, the operation, reason and message.
+ */
 const textOf = (value: unknown): string => {
   if (typeof value === "string") return oneLine(value)
   if (Cause.isCause(value)) {
@@ -113,7 +115,7 @@ const textOf = (value: unknown): string => {
   return typeof value === "object" || typeof value === "function" ? typeof value : oneLine(String(value))
 }
 
-/** Returns the name under which a failure or defect is logged: its `_tag`, else the name of its class. */
+/** Returns the name under which a failure or defect is logged: its `_tag`, else its `name` if it is an Error, else its type. */
 export const nameOf = (value: unknown): string =>
   Predicate.hasProperty(value, "_tag") && typeof value._tag === "string"
     ? oneLine(value._tag)

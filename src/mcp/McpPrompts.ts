@@ -1,4 +1,4 @@
-/** The MCP prompts, which a person selects in the client: what memory has on a topic, and a review of the stored memories. */
+/** The MCP prompts, which a person selects in the client: `recall` adds the memories on a topic to the chat, `review` asks for a review. */
 import * as Effect from "effect/Effect"
 import type { Hit, MemoryFilter } from "../domain/MemoryFilter.ts"
 import * as PromptText from "../domain/PromptText.ts"
@@ -23,7 +23,7 @@ export const declarations = [
   }
 ]
 
-/** Returns the messages of a prompt. Fails with `invalidParams` for an unknown prompt or argument. */
+/** Returns the messages of a prompt. Fails with `invalidParams` for an unknown prompt, or an unknown or invalid argument. */
 export const get = (
   memory: Service,
   name: string,

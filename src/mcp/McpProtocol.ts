@@ -1,6 +1,6 @@
 /**
- * Wraps the server of the official MCP SDK in Effect; this is the only module that imports the SDK. A request runs in a fiber, which is
- * interrupted when the client cancels the request or the connection ends.
+ * Wraps the server of the official MCP SDK in Effect; this is the only module that imports the SDK. Each request runs in a fiber of its
+ * own, which is interrupted when the client cancels the request or the connection ends.
  */
 import { Server } from "@modelcontextprotocol/sdk/server/index.js"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js"
@@ -33,10 +33,10 @@ export interface Info {
   readonly instructions: string
 }
 
-/** Largest number of requests that run at once on a connection; further ones are rejected. */
+/** Largest number of requests that run at once on a connection; any further request is rejected. */
 const maxCalls = 1_024
 
-/** Largest number of logs of a request that wait to be sent; beyond it the oldest are dropped. */
+/** Largest number of logs of a request that wait to be sent. Beyond it, the oldest waiting logs are dropped. */
 const maxLogs = 256
 
 /** Longest line on stdin, in bytes. A longer one is answered with an error and skipped. */
@@ -52,8 +52,8 @@ interface Connection {
 }
 
 /**
- * Connects a session to a transport. When the scope closes, running requests are interrupted and answered, and the transport is closed.
- * `cancelled` is called with the id of a request that the client cancelled and that therefore gets no answer.
+ * Connects a session to a transport. When the Effect scope closes, running requests are interrupted and answered, and the transport is
+ * closed. `cancelled` is called with the id of a request that the client cancelled and that therefore gets no answer.
  */
 const connect = (
   info: Info,
@@ -82,7 +82,7 @@ const connect = (
           return reject(McpError.make("refused", `more than ${maxCalls} requests run at once`))
         }
         const notify = (method: string, params: object) =>
-          Effect.tryPromise(() => sendNotification({ method, params: { ...params } } as never)).pipe( // a notification of the protocol
+          Effect.tryPromise(() => sendNotification({ method, params: { ...params } } as never)).pipe( // the cast: it is an MCP notification
             Effect.catchAll((error) => Effect.logDebug("a notification could not be sent", error))
           )
         const fiber = run(
@@ -126,7 +126,7 @@ const noValidator = {
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
   Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepLive(0))
 
-/** Runs an effect for at most the given time. Works in a finalizer, too, as the effect is made interruptible. */
+/** Runs an effect for at most the given time. Works in a finalizer, too, since the effect is made interruptible. */
 const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(self), time)
 
@@ -212,7 +212,7 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
     })
   })
 
-/** The error response to a line that is not a valid message. The id is null if the line has none. */
+/** The error response to a line that is not a valid message. `id` is the id in the line, or null if the line has none. */
 interface Refusal {
   readonly id: string | number | null
   readonly error: { readonly code: number; readonly message: string }
@@ -241,7 +241,10 @@ const messageOf = (line: Uint8Array | undefined): Either.Either<JSONRPCMessage, 
 
 /** A session over HTTP. The transport sends its answers as event streams. */
 export interface HttpConnection {
-  /** Handles a request. `body` is its parsed JSON body. The response ends when all messages in `body` are answered or the scope closes. */
+  /**
+   * Handles a request, whose JSON body is passed in parsed form as `body`. The response ends when all messages in `body` are answered, or
+   * when the Effect scope closes.
+   */
   readonly respond: (request: Request, body: unknown) => Effect.Effect<Response>
   /** Number of requests that run now. */
   readonly running: Effect.Effect<number>
@@ -249,7 +252,7 @@ export interface HttpConnection {
   readonly idle: (grace: Duration.DurationInput) => Effect.Effect<void>
 }
 
-/** Connects a session to HTTP under the session id `id`. Its streams end when the scope closes. */
+/** Connects a session to HTTP under the session id `id`. The session's streams end when the Effect scope closes. */
 export const http = (info: Info, session: Session, id: string): Effect.Effect<HttpConnection, never, Scope.Scope> =>
   Effect.gen(function*() {
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id })

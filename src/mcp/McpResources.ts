@@ -1,6 +1,7 @@
 /**
- * Memory as MCP resources, for one viewer: `memory://index` contains the summaries of memories, and `memory://record/{id}` one memory.
- * Their texts are rendered as for prompts: fenced as data, with the origin of each record.
+ * Offers memory as MCP resources to one viewer. The resource `memory://index` contains the summaries of memories, and
+ * `memory://record/{id}` contains one memory. The text of a resource is rendered as in a prompt: it is marked as data, and states the
+ * origin of each record.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -39,7 +40,7 @@ const index = {
   mimeType: "text/plain"
 }
 
-/** Returns a page of resources: first the index, then the records that the viewer sees, newest first, 100 per page. */
+/** Returns a page of at most 100 records that the viewer sees, newest first. The first page begins with the memory index. */
 export const list = (
   memory: Service,
   cursor: string | undefined
@@ -57,7 +58,7 @@ export const list = (
     return { resources: after === undefined ? [index, ...records] : records, ...(next && { nextCursor: next }) }
   })
 
-/** Returns the text of a resource. The error does not tell whether a record does not exist or is not visible to the viewer. */
+/** Returns the text of a resource. The error is the same for a record that does not exist and for one that the viewer does not see. */
 export const read = (memory: Service, uri: string): Effect.Effect<object, McpError.McpError, CurrentViewer> =>
   Effect.gen(function*() {
     if (uri === indexUri) return contents(uri, (yield* memory.index).text || "(nothing is remembered yet)")

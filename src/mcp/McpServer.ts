@@ -1,11 +1,11 @@
 /**
- * A server of the Model Context Protocol (MCP) over `MemoryService`, with tools, resources and prompts: for one viewer over standard input
- * and output, or for one viewer per bearer token over streamable HTTP.
+ * A server of the Model Context Protocol (MCP) that offers a `MemoryService` to clients as tools, resources and prompts. It serves one
+ * viewer over standard input and output, or one viewer per bearer token over streamable HTTP.
  *
  * The viewer is determined by the configuration or the token, never by an argument of a call. A call that the client cancels is
- * interrupted, a defect is answered with "internal error", and neither responses nor logs contain stack traces.
+ * interrupted. A defect is answered with "internal error". Neither responses nor logs contain stack traces.
  *
- * The spec of the `MemoryService` should have `writesPerTurn: 0`: MCP has no turns, so a write limit would never be reset.
+ * Set `writesPerTurn: 0` in the `spec` of the `MemoryService`. MCP has no turns, so a limit of writes per turn would never be reset.
  *
  * ```ts
  * import { Client } from "@modelcontextprotocol/sdk/client/index.js"
@@ -55,7 +55,7 @@ import * as McpLogger from "./McpLogger.ts"
 import * as McpProtocol from "./McpProtocol.ts"
 import * as McpSession from "./McpSession.ts"
 
-/** Options of a server, over either transport. */
+/** Options of a server, whichever transport it uses (standard input and output, or HTTP). */
 export interface Options extends McpSession.Options {}
 
 /** Options of a server over standard input and output. */
@@ -65,22 +65,22 @@ export interface StdioOptions extends Options {
   readonly stdin: Stream.Stream<Uint8Array, unknown>
   /** The bytes to the client: `NodeSink.stdout`. Nothing else may write there. */
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
-  /** Time that running requests have to finish after the input has ended or the fiber is interrupted. Default 5 seconds. */
+  /** Longest wait for the requests that still run when the input has ended or the fiber is interrupted. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
 }
 
-/** Options of a server over HTTP, except the `routes` and `assets` of `layerHttp`. */
+/** Options of a server over HTTP. They are all options of `layerHttp` except `routes` and `assets`. */
 export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 
 /** Options of the app that `httpApp` makes. */
 export interface AppOptions extends McpHttp.Options {}
 
-/** `Access`: the options that say who may use a server over HTTP, and how often. `Guard`: wraps an app with these checks. */
+/** `Access` contains the options that say who may use a server over HTTP, and how often. A `Guard` wraps an app to enforce them. */
 export type { Access, Guard } from "./HttpGuard.ts"
 
 /**
- * Sends all logs of the program to stderr, one line each, without stack traces and texts of defects. A program that serves over standard
- * output must provide it as its outermost layer, because a log on stdout would break the protocol.
+ * Sends all logs of the program to stderr, one line each, without stack traces and without texts of defects. A program that serves over
+ * standard output must provide this layer as its outermost one, because a log on stdout would break the protocol.
  */
 export const layerLogger: Layer.Layer<never> = McpLogger.layer
 
@@ -102,8 +102,8 @@ export const stdio = (
   )
 
 /**
- * Makes the app for streamable HTTP. Each request acts on behalf of its current viewer, which `guard` provides. Sessions end when the scope
- * closes.
+ * Makes the app for streamable HTTP. Each request acts on behalf of the `CurrentViewer` in its context, which `guard` provides. Sessions
+ * end when the Effect scope in which the app was made closes.
  */
 export const httpApp = (
   options: AppOptions = {}
@@ -114,8 +114,8 @@ export const httpApp = (
 > => Effect.map(McpHttp.make(options), ({ app }) => app)
 
 /**
- * Makes the checks of Host, Origin, token and rate that `layerHttp` applies, for other routes of a program. A request that passes acts on
- * behalf of its token's viewer.
+ * Makes a function that wraps an app with the checks of Host, Origin, token and rate that `layerHttp` applies. Use it for other routes of a
+ * program. A request that passes the checks acts on behalf of the viewer of its token, or of `access.viewer` if no tokens are set.
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
@@ -125,14 +125,14 @@ export const checkHost: (
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
- * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. `routes` handles every other path, after the same checks as for
- * `/mcp`, and may use the current viewer. `assets` is called first, with the path of a GET or HEAD request, and returns a response or
- * `undefined`. A response of `assets` is sent if Host and Origin are right, even without a token. So `assets` must contain nothing secret:
- * it is for example the page that asks for a token.
+ * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles every other path, and may use the current
+ * viewer. Its requests must pass the same checks as those for `/mcp`. The function `assets` is called first, with the path of a GET or HEAD
+ * request, and returns a response or `undefined`. This response is sent if Host and Origin are right, even without a token. So `assets`
+ * must return nothing secret; an example is the page that asks for a token.
  *
  * Fails with `unsupported` if neither tokens nor a viewer are given, and also if there are no tokens and the server listens on an address
- * that other machines can reach. When the scope of the layer closes, the server rejects new requests, waits for running requests at most
- * for `grace`, interrupts those that still run, and closes all streams.
+ * that other machines can reach. When the Effect scope of the layer closes, the server rejects new requests, waits for running requests (at
+ * most for `grace`), interrupts those that still run, and closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

@@ -17,7 +17,7 @@ import * as McpPrompts from "./McpPrompts.ts"
 import * as McpResources from "./McpResources.ts"
 import * as McpTools from "./McpTools.ts"
 
-/** Options of a server, over either transport. */
+/** Options of a server, whichever transport it uses (standard input and output, or HTTP). */
 export interface Options {
   /** Name that the server reports to clients. Default `effect-memory`. */
   readonly name?: string | undefined
@@ -25,7 +25,7 @@ export interface Options {
   readonly version?: string | undefined
   /** Text that tells the model what the server is for. Clients may cut it after 2,048 characters. Default: the constant `instructions`. */
   readonly instructions?: string | undefined
-  /** Makes the tools of a viewer. Default `MemoryTools.make`: `remember`, `recall`, and `forget` if the spec of the service allows it. */
+  /** Makes the tools of a viewer. Default: `MemoryTools.make`, which makes `recall`, and `remember` and `forget` where they are allowed. */
   readonly tools?:
     | ((viewer: Viewer) => Effect.Effect<
       ReadonlyArray<MemoryTool.MemoryTool>,
@@ -125,10 +125,10 @@ const known = new Set(
     "logging/setLevel").split(" ")
 )
 
-/** Logs a defect by its name, and fails with `McpError.internal`. Only the tracing span of the tool contains the defect's text. */
+/** Logs the name of a defect, and fails with `McpError.internal`. Only the tracing span of the tool contains the text of the defect. */
 const died = (what: string, defect: unknown) => Effect.zipRight(logDefect(what, defect), Effect.fail(McpError.internal))
 
-/** Logs that `what` ended with a defect, and the defect's name, but not its text. */
+/** Logs that `what` ended with a defect. The log contains the name of the defect, but not its text. */
 export const logDefect = (what: string, defect: unknown): Effect.Effect<void> =>
   Effect.logError(`${what} ended by a defect: ${McpLogger.nameOf(defect)}`)
 
@@ -165,7 +165,7 @@ const Prompt = Schema.Struct({
 })
 const SetLevel = Schema.Struct({ level: Schema.Literal(...McpLogger.levels) })
 
-/** Decodes the parameters of a method. The error lists at most three violations, and quotes no value. */
+/** Decodes the parameters of a method. The error lists the paths of at most three invalid parameters, and quotes no value. */
 const decoded = <A, I>(schema: Schema.Schema<A, I>, params: unknown): Effect.Effect<A, McpError.McpError> =>
   Effect.mapError(Schema.decodeUnknown(schema, { errors: "all" })(params), (error) => {
     const paths = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) =>

@@ -1,6 +1,6 @@
 /**
- * Bearer tokens of a server over HTTP, each for one viewer. A token file contains their hashes, one line of JSON each; the tokens cannot be
- * derived from the file.
+ * Bearer tokens of a server over HTTP. Each token belongs to one viewer. A token file has one line of JSON per token. The line contains the
+ * hash of the token, from which the token cannot be derived.
  *
  * ```text
  * # a comment
@@ -35,7 +35,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { SecureRandom } from "../host/SecureRandom.ts"
 
-/** The name of a token's line in the file, and the viewer on whose behalf requests with the token act. */
+/** The holder of a token: the `name` in the token's line, and the viewer on whose behalf requests with the token act. */
 export interface Holder {
   readonly name: string
   readonly viewer: Viewer.Viewer
@@ -49,12 +49,12 @@ export interface Tokens {
   readonly size: number
 }
 
-/** Longest text that is looked up as a token, in UTF-16 units. */
+/** Greatest length of a token, in UTF-16 units. A longer text is treated like an unknown token. */
 const maxToken = 512
 
 /**
- * Makes a token for a viewer, and its line for the token file. `name` distinguishes the lines of a file. Show the token once: it cannot be
- * derived from the line. `viewer` must not be one that sees the whole tenant: `fromText` rejects the line of such a viewer.
+ * Makes a token for a viewer, and the line for the token file. `name` distinguishes the lines of a file. Show the token once, since it
+ * cannot be derived from the line. `viewer` must not be one that sees the whole tenant, since `fromText` rejects the line of such a viewer.
  */
 export const generate = (
   name: string,
@@ -70,7 +70,7 @@ export const generate = (
 
 /**
  * Parses the lines of a token file; skips blank lines and those that begin with `#`. Fails with `invalid_draft` if a line is invalid or two
- * lines have the same token. The error has the numbers of the invalid lines, and quotes no line.
+ * lines have the same token. The error gives the numbers of the invalid lines, and quotes no line.
  */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
@@ -100,7 +100,7 @@ export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.Memory
     }
   })
 
-/** Reads a token file. Fails with `io` if it cannot be read, and with `invalid_draft` if a line is invalid. */
+/** Reads a token file. Fails with `io` if the file cannot be read, and with `invalid_draft` in the same cases as `fromText`. */
 export const fromFile = (path: string): Effect.Effect<Tokens, MemoryError.MemoryError, FileSystem.FileSystem> =>
   Effect.flatMap(
     FileSystem.FileSystem,
@@ -121,7 +121,7 @@ const Line = Schema.parseJson(Schema.Struct({
 }))
 const decode = Schema.decode(Line, { errors: "all", onExcessProperty: "error" })
 
-/** Lists the names of the invalid fields. */
+/** Returns a message that lists the invalid fields, or that says that the line is no JSON object. */
 const messageOf = (error: ParseResult.ParseError): string => {
   const fields = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) => path.join(".").slice(0, 50))
   return fields.every((field) => field === "") ? "expected a JSON object" : `wrong: ${fields.join(", ")}`

@@ -1,4 +1,4 @@
-/** Converts memory tools to the format of MCP: their declarations, and the results of their calls. */
+/** Converts the declarations of memory tools, and the results of their calls, to the format of MCP. */
 import * as Effect from "effect/Effect"
 import * as JSONSchema from "effect/JSONSchema"
 import * as Predicate from "effect/Predicate"
@@ -26,7 +26,7 @@ export interface Result {
   readonly _meta?: object
 }
 
-/** The key in `_meta` whose value is the reason of a failure, so that a client need not parse the text. */
+/** The key in `_meta` whose value is the `MemoryTool.Failure` of a call, so that a client need not parse the text of the result. */
 export const failureKey = "effect-memory/failure"
 
 /**
@@ -52,8 +52,8 @@ export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
 }
 
 /**
- * Calls a tool. A failure becomes a result with `isError`, which the model reads: the text is `reason: message`, and `_meta` contains the
- * reason alone.
+ * Calls a tool. A failure becomes a result with `isError`. The text of this result, which the model reads, is `reason: message`, and
+ * `_meta` contains the failure as an object.
  */
 export const call = (tool: MemoryTool.MemoryTool, input: unknown): Effect.Effect<Result> =>
   Effect.match(tool.call(input), {

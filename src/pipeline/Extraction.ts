@@ -1,6 +1,7 @@
 /**
- * Extraction of facts from a conversation: builds the prompt that asks a model for facts, parses the list in its answer, and limits the
- * size of conversation and facts. The functions are pure, except that long ones pause for the event loop; the pipeline calls the model.
+ * Functions that extract facts from a conversation. They build the prompt that asks a model for facts, parse the list in the model's
+ * answer, and limit the size of the conversation and of the facts. They are pure, except that long-running ones let the event loop run
+ * between their steps. They do not call the model; the pipeline does.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -40,8 +41,8 @@ export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /**
  * Builds the prompt that asks a model for the facts in a conversation. The prompt says that the conversation is data, and encloses it in a
- * fence that no message can close: each message begins a line, and its further lines are indented. Blank messages, and memory that was
- * inserted into messages, are left out.
+ * fence that no message can close. Each message begins on a new line, and the further lines of the message are indented. Blank messages are
+ * left out, and so is memory that was inserted into messages.
  */
 export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customInstructions = ""): Prompt => ({
   system: [
@@ -59,17 +60,18 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 })
 
 /**
- * Returns the facts in an answer. Fails with `model`, which is retryable, if the text is not an answer: prose, an empty string, JSON of
- * another shape, or a list of which no item is a fact. Only an explicit empty list means that there are no facts. Accepts all that
- * `parseFacts` accepts, and a single fact under `facts` in place of a list.
+ * Returns the facts in a model's answer. Fails with `model`, which is retryable, for prose, an empty string, JSON of another shape, and a
+ * list of which no item is a fact. Only an explicit empty list means that there are no facts. Accepts all that `parseFacts` accepts, and
+ * also a single fact under the key `facts`, without a list around it.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Returns the facts in an answer, or none; never fails. Drops items that are no facts. Searches the lists under the key `facts` or, if the
- * answer has no such list, the lists that are not inside an object, and uses the first one that contains a fact. Repeated texts count once.
- * An explicit empty list and text without any list, such as an apology, have the same result; `readFacts` distinguishes them.
+ * Returns the facts in a model's answer, or an empty array; never fails. Looks at the lists under the key `facts`. If the answer has no
+ * such list, looks at the lists that are not inside an object. Uses the first list that contains a fact, and drops its items that are no
+ * facts and those that repeat the text of an earlier item. Returns an empty array both for an explicit empty list and for text without any
+ * list, such as an apology; `readFacts` distinguishes the two.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const found = values(answer)
@@ -82,15 +84,18 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   return []
 }
 
-/** Returns the items that are facts, each text once, trimmed and well-formed. A text that is too long for a record's body is no fact. */
+/**
+ * Returns the items that are facts, with trimmed and well-formed texts. Of facts with the same text, returns only the first. An item whose
+ * text is too long for the body of a record is no fact.
+ */
 export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
 /**
- * Returns the first `most` facts of a custom extractor, cleaned by `clean`, with their tags, links, metadata and time. A string is a fact
- * without attributes; an item that is neither string nor object is dropped. `leftOut` counts the items that were not read because `most`
- * facts had been found. Fails with `invalid_draft`, and lists all violations, if an attribute of an item violates its Schema, or if its
- * metadata has the key `turnMark`.
+ * Returns the first `most` facts of a custom extractor, cleaned by `clean`, with their tags, links, metadata and `validAt`. A string is a
+ * fact without attributes. An item that is neither a string nor an object is dropped. `leftOut` counts the items that were not read because
+ * `most` facts had been found. Fails with `invalid_draft` if the attributes of an item violate their Schema, and then lists all violations.
+ * Also fails with `invalid_draft` if the metadata of an item has the key `turnMark`.
  *
  * @internal
  */
@@ -119,17 +124,17 @@ export const extracted = (
     return { facts: Array.from(found.values()), leftOut: 0 }
   })
 
-/** Key of `metadata` in a record that stores a message word for word; its value is the role of the speaker. @internal */
+/** The key in `metadata` that marks a record as a message stored word for word. Its value is the role of the speaker. @internal */
 export const turnMark = "turn"
 
-/** Removes the facts whose text repeats that of an earlier one. */
+/** Drops each fact that has the same text as an earlier fact in the list. */
 const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   const found = new Map<string, Fact>()
   for (const fact of facts) if (!found.has(fact.text)) found.set(fact.text, fact)
   return Array.from(found.values())
 }
 
-/** Returns the text of a message without memory that was inserted into it; `""` if nothing else is in it. */
+/** Returns the text of a message, without the memory that was inserted into it. Returns `""` if the message contains nothing else. */
 export const textOf = ({ content }: Message): string => PromptText.withoutMemory(content).toWellFormed().trim()
 
 const turn = (message: Message): ReadonlyArray<string> => {
@@ -165,13 +170,13 @@ const isBody = Schema.is(Body)
 const isName = Schema.is(MemoryKind.Name)
 const isUnit = Schema.is(Unit)
 
-/* Sets of words. The texts of facts, decisions and memories are compared by the words that they share. */
+/* Functions for sets of words. The texts of facts, decisions and memories are compared by the words that they share. */
 
 /** Returns the distinct words of a text. @internal */
 export type WordsOf = (text: string) => ReadonlySet<string>
 
 /**
- * Returns a function that returns the distinct words of a text. It caches them by text.
+ * Returns a function that returns the distinct words of a text. This function caches the words of each text.
  *
  * @internal
  */
@@ -186,7 +191,7 @@ export const makeWordsOf = (): WordsOf => {
   }
 }
 
-/** Computes the words of these texts, with pauses for the event loop, and returns a `WordsOf` that has them in its cache. @internal */
+/** Computes the words of these texts in steps that let the event loop run. Returns a `WordsOf` that has them in its cache. @internal */
 export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
   Effect.suspend(() => {
     const wordsOf = makeWordsOf()
@@ -200,7 +205,8 @@ export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effec
 const tokenise = Tokenizer.make({ stem: true })
 
 /*
- * Parses the list that a model was asked for. Tells an answer from an apology, from prose and from JSON of another shape.
+ * Functions that parse the list that a model was asked for. They distinguish an answer from an apology, from prose and from JSON of another
+ * shape. Examples of texts, and what `readList` returns for them:
  *
  * ```text
  * {"facts": ["a", null]}, ["a"], in prose or fences, or cut short   the valid items
@@ -226,18 +232,19 @@ export interface WantedList<A> {
   readonly isAnswer?: (item: unknown) => boolean
 }
 
-/** Matches an empty list at the start or end of an answer, in a fence or not. One in the middle may be a part of prose. */
+/** Matches an empty list at the start or end of an answer, in a fence or not. An empty list in the middle may be a part of prose. */
 const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 
 /** Largest number of lists that are tried in one answer. */
 const maxLists = 1_024
 
 /**
- * Searches a model's answer for the requested list, and returns the valid items of this list. Tries the lists under the key `name`; if
- * there are none, tries the lists that are not inside an object, and then single objects (under `name`, or accepted by `isItem`) as lists
- * of one. Uses the first list that has a valid item. Returns no items if no list has a valid item, but the model said that there is
- * nothing, by an explicit empty list or by an item that `isAnswer` accepts. Fails with `model` for any other answer, and for an answer of
- * more than `Completion.maxAnswerLength` UTF-16 units.
+ * Searches a model's answer for the requested list, and returns the valid items of this list. Tries the lists under the key `name`. If
+ * there are none, tries the lists that are not inside an object, and then single objects, each as a list of one: the objects under the key
+ * `name`, and those that `isItem` accepts. Uses the first list that has a valid item.
+ *
+ * Returns no items if no list has a valid item, but the answer contains an explicit empty list or an item that `isAnswer` accepts. Fails
+ * with `model` for any other answer, and for an answer of more than `Completion.maxAnswerLength` UTF-16 units.
  *
  * @internal
  */
@@ -285,12 +292,13 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * If there are more items, only the first ones are used (of the messages, only the last ones), and the receipt says how many were left
- * out. Characters are UTF-16 units.
+ * If there are more items, only the first ones are used; of the messages, only the last ones. The receipt says how many facts, decisions
+ * and characters of the conversation were left out. Characters are UTF-16 units.
  */
 
 /**
- * Largest number of characters (UTF-16 units) of a conversation. The same limit applies to all facts of a run, and to all related memories.
+ * Largest number of characters (UTF-16 units) of a conversation. The same limit applies to all facts of a run together, and to all related
+ * memories together.
  *
  * @internal
  */
@@ -302,7 +310,7 @@ export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
 export const maxFacts = 64
 
 /**
- * Returns the first `most` facts, or fewer if their texts together would exceed `maxCharacters`. `leftOut` counts the facts after them.
+ * Returns the first `most` facts, or fewer if their texts together would exceed `maxCharacters`. `leftOut` counts the remaining facts.
  *
  * @internal
  */
@@ -324,9 +332,9 @@ export const firstFacts = (
 const maxChanges = 128
 
 /**
- * Keeps the first decisions, as long as they add at most `additions` records and change at most 128. The first UPDATE or DELETE of a record
- * counts as a change. A later UPDATE of the same record counts as an addition, as an ADD does, because its text becomes a new record; a
- * later DELETE of it counts as neither. A NOOP counts as neither, and is always kept. `leftOut` counts the dropped decisions.
+ * Drops decisions beyond a limit: more than `additions` additions, or more than 128 changes. The first UPDATE or DELETE of a record counts
+ * as a change. An ADD counts as an addition. A second UPDATE of the same record counts as an addition, too, because its text becomes a new
+ * record. A second DELETE of the same record, and a NOOP, count as neither. `leftOut` counts the dropped decisions.
  *
  * @internal
  */
@@ -347,12 +355,13 @@ export const firstDecisions = <D extends { readonly event: string; readonly id?:
   return { kept, leftOut: all.length - kept.length }
 }
 
-/** Largest number of messages in a prompt. Of a longer conversation, the last ones are used. */
+/** Largest number of messages in a prompt. Of a longer conversation, only the last messages are used. */
 const maxTurns = 4_096
 
 /**
- * Shortens a conversation so that it fits into one prompt: drops all but the last 4,096 messages; if these are still too long, cuts the
- * ends off the longest of them, so that the cut messages have equal lengths. `leftOut` counts the dropped and cut characters.
+ * Shortens a conversation so that it fits into one prompt. Drops all but the last 4,096 messages. If these have more than `maxCharacters`
+ * together, cuts the ends off the longest of them, so that all cut messages have the same length. `leftOut` counts the characters that were
+ * dropped or cut off.
  *
  * @internal
  */

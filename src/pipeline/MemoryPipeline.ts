@@ -1,11 +1,11 @@
 /**
- * Makes memories from conversations: `remember` extracts facts, embeds them, searches related memories, compares the facts with them and
- * writes the result; `recall` searches; `undo` reverts what a `remember` wrote, by its receipt.
+ * Makes memories from conversations. `remember` extracts facts, computes their vectors, searches for related memories, compares the facts
+ * with these memories and writes the result. It returns a receipt. `undo` takes a receipt and reverts what was written. `recall` searches.
  *
  * Receipts leave the process: a harness stores them as JSON, and may pass them to a client. So a receipt has a seal: the store's signature
  * of the viewer, the mutations and their outcomes. `undo` relies on these outcomes; the seal proves that the store has really written them
- * for that viewer. A seal survives encoding and decoding. It is valid as long as the store has its secret: in a Markdown vault across
- * restarts, in a store in memory until the process ends.
+ * for that viewer. A seal survives encoding and decoding. It is valid as long as the store keeps the secret with which it signs: a vault
+ * keeps it across restarts, and an in-memory store keeps it until the process ends.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -36,39 +36,42 @@ import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
- * Options of `remember` and `plan`. Default `origin` is `pipeline`. The trust level of the written records (a higher number means less
- * trusted) is 3 if one of the processed messages is from a tool. Otherwise it is `trust`, but at least 1; the default is 1.
+ * Options of `remember` and `plan`. The default of `origin` is `pipeline`. The trust level of the written records (a higher number means
+ * less trusted) is 3 if one of the processed messages is from a tool. Otherwise it is the option `trust` (default 1), but at least 1.
  */
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
   readonly scope: MemoryScope
-  /** Scopes that other users share and that may be written, too: the argument `shared` of `Viewer.mayWrite`. Default: none. */
+  /** Scopes that may be written although other users share them. Passed to `Viewer.mayWrite` as its argument `shared`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
   /** Whether a model extracts facts. With `false`, each message is stored word for word, and its vector is computed later. Default true. */
   readonly infer?: boolean | undefined
   /** Treatment of superseded records: `soft` ends their validity but keeps them, `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
-  /** Time until the written records expire. Default, and for 0: they do not expire. */
+  /** Time until the written records expire. If it is absent or 0, they do not expire. */
   readonly ttl?: Duration.DurationInput | undefined
-  /** Kind of the written records; a fact that has a kind of its own keeps it. Default `semantic`; with `infer: false`, `episodic`. */
+  /** Kind of a written record, unless its fact has a kind of its own. Default `semantic`; with `infer: false`, `episodic`. */
   readonly kind?: string | undefined
-  /** Largest number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, with 262,144 characters. */
+  /**
+   * Largest number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000 related memories, which have at
+   * most 262,144 characters together.
+   */
   readonly topK?: number | undefined
-  /** Largest number of extracted facts, and also of added records, 1..256; default 64. `leftOut` of the receipt counts those beyond it. */
+  /** Largest number of extracted facts, and of added records, 1..256; default 64. `Receipt.leftOut` counts what exceeds this number. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
-   * Extracts facts in place of the model; a fact may have tags, links, metadata and a time. Also receives the messages of tools and of the
-   * system, which the model does not. The model, if there is one, still decides how the facts change memories; without a model, each fact
-   * is added.
+   * Extracts facts in place of the model. A fact may have tags, links, metadata and `validAt`. The function also receives the messages of
+   * tools and of the system, which a model would not receive. If there is a model, it still decides how the facts change memories. Without
+   * a model, each fact is added.
    */
   readonly customExtract?:
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined
   readonly session?: string | undefined
   /**
-   * Sequence number of the first message within its session, or a list of the number of each message. If it is given, a run with `infer:
-   * false` skips messages whose number is already stored.
+   * Sequence number of the first message within its session, or a list with one number per message. If this option is given, a run with
+   * `infer: false` skips the messages whose numbers are already stored.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
@@ -77,7 +80,7 @@ export interface Options extends MemoryStore.Provenance {
    * conversations.
    */
   readonly conversation?: string | undefined
-  /** Writes the batch in place of the store's `apply`. It must write the whole batch or nothing; it may add rows of its own. */
+  /** Writes the batch in place of the store's `apply`. It must write the whole batch or nothing, and may write rows of its own with it. */
   readonly apply?: Apply | undefined
 }
 
@@ -99,7 +102,7 @@ export const LeftOut = Schema.Struct({
   facts: Schema.NonNegativeInt,
   /** Number of decisions of the model that were left out, because they would add more than `maxFacts` records or change more than 128. */
   decisions: Schema.NonNegativeInt,
-  /** Number of UTF-16 units of the conversation that were left out of the prompt: the oldest messages, and ends of the longest ones. */
+  /** Number of UTF-16 units of the conversation that the prompt leaves out: the oldest messages, and ends of the longest messages. */
   characters: Schema.NonNegativeInt
 })
 /** Counts, as `LeftOut` decodes them. */
@@ -133,9 +136,9 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 /** Operations of `MemoryPipeline`. */
 export interface Service {
   /**
-   * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item is no message. Fails
-   * with `model`, which is retryable, and changes nothing, if the answer of the model is prose, JSON of another shape or longer than
-   * 262,144 characters. Only an explicit empty list means that there are no facts.
+   * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item of `messages` is no
+   * message. Fails with `model`, which is retryable, if the answer of the model is prose, JSON of another shape or longer than 262,144
+   * characters; then nothing is written. Only an explicit empty list means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
@@ -149,11 +152,12 @@ export interface Service {
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
   /**
-   * Reverts the writes of a receipt: writes the earlier content, times and links as new revisions. Fails with `not_owned` if the receipt
-   * has no valid seal of this store (see `Receipt.seal`), and with `conflict` if a record was changed since; then nothing is written.
+   * Reverts the writes of a receipt: gives each record back the content, times and links that it had before, as a new revision. Fails with
+   * `not_owned` if the receipt has no valid seal of this store (see `Receipt.seal`), and with `conflict` if a record was changed after the
+   * receipt's writes. In both cases nothing is written.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Searches by words, and by the vector of the query's text if there is an embedding model. `leftOut` counts hits not returned. */
+  /** Searches by words and, if there is an embedding model, by the vector of the query's text. `leftOut` counts the hits not returned. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /** Computes and stores the vectors of these records of the viewer's tenant. Returns the number of texts that were embedded. */
   readonly embed: (
@@ -164,7 +168,7 @@ export interface Service {
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
-/** Schema of the messages, with only the fields that each must have. */
+/** Schema of messages. It has only the fields that every message must have. */
 const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String }))
 
 /** Tag of the pipeline. */
@@ -208,7 +212,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // logged, although the receipt reports it, since an outbox does not return the receipt to anyone
+        // the receipt reports this, too, but an outbox returns the receipt to nobody, so a log is needed
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -277,12 +281,12 @@ export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): Rea
 
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
-// a function, so that the encoder is compiled when first called, and the import of the package is fast
+// a function, so that the encoder is compiled at the first call, and not when the package is imported
 const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
 /**
- * Returns the options with a `customExtract` whose facts are redacted, and an `apply` that gets redacted mutations. The `apply` of the
- * store, which is used by default, redacts by itself.
+ * Returns the options, changed so that the facts from `customExtract` are redacted, and so that `apply` receives redacted mutations. If the
+ * options have no `apply`, nothing replaces it: the `apply` of the store, which is used then, redacts by itself.
  */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options

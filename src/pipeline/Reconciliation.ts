@@ -1,6 +1,6 @@
 /**
  * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
- * mutations. Pure. A prompt contains temporary ids of memories, never those of records.
+ * mutations. All functions are pure. A prompt names memories by temporary ids, never by the ids of their records.
  *
  * ```text
  * ADD      a new record; nothing if another record says the same
@@ -10,8 +10,8 @@
  * NOOP     nothing
  * ```
  *
- * Laws: a change of a related memory fails if that memory was changed since it was read; if an answer only deletes memories, the facts are
- * added nevertheless.
+ * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: if an answer only deletes memories, the
+ * facts are added nevertheless.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -49,9 +49,10 @@ export const Decision = Schema.Struct({
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
- * Returns the decisions in an answer. Fails with `model`, which is retryable, if the text is not an answer. Returns no decisions for an
- * explicit empty list, and also if every change has an id that was not in the prompt, since models invent ids. Accepts all that
- * `parseDecision` accepts, and a single decision in place of a list. `existing` is the number of related memories in the prompt.
+ * Returns the decisions in a model's answer. Returns none for an explicit empty list. Also returns none if all decisions in the answer have
+ * ids that were not in the prompt, since models invent ids. Fails with `model`, which is retryable, for any other text without decisions.
+ * Accepts all that `parseDecision` accepts, and also a single decision without a list around it. `existing` is the number of related
+ * memories in the prompt.
  */
 export const readDecision = (
   answer: string,
@@ -66,8 +67,9 @@ export const readDecision = (
   })
 
 /**
- * Returns the decisions in an answer, or none; never fails. Searches the lists under the key `memory` or, if the answer has no such list,
- * those not inside an object, and uses the first one that contains a decision. `existing` is the number of related memories in the prompt.
+ * Returns the decisions in a model's answer, or an empty array; never fails. Looks at the lists under the key `memory`. If there is no such
+ * list, looks at the lists that are not inside an object. Returns the decisions of the first list that contains one. `existing` is the
+ * number of related memories in the prompt.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const found = values(answer)
@@ -80,7 +82,7 @@ export const parseDecision = (answer: string, existing: number): ReadonlyArray<D
   return []
 }
 
-/** Parses a temporary id: returns the index of the related memory, and `Infinity` for anything else. @internal */
+/** Returns the index of the memory for which a temporary id stands. Returns `Infinity` for anything that is no temporary id. @internal */
 export const indexOf = (id: unknown): number =>
   typeof id === "number" && Number.isInteger(id) && id >= 0
     ? id
@@ -121,9 +123,10 @@ const isEvent = Schema.is(Event)
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. That is the fact with the same text, or else the
- * most similar fact, if it is similar enough. Drops the deletion of a memory that says the same as a fact. For each deleted memory, adds
- * the most similar fact that no decision is about, since the model must have deleted the memory because of that fact. @internal
+ * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the one with the same
+ * text, or else the most similar one, if it is similar enough. Drops the deletion of a memory that says the same as a fact. Adds, for each
+ * other deleted memory, the most similar fact that no decision is about, because the model must have deleted the memory due to that fact.
+ * @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -138,7 +141,7 @@ export const attribute = (
     return record === undefined || !repeated.has(collapseSpace(embeddingText(record)))
   })
   const silent = new Set(facts)
-  // cache of facts by text, since many decisions may have the same text
+  // the results of `meant` are cached, since many decisions may have the same text
   const spoken = new Map<string, Fact | undefined>()
   const meant = (text: string, min: number): Fact | undefined => {
     const key = `${min} ${text}`
@@ -167,9 +170,9 @@ export const attribute = (
 }
 
 /**
- * Returns the candidate with the same text, else the one with the most similar words (Jaccard similarity); of equal ones the first. Returns
- * `undefined` if that similarity is below `min`, 0..1, default 0. If `open`, a subset of the candidates in the same order, is given,
- * searches only this subset. @internal
+ * Returns the candidate with the same text, or else the one whose words are most similar (Jaccard similarity), the first of equally similar
+ * ones. Returns `undefined` if the similarity is below `min`, 0..1, default 0. Searches only the candidates in `open` if it is given;
+ * `open` must have the order of the candidates. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 
@@ -218,7 +221,7 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
   else list.push(place)
 }
 
-/** Smallest Jaccard similarity between a decision and a fact for the decision to be about that fact. */
+/** Smallest Jaccard similarity at which a decision counts as a decision about a fact. */
 const least = 0.01
 /** Like `least`, but for a NOOP. It is higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
 const alike = 0.5
@@ -374,7 +377,7 @@ export const applyEvents = (
   ]
 }
 
-/** Returns the patch that adds a fact's tags, links and metadata to those of a record; tags only up to the limit of a record. */
+/** Returns the patch that adds a fact's tags, links and metadata to those of a record. Drops the tags beyond the limit of a record. */
 const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Patch => ({
   ...(tags && { tags: Array.from(new Set([...record.tags, ...tags])).slice(0, maxTags) }),
   ...(links && { links: [...record.links.filter((old) => !links.some((link) => sameEnd(old, link))), ...links] }),
@@ -384,10 +387,10 @@ const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Pa
 type Link = MemoryRecord["links"][number]
 const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.type
 
-/** Returns the patch that replaces the body of a record by `text`, and its summary, given or derived, by one derived from `text`. */
+/** Returns the patch that replaces a record's body by `text`. The new summary is derived from `text`, even if the old one was given. */
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 
-/** Derives the id of the record that supersedes `record`. It is needed before that record is written, as value of `supersededBy`. */
+/** Derives the id of the record that will supersede `record`. This id is needed as `supersededBy` before the new record is written. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)

@@ -37,8 +37,8 @@ export interface RankedList<out Id> {
 
 /**
  * Combines rankings by reciprocal rank. Scores are 0..1; a hit that is first in every ranking scores 1. A ranking adds nothing to the score
- * of an id that is not among its hits, so a ranking without hits lowers all scores: do not pass one whose search failed. Ids with equal
- * scores have the order in which they first occur if the rankings are read one after the other.
+ * of an id that is not among its hits, so a ranking without hits lowers all scores. Therefore, do not pass a ranking whose search failed.
+ * Ids with equal scores have the order in which they first occur if the rankings are read one after the other.
  */
 export const reciprocalRank = <Id>(lists: ReadonlyArray<RankedList<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()
@@ -65,7 +65,7 @@ export interface Share {
   readonly best: number
 }
 
-/** Combines the scores of one hit in several rankings: 0..1; 1 for a hit that is the best of every ranking. */
+/** Combines the scores of one hit in several rankings into one score, 0..1. A hit that is the best of every ranking gets 1. */
 export const byScore = (shares: ReadonlyArray<Share>): number => {
   let sum = 0
   let totalWeight = 0

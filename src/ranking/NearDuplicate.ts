@@ -1,6 +1,6 @@
 /**
- * Finds near-duplicate texts: those that differ only in case, punctuation, accents or white space; long texts may also differ in a few
- * words.
+ * Finds near-duplicate texts, that is, texts that differ only in case, punctuation, accents or white space. Long near-duplicates may also
+ * differ in a few words.
  *
  * ```text
  * words                  runs of letters and digits; stopwords too, since "to", "not" and "b" make a difference
@@ -10,7 +10,7 @@
  * ```
  *
  * So "room 12" and "room 13" are no near-duplicates, nor are "likes" and "does not like", nor "Paris to Rome" and "Rome to Paris". Two
- * long texts that differ in one word are near-duplicates, unless that word is in the `strict` hash. Pure and deterministic.
+ * long texts that differ in one word are near-duplicates, unless that word is in the `strict` hash. The functions are deterministic.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -39,7 +39,8 @@ export const isNear = (a: Signature, b: Signature): boolean =>
   a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
 
 /**
- * Keeps the first item of each group of near-duplicates; `folded` is the number of items dropped. Compares each item with every kept one.
+ * Drops each item that is a near-duplicate of an item kept before it; `folded` is the number of dropped items. Compares each item with
+ * every kept one.
  */
 export const foldBy = <A>(
   items: ReadonlyArray<A>,
@@ -80,9 +81,9 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
- * Returns a predicate to call with one record after the other. The predicate is true for a record that repeats an earlier one, as
- * `saysTheSame` decides; a record that repeats none is remembered. Cost of a call: about 10 ns per remembered record. In addition, the
- * signature of the given record is computed, unless the record is an exact copy of a remembered one.
+ * Returns a predicate to call with one record after the other. It returns true if `saysTheSame` is true for the record and a remembered
+ * one. Otherwise it remembers the record. A call costs about 10 ns per remembered record. In addition, it computes the signature of the
+ * given record, unless the record is an exact copy of a remembered one.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
@@ -157,7 +158,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
       hash = Math.imul(hash ^ code, 0x01000193)
       length++
       if (sort !== letter) isStrict = true
-      // a minus sign before a number: −5
+      // a minus sign before a number counts, as in −5
       if (sort === digit && length === 1 && before === minus && !isWordEnd(text, at - 2)) strict = mix(strict ^ minus)
     } else {
       if (length > 0) {

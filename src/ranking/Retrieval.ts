@@ -46,11 +46,13 @@ export interface Fact {
   /** Length of the text in terms. */
   readonly length: number
   /**
-   * Whether the text is a question; the next two fields tell whether it is in the first person, and whether it names a time. All three are
-   * computed when the record's row is written, and absent in rows that older versions wrote.
+   * Whether the text is a question. Like the next two fields, this is computed when the record's row is written, and is absent in rows that
+   * older versions wrote.
    */
   readonly isQuestion?: boolean | undefined
+  /** Whether the text is in the first person. */
   readonly isFirstPerson?: boolean | undefined
+  /** Whether the text names a time. */
   readonly namesTime?: boolean | undefined
   /** The value of `data.emotion`, not decoded. */
   readonly emotion: unknown
@@ -63,9 +65,9 @@ export interface Question {
   /** Terms of the query, in order, without repetitions. If absent, every visible record matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Ranks the candidates by more than words. The candidates are the 40 best matches by BM25, whatever `depth`; the messages before and
-   * after the best of these matches, in the same conversation; records of speakers that the query names; and long records. All other
-   * matches follow the candidates, in the order of BM25. Default: every match is scored by BM25.
+   * Ranks the candidates by more than words. The candidates are the 40 best matches by BM25 (whatever `depth` is), the messages before and
+   * after the best of these in the same conversation, records of speakers that the query names, and long records. All other matches follow
+   * the candidates, in the order of BM25. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
@@ -83,8 +85,8 @@ export interface Question {
   /** Number of matches to return. */
   readonly depth: number
   /**
-   * Ids of records to score and to return whatever their rank and score, if they are visible and pass the filter. These are the hits of a
-   * search by vector, or the record of which `whyNot` explains the absence.
+   * Ids of records that are scored and returned whatever their rank and score, if they are visible and pass the filter. They are the hits
+   * of a search by vector, or the record whose absence `whyNot` explains.
    */
   readonly includeIds: ReadonlyArray<MemoryId>
 }
@@ -92,14 +94,16 @@ export interface Question {
 /** The weights of a score that is a weighted mean of factors, each 0..1 (`Scorer`). The weights add up to 1. */
 export interface Shares {
   readonly relevance: number
-  /** Weight of the recency, which is computed for the time `now`, epoch ms. `halfLifeOf` returns the half-life of a kind in ms. */
+  /** Weight of the recency, which is computed for the time `now`. */
   readonly recency: number
+  /** Time of the search, epoch ms. */
   readonly now: number
+  /** Returns the half-life of a kind in ms. */
   readonly halfLifeOf: (kind: string) => number
   readonly importance: number
   /** Weight of the confidence. A record without confidence is scored with a confidence of 0.5. */
   readonly confidence: number
-  /** Weight of the agreement of the record's emotion with the query's. The agreement is 0.5 for a record without emotion. */
+  /** Weight of the agreement of the record's emotion with that of the query. The agreement is 0.5 for a record without emotion. */
   readonly emotion: number
 }
 
@@ -118,11 +122,11 @@ export interface Candidate {
 
 /** The result of a search by words, with statistics of the visible records. */
 export interface Matches {
-  /**
-   * Number of visible records. `totalLength` is the sum of their lengths; `documentFrequencies[n]` is how many of them contain `terms[n]`.
-   */
+  /** Number of visible records. */
   readonly documents: number
+  /** Sum of the lengths of the visible records, in terms. */
   readonly totalLength: number
+  /** Number of visible records that contain `terms[n]` of the `Question`, at index n. */
   readonly documentFrequencies: ReadonlyArray<number>
   /**
    * Best lexical score among the records that pass the filter, 0 if no record matches. A relevance is a lexical score divided by `best`.
@@ -140,9 +144,10 @@ export interface Matches {
   readonly candidates: ReadonlyArray<Candidate>
   /**
    * Number of records that match or are candidates of the `ranker`, pass the filter, and score at least `minScore`. With both a `ranker`
-   * and a `minScore`, only candidates are counted. If `exact` is false, the true number may be higher.
+   * and a `minScore`, only candidates are counted.
    */
   readonly count: number
+  /** Whether `count` is exact. If not, the true number may be higher. */
   readonly exact: boolean
 }
 
@@ -226,7 +231,10 @@ export const makeCursor = (
   return FilterCursor.make(`${position}-${seal(viewer, filter, position)}`)
 }
 
-/** Parses a cursor. `undefined` if it is malformed, or was made for another viewer or filter; only the filter's `limit` may differ. */
+/**
+ * Returns the position that a cursor contains; `undefined` if the cursor is malformed, or was made for another viewer or filter. The
+ * filter's `limit` may differ.
+ */
 export const readCursor = (
   viewer: Viewer.Any,
   filter: MemoryFilter,

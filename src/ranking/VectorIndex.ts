@@ -1,9 +1,9 @@
 /**
- * Exact vector search by cosine similarity. An index is mutable and has the vectors of one model in typed arrays. A search returns at
- * most `limit` ids, best first; ids with equal cosines in the order in which they were added. Scores are bit-identical on every machine.
+ * Exact vector search by cosine similarity. An index is mutable and has the vectors of one model in typed arrays. A search returns at most
+ * `limit` ids, best first. Ids with equal cosines are in the order in which they were added. Scores are bit-identical on every machine.
  *
- * An index whose vectors, quantised to 8 bits, take 256 KiB or more (682 vectors of 384 dimensions) uses `QuantizedVectors` if the
- * machine has WebAssembly SIMD. It skips only vectors whose highest possible cosine is too low, so results stay exact.
+ * An index uses `QuantizedVectors` if its vectors, quantised to 8 bits, take 256 KiB or more (682 vectors of 384 dimensions), and if the
+ * machine has WebAssembly SIMD. A search then skips only vectors whose highest possible cosine is too low, so its result stays exact.
  */
 import type { Scored } from "./Bm25.ts"
 import { float64, int32, TopKBounds } from "./internal/DocIds.ts"
@@ -13,9 +13,9 @@ import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 export interface VectorIndex<in out Id> {
   readonly size: number
   /**
-   * Adds a vector. If the id has one already, replaces it; the id keeps its place among ids with equal cosines. Does not copy the vector,
-   * so the caller must not change it. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the
-   * index.
+   * Adds a vector. If the id has a vector already, replaces it; the id keeps its place among ids with equal cosines. Does not copy the
+   * vector, so the caller must not change it. Throws a RangeError if the vector is not finite or has another number of dimensions than the
+   * index. The searches throw it, too.
    */
   readonly add: (id: Id, vector: Float32Array) => void
   /** Removes the vector of an id; returns whether there was one. */
@@ -39,12 +39,12 @@ export const make = <Id>(dimensions: number, options: {
   const { order, quantizeFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const docs = new Map<Id, number>()
-  // the next arrays are indexed by doc id; when a doc id is removed, the last entry of each array takes its place
+  // `ids` and the arrays below it are indexed by doc id; when a doc id is removed, the last entry of each array moves to its index
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number (from `asking`) of the last call of `searchAmong` with the doc id, by doc id. So an id that one call gets twice counts once. */
+  /** Number of the last call of `searchAmong` that was given a doc id, by doc id. So an id that is given twice in one call counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -65,7 +65,7 @@ export const make = <Id>(dimensions: number, options: {
     mayQuantize = false
   }
 
-  /** Quantises the vectors when the index has become large enough, and again when the allocated memory is far larger than needed. */
+  /** Quantises the vectors once the index is large enough. Does it anew, or drops the quantised ones, if they take far too much memory. */
   const fitQuantized = () => {
     const size = ids.length * stride
     if (quantized === undefined ? !mayQuantize || size < quantizeFrom : quantized.capacity < 4 * size + quantizeFrom) {
@@ -199,7 +199,7 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32-bit floats. A vector with numbers too large or too small for them is scaled; this does not change cosines. */
+/** Converts a vector to 32-bit floats. Scales it if its numbers are too large or too small for that, which does not change cosines. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const largest = vector.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
   return Float32Array.from(

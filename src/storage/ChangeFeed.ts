@@ -12,7 +12,7 @@ import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Engine from "./internal/EngineContract.ts"
 
-/** A row before and after a change; `undefined` if the row did not exist before, or does not exist after. */
+/** A record before and after a change. `before` is `undefined` if the record was created or restored, `after` if forgotten or erased. */
 export interface Change {
   readonly id: MemoryId
   readonly before: MemoryRecord | undefined
@@ -45,7 +45,7 @@ export interface ChangeFeed {
   readonly hasSubscribers: () => boolean
 }
 
-/** Number of unread changes that a stream buffers; a stream with more fails. A stream reads this value when it starts. Default 65,536. */
+/** Number of unread changes that a stream buffers; a stream that has more fails. The stream reads this when it starts. Default 65,536. */
 export class ChangeFeedCapacity
   extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}

@@ -6,8 +6,8 @@
  * - A record keeps its id, revision numbers, times and all other fields. Rows of threads and of an outbox, whose ids are derived from the
  *   secret of their store, get the ids under which the target finds them.
  * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
- * - No record of the target is overwritten or erased. If the target has other revisions of a record, the copy fails with `conflict`. Of two
- *   use counts the higher one stays, of two times of use the later one. Added revisions count towards the twenty kept for each record.
+ * - No record of the target is overwritten or erased. If a record has different revisions in the target, the copy fails with `conflict`. Of
+ *   two use counts the higher one stays, of two times of use the later one. Copied revisions count towards the twenty kept of each record.
  * - At the end, both sides are read again and compared by count and checksum.
  */
 import * as Effect from "effect/Effect"
@@ -55,7 +55,7 @@ export interface Counts {
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */
   readonly revisions: number
-  /** Number of vectors of all stored revisions; a vector counts once for each record that has its text. */
+  /** Number of vectors of all stored revisions. A vector counts once for each record that has, or had, the text of the vector. */
   readonly vectors: number
   /** Number of records that were used at least once. */
   readonly uses: number
@@ -64,8 +64,8 @@ export interface Counts {
 /** Progress of a copy. All counts start at 0 in each phase, except `written`, which is counted over all phases. */
 export interface Progress extends Counts {
   /**
-   * `check` looks for conflicts before anything is written, for tenants that have records in the target; `copy` writes; `verify` reads both
-   * sides again.
+   * `check` looks for conflicts before anything is written, but only in tenants that have records in the target. `copy` writes. `verify`
+   * reads both sides again.
    */
   readonly phase: "check" | "copy" | "verify"
   /** The tenant being copied. */
@@ -119,7 +119,7 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
-  /** Replaces the derived ids of the library's own rows by the ids under which the target looks them up. */
+  /** Replaces the derived ids of the library's own rows by the ids under which the target looks for these rows. */
   readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
@@ -131,8 +131,8 @@ interface Tally extends Record<keyof Counts, number> {
   written: number
   differing: number
   /**
-   * Checksums of each side by part: revisions, use counts, and the vectors of each model. There is one for each part, since the order in
-   * which parts are read depends on the batch size.
+   * `from` and `to` have the checksums of the two sides, one for each part: the revisions, the use counts, and the vectors of each model. A
+   * checksum over all parts would depend on the batch size, since the order in which the parts are read depends on it.
    */
   readonly from: Map<string, string>
   readonly to: Map<string, string>
@@ -216,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if copying the tenant would do so. Cost: two queries if the target has no row of the tenant. */
+/** Fails with `conflict` if a copy of the tenant would fail with it. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -264,8 +264,8 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
 
 /**
  * Writes what the target lacks of a batch: revisions, vectors and use counts. Returns the number of vectors and of use counts that the
- * source has for the batch, and the number of items written. Fails with `conflict`, and writes no row of the batch, if the target has
- * other revisions of an id.
+ * source has for the batch, and the number of items written. If a record has different revisions in the target, fails with `conflict` and
+ * writes no row of the batch.
  */
 export const writeBatch = (
   writer: Writer,
@@ -319,7 +319,7 @@ const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>
     )
   })
 
-/** Makes the row of a revision for the target, with the dedupe key of its kind unless the row is a tombstone. */
+/** Makes the row of a revision for the target. The row gets the dedupe key that the record's kind defines, unless it is a tombstone. */
 const toRow = ({ kinds }: Writer, tenant: string, { forgotten, record }: Stored): Stored =>
   forgotten ? { record, forgotten } : rowOf(kinds, tenant, record)
 
@@ -366,7 +366,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/** Compares each revision of the source with the target's revision of the same number, but the newest with the target's current row. */
+/** Compares each revision of the source with that of the same number in the target, but the newest one with the target's current row. */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))

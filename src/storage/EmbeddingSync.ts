@@ -1,6 +1,6 @@
 /**
- * Embeds the texts of records, and stores their vectors by model and text hash. If embedding fails, the record is stored without a vector:
- * search still finds it by its words, and `missing` embeds it later. `recall` searches by a text and its vector.
+ * Embeds the texts of records, and stores the vectors by model and text hash. A record whose embedding fails is stored without a vector:
+ * search still finds it by its words, and `missing` embeds it later. `recall` searches by a text and the vector of that text.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -15,8 +15,8 @@ import type * as MemoryStore from "./MemoryStore.ts"
 export type VectorsByText = ReadonlyMap<string, Float32Array>
 
 /**
- * Keeps the vectors of a store up to date with an embedder. Active if the embedder has dimensions and the store keeps vectors. Otherwise
- * `of`, `keep` and `missing` do nothing, without an error.
+ * Keeps the vectors of a store up to date with an embedder. It is active if the embedder has dimensions and the store keeps vectors.
+ * Otherwise `of`, `keep` and `missing` do nothing, without an error.
  */
 export interface EmbeddingSync {
   readonly active: boolean
@@ -155,8 +155,8 @@ export const embedderOf = (embedder: Embedder.Service): QueryEmbedder => ({
 })
 
 /**
- * Embeds the text and searches. If the embedding fails, searches by words only, and adds the error to the result's `failures`; in the mode
- * `vector` fails with the error instead.
+ * Embeds the text of a query, if the query needs a vector, and searches. If the embedding fails, searches by words only, and adds the error
+ * to the result's `failures`. In mode `vector` it fails with that error instead.
  */
 export const recall = (
   embedding: QueryEmbedder,

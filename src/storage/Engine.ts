@@ -1,8 +1,8 @@
 /**
  * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine from
- * `Primitives`: functions that read, scan and commit rows. Such an engine answers queries from an index of the tenant in memory. The
- * backend may provide the index. Otherwise the engine builds it by a scan and updates it at each commit, or, if other processes also write,
- * scans for each call.
+ * `Primitives` (functions that read, scan and commit rows). Such an engine answers queries from an index of the tenant in memory. The
+ * backend may provide the index. Otherwise the engine builds it by a scan, and updates it at each commit. If other processes also write,
+ * it builds the index anew for each call.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -60,11 +60,11 @@ export interface Primitives {
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
   /** Streams every row, in any order; `list`, `search` and the index are computed from this stream. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>
-  /** Streams every tombstone, in any order. Default: filtered from `scan`. */
+  /** Streams every tombstone, in any order. Default: the tombstones are taken from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
    * Returns the lifetimes of a tenant's tombstones and of its rows with an expiry time, in any order. Leaves out a tombstone if it is not
-   * the record's newest revision. Compaction calls this function, the first time when the store is made. Default: computed from `scan`.
+   * the record's newest revision. Each compaction calls this function; the first one runs when the store is made. Default: uses `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
@@ -73,19 +73,19 @@ export interface Primitives {
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Commits all writes or none. Called by one fiber per tenant at a time, right after reading the rows. A `shared` store that has no
-   * `exclusive` fails with `conflict` if a revision has changed, or if another live row has the dedupe key of a write that is `unique`;
-   * the engine then reads and decides again.
+   * Commits all writes or none. Only one fiber per tenant calls it at a time, right after that fiber has read the rows. In a `shared` store
+   * without `exclusive`, it must fail with `conflict` if a revision has changed, or if another live row has the dedupe key of a `unique`
+   * write. The engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Runs an effect that reads and commits, with every other process locked out, so that `read` and `tenantIndex` stay up to date. */
+  /** Runs an effect that reads and commits. Locks out all other processes meanwhile, so that `read` and `tenantIndex` stay up to date. */
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch in place of `exclusive`, with the same guarantee. The batches of all tenants run one after another, except that while the
-   * `commit` of a batch waits for the disk, batches that need other records and keys may run. One disk flush then serves all (group
-   * commit). Code after a `commit` runs in the order of commits.
+   * Runs a batch. Used instead of `exclusive`, with the same guarantee. The batches of all tenants run one after another. Only while the
+   * `commit` of a batch waits for the disk, batches that need other records and keys may run; one disk flush then serves them all (group
+   * commit). Code after a `commit` runs in the order of the commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -98,7 +98,7 @@ export interface Primitives {
   readonly tenantIndex?:
     | ((tenant: string) => Effect.Effect<TenantIndex.TenantIndex, MemoryError.MemoryError>)
     | undefined
-  /** Returns up to `limit` revisions, newest first, tombstones included. Default: only the current one, and no `history` capability. */
+  /** Returns up to `limit` revisions, newest first, tombstones included. Default: only the current one, and the store lacks `history`. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined
@@ -106,13 +106,13 @@ export interface Primitives {
   readonly ready?: Effect.Effect<void> | undefined
   /**
    * Streams the changes made outside this store that the viewer may see. The viewer `System` also receives errors about sources that could
-   * not be read, such as a broken file. The store adds its own writes. `changeFeed` makes such streams.
+   * not be read, such as a broken file. The store itself adds the changes that it makes. `changeFeed` makes such streams.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
   /** The backend for vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
   readonly vectorBackend?: VectorBackend | undefined
   /**
-   * Key of `sign`: at least 256 random bits, stored with the rows. `make` refuses a durable or shared store without one. Default: generated
+   * Key of `sign`: at least 256 random bits, stored with the rows. `make` refuses a durable or shared store without it. Default: generated
    * by `SecureRandom` when the store is made, and lost when the process ends.
    */
   readonly secret?: string | undefined
@@ -124,7 +124,7 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Largest number of attempts of a batch: it is tried again if another process committed first. At the end it fails with `unavailable`. */
+/** A batch is tried again if another process committed first. After this many attempts it fails with `unavailable`. */
 const attempts = 50
 
 /** The state of an engine made from primitives: the primitives, and the caches of this process. */
@@ -179,7 +179,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index cannot list the changes
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // an index built anew cannot list changes
     analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
@@ -213,11 +213,11 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // no empty index, since callers can name any tenant
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // an empty index is not kept, since callers can name any tenant
       }))
 }
 
-/** Returns the index of a tenant; takes the tenant's lock if a scan may be needed. For callers that do not hold the lock. */
+/** Returns the index of a tenant. The caller must not hold the tenant's lock: this function takes it to build an index that is kept. */
 const tenantIndexForRead = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() =>
     source.tenantIndexes.has(tenant) || source.primitives.tenantIndex || source.isShared

@@ -1,15 +1,15 @@
 /**
- * Resolves the references of the records of a tenant to each other: the `links` of a record, and the `[[names]]` in its text.
+ * Resolves the references between the records of a tenant. A record refers to others by its `links`, and by the `[[names]]` in its text.
  *
- * A name is stored as written, and resolved at each read among the records that the viewer sees. These are the forms of a name:
+ * A name is stored as written. Each read resolves it anew, among the records that the viewer sees. These are the forms of a name:
  *
  * ```text
  * id           of a record
  * /a/Name      the file of that path
- * ./ and ../   a path from the folder of the record with the link; a Markdown link's target is first tried as such a path, too
- * a/b/Name     the file with that path, else a file whose path ends so, else a record named Name
- * Name         a summary, a file's name, the id a record had in another system; else an alias (`metadata.aliases` of a file)
- *              or a former name of its file (`metadata.formerNames`)
+ * ./ and ../   a path from the folder of the record with the link; the target of a Markdown link is first tried as such a path, too
+ * a/b/Name     the file with that path, else a file whose path ends with it, else a record named Name
+ * Name         a record with this summary, file name, or id in another system; else a record with this alias (`metadata.aliases` of a
+ *              file), or whose file had this name before (`metadata.formerNames`)
  * ```
  *
  * If several records match, those in the scope of the record with the link come first. Among equals, a file in the same folder comes
@@ -49,7 +49,7 @@ export interface Linked {
 /** The records that a record refers to, and those that refer to this record. */
 export interface Neighbours {
   /**
-   * Targets of the record's links, then of the names in its text, both in the order in which they are written. Of several targets
+   * Targets of the record's links, then targets of the names in its text, each in the order in which they are written. Of several targets
    * with the same id and type only the first is returned.
    */
   readonly to: ReadonlyArray<Linked>
@@ -277,7 +277,10 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   }
 }
 
-/** Makes a function that chooses one of `records`. Prefers the scope of its argument, then the same folder, then the order of `byPath`. */
+/**
+ * Makes a function that chooses one of `records` for the record `by`. Prefers records in the scope of `by`, then records in the folder of
+ * `by`, then the order of `byPath`.
+ */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
   const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`folderKey`)
@@ -311,7 +314,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
 
 const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // no scope and no path contains NUL
 
-/** Orders records by path, shortest first; records without a path come after, newest first. */
+/** Orders records by path, shortest path first. Records without a path come last, newest first. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   const [one, two] = [pathOf(a), pathOf(b)]
   if (one === undefined || two === undefined) {
@@ -321,7 +324,7 @@ const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   return folders || one.length - two.length || (one < two ? -1 : one > two ? 1 : byRecency(a, b))
 }
 
-/** Removes links of a record to itself, and all but the first link of each target and type. */
+/** Removes the links of the record `self` to itself. Of several links with the same target and type, keeps only the first. */
 const distinct = (self: MemoryId, all: ReadonlyArray<Linked>): ReadonlyArray<Linked> => {
   const found = new Map<string, Linked>()
   for (const one of all) {

@@ -1,5 +1,5 @@
 /**
- * The store of records: the service on which memory tools, agents and pipelines read and write.
+ * The store of records: the service from which memory tools, agents and pipelines read, and to which they write.
  *
  * A backend implements `Primitives`; `make` adds the viewer checks, validation, ids, deduplication, revisions, search and spans. The
  * contract tests are `MemoryStoreContract.suite`, which every store passes.
@@ -37,14 +37,14 @@ export interface Put {
   readonly outcome: "created" | "updated" | "duplicate"
 }
 
-/** The operations of a store. Each acts for a viewer and returns only what that viewer may see. */
+/** The operations of a store. An operation that takes a viewer returns only what that viewer may see. */
 export interface Service extends Usage {
   /** Name of the store in spans, metrics and errors. */
   readonly name: string
   /** Features that the store supports: writes, vectors, history and so on. */
   readonly capabilities: Capabilities
   /**
-   * The redaction that the store was built with. It is applied to every record written, except through `reader`. Services built on this
+   * The redaction that the store was built with. It is applied to every write, except to writes through `reader`. Services built on this
    * store use it too.
    */
   readonly redaction: Option.Option<Redaction.Service>
@@ -63,7 +63,7 @@ export interface Service extends Usage {
     drafts: ReadonlyArray<Draft>,
     options?: PutOptions
   ) => Effect.Effect<ReadonlyArray<Put>, MemoryError>
-  /** Returns the records of these ids, in their order; `None` for an id whose record does not exist or is hidden from the viewer. */
+  /** Returns the records in the order of the ids; `None` for an id whose record does not exist or is hidden from the viewer. */
   readonly get: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
@@ -75,7 +75,7 @@ export interface Service extends Usage {
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
    * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it returns a page of the trash instead:
-   * forgotten records in the viewer's scopes, whoever forgot them. `Restore` brings them back.
+   * forgotten records in the viewer's scopes, whoever forgot them. The mutation `Restore` brings them back.
    */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
   /** Streams every page of `list`; `limit` is the page size. */
@@ -119,16 +119,16 @@ export interface Service extends Usage {
    * that are expired or forgotten, or that are not valid now. Returns no neighbours if one of these holds for the record itself.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
-  /** Tenants that have any row, including rows that the library keeps for itself. Background workers iterate over them. */
+  /** The tenants that have any row, even if the library keeps that row for itself. Background workers iterate over these tenants. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Erases expired records, and tombstones older than the store's `trash`; returns the number erased. `make` runs it once, and `maintain`
-   * runs it periodically.
+   * Erases expired records, and tombstones older than the store's `trash`; returns how many it erased. `make` runs this effect once, and
+   * `maintain` runs it periodically.
    */
   readonly compact: Effect.Effect<number, MemoryError>
   /**
-   * The number of calls of the store so far, and the time at which its next record expires. `maintain` and `Retention.layer` wait for a
-   * call or that time to do their work.
+   * The number of calls of the store so far, and the earliest time at which compaction may erase a row. `maintain` and `Retention.layer`
+   * wait for the next call or for that time before they do their work.
    */
   readonly activity: makeStore.Activity
   /** The vectors of the store; `None` if the store has no vector backend. */
@@ -173,7 +173,8 @@ export { vectorsInMemory }
  */
 export { make as changeFeed } from "./ChangeFeed.ts"
 /**
- * Number of unread changes at which a stream of changes fails because its reader is too slow. Read when the stream starts; default 65,536.
+ * Number of unread changes that a stream of changes buffers. If there are more, the reader is too slow, and the stream fails. The number is
+ * read when the stream starts; default 65,536.
  */
 export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
@@ -191,9 +192,9 @@ export const make = (name: string, source: Primitives | Engine): Effect.Effect<S
 export { reindex } from "./MemoryStore/internal/makeStore.ts"
 
 /**
- * Compacts the store until the scope closes, at most once an hour, and only if the store was used since the last compaction, a record has
- * expired, or a tombstone is older than the store's `trash`. So a machine that slept for days runs a single compaction when it wakes, and
- * an unused store runs none. Logs a failure, and retries after an hour.
+ * Compacts the store in the background until the Effect scope closes, at most once an hour. Compacts it only if the store was used since
+ * the last compaction, a record has expired, or a tombstone is older than the store's `trash`. So a machine that slept for days runs a
+ * single compaction when it wakes, and an unused store runs none. Logs a failure, and retries after an hour.
  */
 export const maintain = (
   store: Pick<Service, "name" | "compact" | "activity">

@@ -1,6 +1,6 @@
 /**
  * Computes the next revision of a record from the previous one and a draft or a patch. Also orders records by age, and makes the rows and
- * index entries that a store keeps. Pure functions.
+ * index entries that a store keeps. All functions are pure.
  */
 import type * as Duration from "effect/Duration"
 import { canonicalJson } from "../domain/Digest.ts"
@@ -189,7 +189,8 @@ export interface DedupeLookup {
   /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
   /**
-   * Returns the oldest live record with the key. Cached until one of the rows with the key changes. Cost otherwise: the rows with the key.
+   * Returns the oldest live record with the key. The result is cached until a row with the key changes. Cost if it is not cached: one pass
+   * over the rows with the key.
    */
   readonly oldest: (key: string) => MemoryRecord | undefined
 }

@@ -1,6 +1,6 @@
 /**
- * The index of one tenant in memory: its rows, the records with each dedupe key, and the search index, which is built when first needed.
- * `queries` implements the query methods of an engine with such indexes; their answers are exact.
+ * The in-memory index of one tenant: its rows, the records with each dedupe key, and the search index, which is built when first needed.
+ * `queries` implements the query methods of an engine with such indexes. These methods return exact answers.
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -21,26 +21,26 @@ import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in memory, and the indexes over them. */
 export interface TenantIndex {
-  /** Returns the search index of all rows but tombstones. First applies pending changes without pauses; after `prepared` none are left. */
+  /** Returns the search index of all rows but tombstones. First applies pending changes in one step; after `prepared` there are none. */
   readonly index: () => MemoryIndex.MemoryIndex
-  /** Applies pending changes to the search index, with pauses for the event loop. Rows may be set meanwhile. */
+  /** Applies pending changes to the search index, in steps between which the event loop runs. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
-  /** The index of the names that rows have and refer to. Built with pauses when first needed. */
+  /** The index of the names that rows have, and of the names that they refer to. Built in steps when first needed. */
   readonly links: Effect.Effect<Links.Index>
   /** Sets the row of an id; `undefined` removes it. The search index is updated later, when it is next needed. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
-  /** Applies pending changes to the search index, with pauses, if it was ever built. After this `encoded` has no changes to apply. */
+  /** Does the same as `prepared`, but only if the search index was ever built. After that, `encoded` has no changes to apply. */
   readonly encodable: Effect.Effect<void>
   /**
    * Starts to encode the search index of the current rows, for `restore` in a process that has set the same rows. Rows may be set between
-   * the steps. `undefined` if the index was never built.
+   * the steps. Returns `undefined` if the index was never built.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
   /** Uses an encoded index of the rows set so far, and takes ownership of its bytes. If it does not match the rows, builds the index. */
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the search index was built in this process instead of restored. */
   readonly isBuilt: () => boolean
-  /** Number of rows by scope (as `MemoryScope.key`) and kind. Counted with pauses when first needed. */
+  /** Number of rows by scope (as `MemoryScope.key`) and kind. Counted in steps when first needed. */
   readonly counts: Effect.Effect<Counts>
   /** The texts of the rows, by the hash under which their vectors are stored. Made when first needed. */
   readonly texts: () => LazyIndex<Stored, Texts>
@@ -56,7 +56,7 @@ export interface TenantIndex {
   readonly tombstones: () => ReadonlyArray<Stored>
   /** Returns the ids of the rows that were set since a mark (a moment in the sequence of changes) that this index returned. */
   readonly changed: (since: Mark | undefined) => Changed
-  /** Builds the table of dedupe keys that `byDedupeKey` reads, with pauses. */
+  /** Builds, in steps between which the event loop runs, the table of dedupe keys that `byDedupeKey` reads. */
   readonly dedupePrepared: Effect.Effect<void>
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: the records with the key. */
   readonly byDedupeKey: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
@@ -351,7 +351,7 @@ export const queries = (
   }
 })
 
-/** Returns the search index of a tenant, built with pauses if needed. */
+/** Returns the search index of a tenant. If needed, builds it in steps between which the event loop runs. */
 export const indexOf = (tenantIndex: Io<TenantIndex>): Io<MemoryIndex.MemoryIndex> =>
   Effect.flatMap(tenantIndex, (tenantIndex) => Effect.map(tenantIndex.prepared, tenantIndex.index))
 

@@ -23,8 +23,8 @@ export type { Unembedded }
  */
 export interface Vectors {
   /**
-   * Returns the texts of records that have no vector of the model yet, each text once. Skips forgotten and expired records. Default limit:
-   * no limit.
+   * Returns the record texts that have no vector of the model yet, each text once. Skips forgotten and expired records. Default limit: no
+   * limit.
    */
   readonly pending: (
     tenant: string,
@@ -32,8 +32,9 @@ export interface Vectors {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors, all or none. Fails with `invalid_draft` if a vector is not finite, if its length differs from that of the tenant's first
-   * vector of this model, or if the model's name does not have 1 to 500 characters. A hash that already has a vector keeps its old one.
+   * Adds vectors, all or none. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if a vector is empty or not
+   * finite, if its length differs from that of the tenant's first vector of this model, if a hash is not a SHA-256 hash, or if the model's
+   * name does not have 1 to 500 characters.
    */
   readonly attach: (
     tenant: string,
@@ -59,8 +60,8 @@ export interface VectorBackend {
   /** Reads the vectors of this model that were stored since the last call, for example by other processes; the first call reads all. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
   /**
-   * Stores new vectors, and adds them to `embeddings`. Fails with `invalid_draft` if another process has stored vectors of other dimensions
-   * first.
+   * Stores new vectors, and adds them to `embeddings`. Fails with `invalid_draft` if another process has already stored vectors of this
+   * model with a different number of dimensions.
    */
   readonly append: (
     tenant: string,
@@ -88,8 +89,8 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Vector
 })
 
 /**
- * Makes the `Vectors` of a store. It validates its arguments, and copies vectors, so that neither the caller nor the store can change the
- * other's vectors.
+ * Makes the `Vectors` of a store. `attach` validates its arguments. `attach` and `read` copy the vectors, so that neither the caller nor
+ * the store can change the other's vectors.
  */
 export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
@@ -109,8 +110,8 @@ export const make = (engine: EngineVectors): Vectors => ({
 })
 
 /**
- * Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` erases vectors of deleted texts; each engine
- * implements it.
+ * Makes the `EngineVectors` of an engine from a vector backend and the tenants' indexes. Each engine implements `prune`, which erases the
+ * vectors of deleted texts.
  */
 export const ofBackend = (
   { append, embeddings, follow, models }: VectorBackend,
@@ -147,8 +148,8 @@ export const ofBackend = (
 })
 
 /**
- * Prepares an index for `near` (search by vector), with pauses. Repeats this if vectors were attached in a pause, at most `rounds` times in
- * all.
+ * Prepares an index for `near` (search by vector), in steps that let the event loop run. If vectors were attached between two steps,
+ * prepares the index again, at most `rounds` times in all.
  */
 const prepared = (index: MemoryIndex, model: string, rounds: number): Effect.Effect<void> =>
   Effect.suspend(() =>
@@ -157,7 +158,7 @@ const prepared = (index: MemoryIndex, model: string, rounds: number): Effect.Eff
       : Effect.zipRight(EventLoop.paced(() => index.preparing(model)), prepared(index, model, rounds - 1))
   )
 
-/** Fails with `invalid_draft` if the model's name, a hash or a vector is malformed, or the vectors have different lengths. */
+/** Fails with `invalid_draft` if the model's name, a hash or a vector is malformed, or if the vectors have different lengths. */
 export const legal = (
   model: string,
   vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>

@@ -1,6 +1,6 @@
 /**
- * Collects the changes that a store publishes. Instead of waiting for a time, it writes marker records, whose arrival shows that the stream
- * is open or has delivered all earlier changes.
+ * Collects the changes that a store publishes. Instead of waiting for a time, `listen` writes marker records. The arrival of a marker shows
+ * that the stream is open, and that it has delivered all earlier changes.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,10 +18,11 @@ import { draft, id } from "./Sample.ts"
 export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Starts to collect the changes that the viewer sees, and returns an effect that returns the changes collected so far. Writes a marker
- * record again and again until the stream delivers it. The returned effect writes the marker once more, and waits for its arrival. A marker
- * that has arrived is purged. The viewer must see `scope`, the scope of the marker. Markers are written to the store `through`, by default
- * `store`. A record whose body has only digits is taken for a marker.
+ * Starts to collect the changes that the viewer sees, and returns an effect that returns the changes collected so far.
+ *
+ * `listen` writes a marker record again and again until the stream delivers it. The returned effect writes the marker once more, and waits
+ * until it arrives. A marker that has arrived is purged. The viewer must see the scope of the marker, `scope`. Markers are written to the
+ * store `through`, by default `store`. A record whose body has only digits is taken for a marker.
  */
 export const listen = (
   store: Service,

@@ -50,7 +50,7 @@ export interface Model {
     minted: ReadonlyArray<MemoryId>
   ) => ReadonlyArray<Applied> | Refused
   readonly get: (viewer: Viewer.Any, id: MemoryId, now: number) => MemoryRecord | undefined
-  /** Returns all records that match the filter; its limit and cursor are ignored. */
+  /** Returns all records that match the filter. Ignores the limit and the cursor of the filter. */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter, now: number) => ReadonlyArray<MemoryRecord>
   readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
   /** Explains why a query without text does not return a record. */
@@ -90,7 +90,8 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && isHidden(rows, viewer, claimed)) {
-          // treats the id as unused, so that no other rejection of the batch depends on the hidden record; rejects the batch at the end
+          // the id counts as unused, so that no other reason to reject the batch depends on the hidden record; the batch is rejected at the
+          // end
           rows.delete(claimed)
           isUnusable = true
         }
@@ -342,7 +343,10 @@ const liveDuplicate = (rows: Rows, text: string, now: number): MemoryRecord | un
     .map(({ record }) => record)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
-/** Keeps the first link of each target and type. Compares names in lower case, which suffices for the texts that tests generate. */
+/**
+ * Returns the links of a record, including those in the body, to other records in `seen`. Returns only the first of several links with the
+ * same target and type. Compares names in lower case, which suffices for the texts that tests generate.
+ */
 const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
   const others = seen.filter(({ id }) => id !== record.id)
   const isNear = ({ scope }: MemoryRecord) => canonicalJson(scope) === canonicalJson(record.scope)

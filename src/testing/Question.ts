@@ -19,7 +19,7 @@ import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
 import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
-/** Stands for an id: a string for an id that the test chose, the number n for the n-th id that the store generated. */
+/** Stands for an id. A string stands for an id that the test chose, and the number n for the n-th id that the store generated. */
 export type Name = string | number
 /** Returns the id that a name stands for. */
 export type Resolve = (name: Name) => MemoryId
@@ -236,7 +236,7 @@ export const expected = (question: Question, model: Model, resolve: Resolve, gis
 export interface MintedIds {
   /** Returns the id for a name. A number n stands for the generated id with the index n modulo the count of generated ids. */
   readonly resolve: Resolve
-  /** Finds ids that the store generated in a result, and records them. */
+  /** Finds in a result the ids that the store generated, and remembers them. */
   readonly learn: (answer: Answer) => void
   /** Returns the JSON of a value with each generated id replaced by its number, so that results of two stores can be compared. */
   readonly anonymous: (answer: unknown) => string

@@ -39,7 +39,7 @@ export const put = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(store.put(viewer, [draft], provenance), ([put]) => put!.record)
 
-/** Gets one record; `undefined` if there is none. No `Option`, because chai considers any two `Option`s equal. */
+/** Gets one record; `undefined` if there is none. Does not return an `Option`, because chai considers any two `Option`s equal. */
 export const get = (
   store: Service,
   viewer: Viewer.Any,
@@ -55,7 +55,7 @@ export const the = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(get(store, viewer, id), (record) => record ?? assert.fail("the record is gone"))
 
-/** Returns the reason why a query does not return a record, or `hit` if it returns it. */
+/** Returns the reason why a query does not return a record, or `hit` if the query returns the record. */
 export const whyNot = (store: Service, viewer: Viewer.Any, id: MemoryId.MemoryId, query: MemoryQuery) =>
   Effect.map(store.whyNot(viewer, id, query), Option.getOrElse(() => "hit" as const))
 

@@ -1,6 +1,6 @@
 /**
- * Reads the exports of ChatGPT and Claude, `conversations.json`, as threads: one thread per conversation, named after the conversation's
- * id.
+ * Reads `conversations.json`, the file that ChatGPT and Claude export, as threads: one thread for each conversation, named after the
+ * conversation's id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

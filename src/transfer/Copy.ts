@@ -23,11 +23,11 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
  * it is deleted in the target, too. To erase the messages of a renamed thread in the target, delete its earlier name there. Messages of an
  * outbox that are extracted in the source after they were copied still wait for extraction in the target.
  *
- * Fails with `unsupported` if a store has no rows of its own (a federation), if the target is read-only, or if it redacts what is written
- * and `unredacted` is not set. Fails with `invalid_draft` if an option is invalid, or the target has vectors of a model with other
- * dimensions. Fails with `conflict` if the target has other revisions of a record than the source. Also fails with `conflict` if both have
- * threads of an owner, but a thread of the target (under any name) is missing from the source; likewise for messages of a conversation.
- * Conflicts are looked for before anything is written, and again at each write.
+ * Fails with `unsupported` if a store has no rows of its own (a federation), or if the target is read-only. Also fails with `unsupported`
+ * if the target redacts what is written, unless `unredacted` is set. Fails with `invalid_draft` if an option is invalid, or if the target's
+ * vectors of a model have a different number of dimensions. Fails with `conflict` if the target has other revisions of a record than the
+ * source. Also fails with `conflict` if both stores have threads of an owner, but the source lacks one of the target's threads (under any
+ * name). The same holds for the messages of a conversation. Conflicts are looked for before anything is written, and again at each write.
  */
 export const copy = (
   from: Service,

@@ -57,13 +57,13 @@ export interface Context {
   readonly folder?: string | undefined
 }
 
-/** A file of a folder; its path is relative, with `/`. */
+/** A file of a folder. `path` is relative to the folder, with `/` between the parts. */
 export interface File {
   readonly path: string
   readonly text: string
 }
 
-/** Decodes a text. Fails with a sentence if the text does not have the format. */
+/** Decodes a text. The error is a sentence that says that the text does not have the expected format. */
 export type Decoder = (text: string, context: Context) => Either.Either<ReadonlyArray<Item>, string>
 /** Decodes the files of a folder. */
 export type FolderDecoder = (files: ReadonlyArray<File>, context: Context) => ReadonlyArray<Item>
@@ -83,7 +83,7 @@ export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "
   readonly lost?: ReadonlyArray<string> | undefined
 }
 
-/** Makes an item for a record: derives the id, and corrects invalid tags and an invalid summary. */
+/** Makes an item for a record: derives the id if none is given, and leaves out invalid tags and an invalid summary. */
 export const record = (
   { id, lost: others = [], reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
@@ -111,14 +111,17 @@ export const record = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Makes a function that parses JSON and decodes it by a schema; its error is `otherwise`. */
+/** Makes a function that parses a JSON text and decodes it by a schema. If either fails, the function returns the error `otherwise`. */
 export const json = <A, I>(schema: Schema.Schema<A, I>, otherwise: string) => {
   const decode = Schema.decodeUnknownEither(Schema.parseJson(schema))
   return (text: string): Either.Either<A, string> =>
     Either.mapLeft(decode(text.replace(/^\ufeff/, "")), () => otherwise)
 }
 
-/** Converts a time, an ISO date or seconds since the epoch, to epoch milliseconds; `undefined` if it is not valid. */
+/**
+ * Converts a time to epoch milliseconds. The time is an ISO date, or a number of seconds since the epoch. Returns `undefined` if it is not
+ * valid.
+ */
 export const timeOf = (time: string | number | null | undefined): number | undefined => {
   const millis = typeof time === "number" ? Math.floor(time * 1_000) : typeof time === "string" ? Date.parse(time) : NaN
   return Number.isSafeInteger(millis) && millis >= 0 ? millis : undefined
@@ -189,7 +192,7 @@ export const apply = Effect.fn("Foreign.apply")(
         if (Either.isRight(outcome)) report.created += drafts.length
         else if (!refusals.has(outcome.left.reason)) return yield* outcome.left
         else if (drafts.length > 1) yield* Effect.forEach(drafts, (draft) => put([draft]), { discard: true })
-        else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, drafts[0]!.place) // `drafts` has exactly one
+        else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, drafts[0]!.place) // `drafts` has one element here
       })
 
     const putNew = (drafts: ReadonlyArray<DraftItem>) =>
@@ -258,7 +261,10 @@ const refusals: ReadonlySet<string> = new Set([
   "conflict"
 ])
 
-/** Returns the attributes of another system's record as `own`. If a record cannot hold them, `own` is `undefined`, and `lost` says so. */
+/**
+ * Returns the attributes of another system's record as `own`. If a `MemoryRecord` cannot hold them, `own` is `undefined`, and `lost` says
+ * so.
+ */
 export const attributesOf = (value: unknown) => {
   const own = objectOf(value)
   const isLost = own === undefined && value !== undefined && value !== null

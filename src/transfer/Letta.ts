@@ -1,6 +1,7 @@
 /**
- * Reads agent files of Letta (`.af`), of one agent or several. Blocks of core memory become notes, tagged with the block's label; archival
- * passages become semantic records; the messages of an agent become a thread. The agent's id becomes the scope, unless the import sets one.
+ * Reads agent files of Letta (`.af`), with one agent or several. Blocks of core memory become notes, tagged with the block's label;
+ * archival passages become semantic records; the messages of an agent become a thread. The agent's id becomes the scope, unless
+ * `Context.overrules` is set.
  */
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"

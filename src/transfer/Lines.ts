@@ -10,16 +10,15 @@ export type Line =
   | { readonly _tag: "Line"; readonly number: number; readonly text: string }
   | { readonly _tag: "Bad"; readonly number: number; readonly reason: "too long" | "not UTF-8" }
 
-/** Default limit of a line's length, in bytes: room for a record with twenty revisions of the longest body, escaped. */
+/** Default limit of a line's length, in bytes. A record with twenty revisions of the longest body, escaped, fits into such a line. */
 export const longestLine = 134_217_728
 
 const lineFeed = 10
 const carriageReturn = 13
 
 /**
- * Splits a stream of bytes at line feeds. Empty lines are not emitted, but count in the line numbers. A carriage return before a line
- * feed, and a byte order mark at the beginning, are removed. Memory use: the longest line, at most `longest` bytes, and one chunk of the
- * source.
+ * Splits a stream of bytes at line feeds. Empty lines are not emitted, but count in the line numbers. A carriage return before a line feed,
+ * and a byte order mark at the beginning, are removed. Memory use: the longest line (at most `longest` bytes) and one chunk of the source.
  */
 export const split =
   (longest: number = longestLine) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Line, E, R> =>

@@ -1,6 +1,6 @@
 /**
- * Reads the file of MCP's reference server for memory: one line of JSON for each entity with its observations, and for each relation.
- * Entities become entities of `GraphMemory` whose body is the observations; relations become links.
+ * Reads the file of MCP's reference server for memory. The file has a line of JSON for each entity (with the entity's observations) and for
+ * each relation. Entities become entities of `GraphMemory`, with the observations as the body. Relations become links.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

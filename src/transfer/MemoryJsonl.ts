@@ -1,12 +1,13 @@
 /**
- * Exports a store to lines of JSON and imports them: every record with its kept revisions, tombstones, uses and vectors, and every thread
- * with its messages. Use it for a backup, to move a store, or to give a person all data about them. `docs/transfer.md` describes the lines.
+ * Exports a store to lines of JSON, and imports such lines. The lines hold every record with its kept revisions, tombstones, uses and
+ * vectors, and every thread with its messages. Use it for a backup, to move a store, or to give a person all data about them.
+ * `docs/transfer.md` describes the lines.
  *
  * Laws:
  * - If a file is read into an empty store and exported again, the new file is the same, byte for byte.
  * - Reading a file again changes nothing. An interrupted read is resumed by running it again, and ends in the same state.
- * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported. A
- *   thread is skipped and reported if the store has a thread of this name with other messages.
+ * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported. A thread is
+ *   skipped and reported if the store has a thread of this name with other messages.
  * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
  * - Memory use is bounded by the longest line and the size of a batch, whatever the length of the file.
  */
@@ -211,7 +212,10 @@ const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | und
   return entry === undefined ? skip("the line is damaged") : { _tag: "Record", place, tenant, entry, size }
 }
 
-/** Returns the record of a line; `undefined` unless the revisions are of one record, in order, and include those in `forgotten`. */
+/**
+ * Returns the record of a line. Returns `undefined` if the revisions are not of one record or not in ascending order, or if `forgotten`
+ * names a revision that is not among them.
+ */
 const recordEntry = (
   { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type
 ): RecordEntry | undefined => {
@@ -264,7 +268,7 @@ const writeRecords = (
   records: ReadonlyArray<Extract<Entry, { readonly _tag: "Record" }>>
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const { tenant } = records[0]! // callers pass at least one
+    const { tenant } = records[0]! // callers pass at least one record
     const writer = yield* Copy.writerOf(sourceOf(records.map(({ entry }) => entry)), job.store, job.options)
     const there = yield* readRows(writer.to, tenant, records.map(({ entry }) => idOf(entry.lineage)))
     const open: Array<typeof records[number]> = []
@@ -287,7 +291,7 @@ const writeRecords = (
     const { left } = outcome
     if (!refusals.has(left.reason)) return yield* left
     if (open.length > 1) return yield* Effect.forEach(open, (record) => writeRecords(job, [record]), { discard: true })
-    job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // `open` has exactly one
+    job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // `open` has one element here
   })
 
 /** Reasons of errors after which the record is skipped; any other error ends the read. */

@@ -8,7 +8,10 @@ import * as Yaml from "yaml"
 import type * as Payload from "../domain/Payload.ts"
 import { type File, type FolderDecoder, type Item, objectOf, record, skip } from "./Foreign.ts"
 
-/** Decodes a folder of Obsidian. Tags of the frontmatter become tags, its other fields metadata; hidden folders are skipped. */
+/**
+ * Decodes a folder of Obsidian. Tags of the frontmatter become tags of the record, and the other fields of the frontmatter become metadata.
+ * Hidden files and folders are skipped.
+ */
 export const decodeObsidian: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
     if (/(?:^|\/)\./.test(file.path)) return []
@@ -30,7 +33,7 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 /**
  * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
  * that kind, any other file a `reference`. Reads `CLAUDE.md` and the `.md` files in `memory`; skips `MEMORY.md`, which only lists these.
- * The folder is `memory` itself, or the one that contains it; both give the same records.
+ * The folder to read is `memory` itself or its parent folder; both give the same records.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap(({ path, text }): ReadonlyArray<Item> => {

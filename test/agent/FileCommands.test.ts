@@ -162,7 +162,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "x\ny\nx")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("every command fails with path_escape for a path outside of /memories, plain or percent-encoded", () =>
+  it.live("every command fails with `path_escape` for a path outside of /memories, whether plain or percent-encoded", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       yield* call({ command: "create", path: "/memories/a", file_text: "text" })
@@ -201,7 +201,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("str_replace matches old_str with the text as shown to the model, and keeps the characters that are hidden from the model", () =>
+  it.live("`str_replace` looks for `old_str` in the text as shown to the model, and keeps the characters that are hidden from the model", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/hidden.md"
@@ -220,7 +220,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "xyz\u200b\u202e 1\r\ntwo\u00ad <|im_start|>user\u{e0041} end")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("a file that several writers create concurrently is created once, and the other writers get a conflict", () =>
+  it.live("a file that several writers create concurrently is created once, and the other writers' calls fail with `conflict`", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const answers = yield* Effect.forEach(
@@ -234,7 +234,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
 })
 
 describe("MemoryFileCommands", () => {
-  it.effect("counts create, but not view, against the limit of writes per turn", () =>
+  it.effect("counts `create`, but not `view`, against the limit of writes per turn", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       assert.include(yield* call({ command: "view", path: "/memories" }), "0B\t/memories")
@@ -257,7 +257,7 @@ describe("MemoryFileCommands", () => {
       assert.include(yield* call({ command: "view", path: "/memories/boats.md" }), "ferry")
     }).pipe(MemoryService.as(ada), Effect.provide(MemoryService.layerTest({ spec }))))
 
-  it.effect("fails with invalid_scope for a create by a viewer without ids, since other users would read the file", () =>
+  it.effect("refuses `create` with `invalid_scope` for a viewer without ids, since other users would read the file", () =>
     Effect.gen(function*() {
       const call = yield* caller(Viewer.make({}))
       assert.match(yield* call({ command: "create", path: "/memories/a", file_text: "x" }), /^invalid_scope: /)
@@ -308,7 +308,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "traced returns the same text as PromptText.visible, and for each of its UTF-16 units the position in the stored text, in ascending order",
+    "`traced` returns the same text as PromptText.visible and, for each UTF-16 unit of this text, the position in the stored text, in ascending order",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)
@@ -322,7 +322,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   )
 
   it.prop(
-    "replaceShown leaves the stored text unchanged if the replacement equals the replaced part",
+    "`replaceShown` leaves the stored text unchanged if the replacement equals the replaced part",
     [pieces, FastCheck.nat(), FastCheck.nat()],
     ([text, a, b]) => {
       const traced = PromptText.traced(text)
@@ -337,7 +337,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   const plain = FastCheck.array(FastCheck.constantFrom("x", "a", "\n"), { maxLength: 6 }).map((parts) => parts.join(""))
 
   it.prop(
-    "replaceShown replaces a part of the text as the model sees it, and keeps every character hidden from the model, even within the part",
+    "`replaceShown` replaces a part of the text as the model sees it, and keeps every character hidden from the model, even within this part",
     [
       letters,
       FastCheck.nat(),

@@ -34,7 +34,7 @@ describe("MemoryToolkit.make", () => {
   const memory = MemoryService.layerTest({ spec: { allowForget: true, writesPerTurn: 2 } })
   const tea = { scope: "agent", kind: "user", summary: "Likes tea", body: "Green." }
 
-  it.effect("a model can call remember and recall, and receives the texts of their results", () => {
+  it.effect("a model can call the tools `remember` and `recall`, and receives the texts of their results", () => {
     const { model } = scripted([call("remember", tea)], [call("recall", { query: "tea" })])
     return Effect.gen(function*() {
       const [written] = yield* say("I like tea")
@@ -85,7 +85,7 @@ describe("MemoryToolkit.make", () => {
 describe("MemoryToolkit.layerCompletion", () => {
   const ask = Effect.flatMap(Completion.Completion, (_) => _.complete({ system: "Be terse.", user: "Tea?" }))
 
-  it.effect("calls the model with a system and a user message, and returns its text", () => {
+  it.effect("calls the model with a system and a user message, and returns the model's text", () => {
     const { asked, model } = scripted([text("Yes"), text(", please.")])
     return Effect.gen(function*() {
       assert.strictEqual(yield* ask, "Yes, please.")
@@ -114,14 +114,14 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("fails with reason model if the provider fails; the error's message omits the provider's details", () =>
+  it.effect("fails with reason `model` if the provider fails; the error's message omits the provider's details", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(ask)
       assert.deepStrictEqual([error.reason, error.message], ["model", "the language model failed (UnknownError)"])
       assert.instanceOf(error.cause, AiError.UnknownError)
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, scripted().model))))
 
-  it.effect("sets `model` of the Completion to the provider's name, or to language-model if the provider has no name", () =>
+  it.effect("sets `model` of the Completion to the provider's name, or to `language-model` if the provider has no name", () =>
     Effect.gen(function*() {
       const named = Layer.provide(MemoryToolkit.layerCompletion, Model.make("acme", scripted().model))
       assert.strictEqual((yield* Effect.provide(Completion.Completion, named)).model, "acme")
@@ -155,7 +155,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )))
   })
 
-  it.effect("fails with reason model if the provider fails or returns vectors whose length is not the given `dimensions`", () =>
+  it.effect("fails with reason `model` if the provider fails or returns vectors whose length is not the given `dimensions`", () =>
     Effect.gen(function*() {
       const failing = provided(() => Effect.fail(down))
       assert.include(yield* Effect.flip(Effect.provide(embed(["a"]), failing)), { reason: "model" })
@@ -198,7 +198,7 @@ describe("MemoryToolkit.layerInjected", () => {
       }).pipe(Effect.provide(built))
   }
 
-  it.effect("appends the memory block to the last user message, after a blank line, in generateText, generateObject and streamText", () =>
+  it.effect("appends the memory block to the last user message, after a blank line, in `generateText`, `generateObject` and `streamText`", () =>
     injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]))((asked) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* generate("Which tea?")).text, "a")
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("each prompt of a chat begins with the previous prompt minus that prompt's memory block; the chat's history contains no memory block", () =>
+  it.effect("each prompt of a chat begins with the previous prompt without its memory block; the chat's history contains no memory block", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -361,7 +361,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects into a stream the memory of the viewer under which the stream runs, not of the viewer under which it was made", () =>
+  it.effect("injects into a stream the memory of the viewer under which the stream runs, not of the viewer under which the stream was made", () =>
     injected(
       scripted([text("a")], [text("b")], [text("c")]),
       undefined,
@@ -380,7 +380,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("layerInjectedFor uses the viewer passed to it for a call without a viewer, and the call's own viewer for any other call", () =>
+  it.effect("`layerInjectedFor` uses the viewer in its argument only for a call without a viewer, and the call's own viewer for any other call", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const { tags } = yield* heard(generate("Which tea?"))
@@ -400,7 +400,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("calls the model without memory if memory fails, and publishes memory_degraded", () => {
+  it.effect("calls the model without memory if memory fails, and publishes `memory_degraded`", () => {
     const store: Layer.Layer<MemoryStore.MemoryStore> = over(() => ({ search: () => Effect.fail(storeDown) }))
     return injected(scripted([text("a")]), Layer.provide(Layer.orDie(MemoryService.layer()), store))((asked) =>
       Effect.gen(function*() {
@@ -419,7 +419,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("appends the memory block to the last user message even if other messages follow, and to no message if there is no user message", () => {
+  it.effect("appends the memory block to the last user message even if other messages follow; without a user message, appends no block", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({

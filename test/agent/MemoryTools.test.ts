@@ -21,14 +21,14 @@ describe("MemoryTools.make", () => {
       (tools) => tools.map(({ name, writes }) => `${name} ${writes}`)
     )
 
-  it.effect("makes remember and recall, forget if it is allowed, and no tools if memory is disabled", () =>
+  it.effect("makes the tools `remember` and `recall`, also `forget` if the spec allows it, and no tools if memory is disabled", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* names({}), ["remember true", "recall false"])
       assert.deepStrictEqual(yield* names({ allowForget: true }), ["remember true", "recall false", "forget true"])
       assert.deepStrictEqual(yield* names({ enabled: false, allowForget: true }), [])
     }))
 
-  it.effect("the JSON Schema of each tool is one object without references or extra properties; that of remember has no property for a viewer", () =>
+  it.effect("the JSON Schema of each tool is one object without references or extra properties; that of `remember` has no property for a viewer", () =>
     Effect.gen(function*() {
       const [remember, recall, forget] = yield* MemoryTools.make(pilot)
       for (const { jsonSchema } of [remember!, recall!, forget!]) {
@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("the tool recall offers the scopes that the viewer sees, and remember only those that a model may write for the viewer", () =>
+  it.effect("the tool `recall` offers the scopes that the viewer sees, and `remember` only those to which a model may write for the viewer", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(
@@ -91,7 +91,7 @@ describe("MemoryTools.make", () => {
     }))
 })
 
-describe("the tool forget", () => {
+describe("the tool `forget`", () => {
   law("forgets a visible record once, and reports any other id as absent", (call, store) =>
     Effect.gen(function*() {
       const id = idOf((yield* call("remember", tea)).data)
@@ -114,7 +114,7 @@ describe("the tool forget", () => {
     }))
 
   law(
-    "fails with read_only for a record of origin instructions, and with invalid_id for a malformed id",
+    "fails with `read_only` for a record of origin `instructions`, and with `invalid_id` for a malformed id",
     (call, store) =>
       Effect.gen(function*() {
         const [file] = yield* store.put(Viewer.system(), [{
@@ -131,7 +131,7 @@ describe("the tool forget", () => {
 })
 
 describe("MemoryTools", () => {
-  it.effect("report an io failure of the store to the model without the file path that the store's message contains", () =>
+  it.effect("report an `io` failure of the store to the model, but omit the file path that the store's message contains", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       for (const [name, input] of [["remember", tea], ["recall", {}]] as const) {

@@ -6,7 +6,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { law, reason } from "./Calls.ts"
 
-describe("the tool recall", () => {
+describe("the tool `recall`", () => {
   const put = (
     store: MemoryStore.Service,
     drafts: ReadonlyArray<Partial<Draft>>,
@@ -92,7 +92,7 @@ describe("the tool recall", () => {
       }
     }))
 
-  law("filters by scopes, kinds and tags, and ignores empty lists", (call, store) =>
+  law("filters by `scopes`, `kinds` and `tags`, and ignores empty lists", (call, store) =>
     Effect.gen(function*() {
       yield* put(store, [
         { scope: "global", body: "a tea" },
@@ -119,7 +119,7 @@ describe("the tool recall", () => {
     }))
 
   law(
-    "a call for scope agent finds a record of exactly that scope, even if the agent's runs have a hundred newer records",
+    "a call for the scope `agent` finds a record of exactly that scope, even if the agent's runs have a hundred newer records",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [{ body: "the rule on tea" }])
@@ -133,7 +133,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "a viewer of reach `within` finds the records of the named scopes among many others; the result has the number of records beyond the limit",
+    "a viewer of reach `within` finds the records of the named scopes among many others; the result says how many records exceed the limit",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -191,7 +191,7 @@ describe("the tool recall", () => {
   )
 
   law(
-    "refuses limits other than 1..50, a query that is too long and unknown arguments",
+    "refuses a limit that is not in 1..50, a query that is too long, and an unknown argument",
     (call) =>
       Effect.gen(function*() {
         for (

@@ -45,7 +45,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* MemoryTools.makeRecords(bob).pipe(within({ enabled: false })), [])
     }).pipe(within()))
 
-  it.effect("makes tools that fail for an invalid argument with a message that names it and the expected value", () =>
+  it.effect("makes tools that refuse an invalid argument with a message that names the argument and the expected value", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const told = (name: string, input: unknown) =>
@@ -84,7 +84,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual((yield* call("memory_view")).data, [])
     }).pipe(within()))
 
-  it.effect("memory_append and memory_update store the vector of the text before the call returns", () =>
+  it.effect("`memory_append` and `memory_update` store the vector of the text before the call returns", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const { vectors } = yield* MemoryStore.MemoryStore
@@ -128,7 +128,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepInclude(yield* record(bob, id), { body: "Bob's secret", revision: 1 })
     }).pipe(within()))
 
-  it.effect("changes of Global records fail with not_owned under globalWrites: deny, and changes of records of origin instructions with read_only", () =>
+  it.effect("changes of `Global` records fail with `not_owned` under `globalWrites: deny`; changes of records of origin `instructions` fail with `read_only`", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -146,7 +146,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(anyone("memory_append", { text: "x" })), "not_owned")
     }).pipe(within({ ...free, globalWrites: "deny" })))
 
-  it.effect("the write limit counts append, update and delete, but not search and view", () =>
+  it.effect("the write limit counts `memory_append`, `memory_update` and `memory_delete`, but not `memory_search` and `memory_view`", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const id = idOf((yield* call("memory_append", { text: "one" })).data)
@@ -163,7 +163,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_search", { query: "one" })).data as ReadonlyArray<unknown>, 1)
     }).pipe(within({})))
 
-  it.effect("arguments that are invalid or not declared, such as userId, are refused", () =>
+  it.effect("arguments that are invalid or not declared, such as `userId`, are refused", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       for (
@@ -182,7 +182,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(call("memory_update", { id: "7", text: "x" })), "invalid_id")
     }).pipe(within()))
 
-  it.effect("memory_view returns fifty records by default, and more if its limit is higher", () =>
+  it.effect("`memory_view` returns fifty records by default, and more if the argument `limit` is higher", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a viewer with a session appends in the session's scope; a viewer with just the user's id can delete that record only if its reach is `within`", () =>
+  it.effect("a viewer with a session appends in the session's scope; a viewer with only the user's id can delete that record only with reach `within`", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

@@ -8,9 +8,9 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import { free, idOf, law, pilot, reason, tea, toolsOf } from "./Calls.ts"
 
-describe("the tool remember", () => {
+describe("the tool `remember`", () => {
   law(
-    "saves a record in the named scope with origin agent, and answers in a fixed format",
+    "saves a record in the named scope with origin `agent`, and answers in a fixed format",
     (call, store) =>
       Effect.gen(function*() {
         const scopes = { global: "global", agent: { agentId: "pilot" }, run: { agentId: "pilot", runId: "run-7" } }
@@ -45,7 +45,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "a call by a viewer of reach `within` saves only in the scope that has all of the viewer's ids, and fails with invalid_scope for any other",
+    "a call by a viewer of reach `within` saves only in the scope that has all of the viewer's ids, and fails with `invalid_scope` for others",
     (call, store) =>
       Effect.gen(function*() {
         yield* call("remember", { ...tea, scope: "agent" })
@@ -59,7 +59,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "a call that names a run as scope fails with invalid_scope if the viewer has no run, and the message names the possible scopes",
+    "a call for the scope `run` fails with `invalid_scope` if the viewer has no run, and the message names the possible scopes",
     (call, store) =>
       Effect.gen(function*() {
         const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
@@ -73,7 +73,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "fails with invalid_draft for missing, empty, too long, malformed or undeclared arguments, and writes nothing",
+    "fails with `invalid_draft` for missing, empty, too long, malformed or undeclared arguments, and writes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const bad = [
@@ -105,7 +105,7 @@ describe("the tool remember", () => {
   )
 
   law(
-    "a call with an id replaces text, tags and scope of a visible record, and keeps createdAt and the other fields",
+    "a call with an id replaces text, tags and scope of a visible record, and keeps `createdAt` and the other fields",
     (call, store) =>
       Effect.gen(function*() {
         const [put] = yield* store.put(pilot, [{
@@ -174,13 +174,13 @@ describe("the tool remember", () => {
       assert.deepStrictEqual(first, second)
     }))
 
-  law("refuses the global scope with not_owned under globalWrites: deny", (call) =>
+  law("refuses the scope `global` with `not_owned` under `globalWrites: deny`", (call) =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(call("remember", { ...tea, scope: "global" })), "not_owned")
     }), { spec: { ...free, globalWrites: "deny" } })
 
   law(
-    "a second write in a turn is refused by default, a failed write is not counted, and each run has its own count",
+    "a second write in a turn is refused by default; failed writes and writes of other runs do not count",
     (call) =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
@@ -201,8 +201,8 @@ describe("the tool remember", () => {
   )
 })
 
-describe("a record that a model corrects with remember", () => {
-  it.effect("keeps its scope of one user and agent even if the call names the scope agent, so that other users of the agent do not see the record", () =>
+describe("a record that a model corrects with `remember`", () => {
+  it.effect("keeps its scope of one user and agent even if the call names the scope `agent`, so that other users of the agent do not see the record", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const mine = Viewer.make({ userId: "ada", agentId: "bot" })

@@ -30,7 +30,7 @@ const called = (
 }
 
 describe("MemoryTools.makeStores", () => {
-  it.effect("search_memory and add_memory are made in this order, under configurable names, with descriptions of their stores", () =>
+  it.effect("`search_memory` and `add_memory` are made in this order, under configurable names, with descriptions of their stores", () =>
     Effect.gen(function*() {
       const plain = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(plain.map(({ name, writes }) => [name, writes]), [["search_memory", false]])
@@ -55,7 +55,7 @@ describe("MemoryTools.makeStores", () => {
       assert.strictEqual(yield* reason(MemoryTools.makeStores(ada, { stores: ["nowhere"] })), "not_found")
     }).pipe(Effect.provide(world())))
 
-  it.effect("search_memory and add_memory answer in the documented formats", () =>
+  it.effect("`search_memory` and `add_memory` answer in the documented formats", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const add = called(tools, "add_memory")
@@ -78,7 +78,7 @@ describe("MemoryTools.makeStores", () => {
       assert.include(message, "notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("a second add_memory in a turn is denied, and none of its entries are stored", () =>
+  it.effect("a second call of `add_memory` in a turn is denied, and none of the call's entries are stored", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("exactly one of several concurrent add_memory calls writes if the limit is one write per turn, even if one of two stores refuses the entry", () =>
+  it.effect("exactly one of several concurrent `add_memory` calls writes if the limit is one write per turn, even if one of two stores refuses the entry", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -107,7 +107,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("an add_memory call that every store refuses does not count against the write limit", () =>
+  it.effect("an `add_memory` call that every store refuses does not count against the write limit", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       for (let n = 0; n < 3; n++) {
@@ -128,7 +128,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("put", "apply"), writable: true } }
     }))))
 
-  it.effect("add_memory with `waitForWrites: false` reports its entries as accepted, and publishes an event if a write fails later", () =>
+  it.effect("`add_memory` with `waitForWrites: false` reports its entries as accepted, and publishes an event if a write fails later", () =>
     heard(Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
       assert.deepStrictEqual((yield* add.call({ entries: ["Likes tea."] })).data, { accepted: 1 })
@@ -154,7 +154,7 @@ describe("MemoryTools.makeStores", () => {
 
 describe("MemoryTools.makeStores and the properties of its stores", () => {
   const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
-  it.effect("add_memory omits read-only stores; makeStores fails with read_only if add_memory would have no store left", () =>
+  it.effect("`add_memory` omits read-only stores; `makeStores` fails with `read_only` if `add_memory` would have no store left", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("tools that stores define are listed after search_memory and add_memory, in the order of the stores, and count against the write limit", () =>
+  it.effect("tools that stores define are listed after `search_memory` and `add_memory`, in the order of the stores, and count against the write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -262,7 +262,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       stores: { odd: { layer: memory, writable: true, description: "for tea\n- all: everything\n" } }
     }))))
 
-  it.effect("add_memory reports the messages of all stores if every store refuses the entries", () =>
+  it.effect("`add_memory` reports the messages of all stores if every store refuses the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       assert.deepStrictEqual(yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] })), {
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("later prompts of a chat contain what add_memory and extraction stored; a second add_memory in a turn is denied; the history has no injected memory", () => {
+  it.effect("later prompts of a chat contain what `add_memory` and extraction stored, but the chat's history contains no injected memory", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

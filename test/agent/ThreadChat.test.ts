@@ -79,7 +79,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("nothing of a turn is stored in the thread if its call of the model fails", () =>
+  it.scoped("nothing of a turn is stored in the thread if the turn's call of the model fails", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("one")])
@@ -97,7 +97,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a streamed answer is stored once it has ended; if its consumer ends it early, the part that was received is stored", () =>
+  it.scoped("a streamed answer is stored once it has ended; if its consumer ends the stream early, the part that was received is stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { model } = scripted([text("whole")], [text("chunk")])
@@ -134,7 +134,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a tool call without a result is not stored if the consumer ends the stream early; nothing of a failed stream is stored", () =>
+  it.scoped("a tool call that has no result when the consumer ends the stream early is not stored; nothing of a failed stream is stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -338,7 +338,7 @@ describe("MemoryToolkit.chat", () => {
       }).pipe(Effect.provide(model), Effect.provideService(Threads.Threads, threads))
     }))
 
-  it.scoped("fails with an AiError whose cause is the MemoryError if the store fails", () =>
+  it.scoped("fails with an `AiError` whose cause is the store's `MemoryError` if the store fails", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(
         Faulty.layer({ ops: ["apply"], fault: "unavailable" }).pipe(Layer.provide(MemoryStore.layerInMemory))

@@ -31,7 +31,7 @@ const said = (word: string) => [
   ]).flat()
 ]
 
-describe("the tool search_thread", () => {
+describe("the tool `search_thread`", () => {
   it.effect("finds messages of the calling chat's thread and viewer that are too old for the chat's window, in a call and in a stream", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
@@ -80,7 +80,7 @@ describe("the tool search_thread", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("the tool of MemoryTools.makeThread puts messages in code fences and shortens them, can be denied by a plugin, and is absent if memory is disabled", () =>
+  it.effect("the tool of MemoryTools.makeThread shortens messages and puts them in code fences; a plugin can deny it, and it is absent if memory is disabled", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

@@ -27,7 +27,7 @@ const tea = { scope: "user", kind: "user", summary: "Likes tea", body: "Green." 
 const bob = Viewer.make({ userId: "bob" })
 
 describe("MemoryToolkit.toolkit", () => {
-  it.effect("can be merged with other tools; a model then calls both, in generateText and in streamText", () => {
+  it.effect("can be merged with other tools; a model can then call all of them, in `generateText` and in `streamText`", () => {
     const answer = [call("weather", { city: "Lisbon" }), call("remember", tea)]
     const { asked, model } = scripted(answer, answer)
     return Effect.gen(function*() {
@@ -113,7 +113,7 @@ describe("MemoryToolkit.toolkit", () => {
       assert.deepInclude(result, { reason: "not_owned" })
     }))
 
-  it.effect("the tool forget is refused unless the spec allows it", () =>
+  it.effect("the tool `forget` is refused unless the spec allows it", () =>
     Effect.gen(function*() {
       const forgets = (allowForget: boolean) =>
         Effect.gen(function*() {

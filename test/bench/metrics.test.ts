@@ -13,7 +13,7 @@ describe("retrieval metrics", () => {
   it("all metrics are 1 for a single relevant document in first place", () =>
     near(measure(["a"], grades(["a", 3])), { "recall@5": 1, "recall@10": 1, "recall@20": 1, "ndcg@10": 1, mrr: 1 }))
 
-  it("all metrics are 0 and never NaN without results or without relevant documents", () => {
+  it("all metrics are 0, and not NaN, if there are no results or no relevant documents", () => {
     const nothing = { "recall@5": 0, "recall@10": 0, "recall@20": 0, "ndcg@10": 0, mrr: 0 }
     near(measure([], grades(["a", 1])), nothing)
     near(measure(["b"], grades(["a", 1])), nothing)
@@ -21,7 +21,7 @@ describe("retrieval metrics", () => {
     near(mean([]), nothing)
   })
 
-  it("recall@k is the share of all relevant documents that is found among the first k results", () => {
+  it("recall@k is the share of the relevant documents that are among the first k results", () => {
     const ranking = ["a", ...others(4), "b", ...others(10).map((id) => `${id}'`), "c"]
     near(measure(ranking, grades(["a", 1], ["b", 1], ["c", 1], ["lost", 1])), {
       "recall@5": 1 / 4,

@@ -39,7 +39,7 @@ const broken = (file: string, content: string): string => {
 }
 
 describe("npm run eval", () => {
-  it("the measures printed for a small collection are those computed by hand, in total and by category, without the excluded category", async () => {
+  it("the measures printed for a small collection equal those computed by hand, in total and by category, without the excluded category", async () => {
     const { code, output } = await evaluate(collection, "--exclude-category", "5", "--json")
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("the queries of the --unanswerable category only serve to measure how well confidence separates them from the other queries", async () => {
+  it("queries of the category `--unanswerable` only serve to measure how well confidence tells them from the other queries", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -59,12 +59,12 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(rest, result(without.output))
   })
 
-  it("the queries of every category count in the measures if --exclude-category is not given", async () => {
+  it("the queries of every category count in the measures if `--exclude-category` is not given", async () => {
     const { output } = await evaluate(collection, "--json")
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("--compare prints the mean difference to saved results over the queries that both runs have, with an interval, and fails for a missing file", async () => {
+  it("`--compare` prints the mean difference to saved results, with an interval, over the queries of both runs; it fails for a missing file", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)
@@ -121,7 +121,7 @@ describe("npm run eval", () => {
     assert.notMatch(output, /^ +at /m)
   })
 
-  it("--help prints the usage", async () => {
+  it("`--help` prints the usage", async () => {
     const { code, output } = await evaluate("--help")
     assert.strictEqual(code, 0)
     assert.include(output, "npm run eval -- DIR")

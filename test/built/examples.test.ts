@@ -55,7 +55,8 @@ const problems = compile(path, {
 })
 
 describe("examples", () => {
-  it("all examples compile, and code without a viewer does not", () => assert.deepStrictEqual(problems, []))
+  it("all examples compile, and code that passes no viewer does not compile", () =>
+    assert.deepStrictEqual(problems, []))
 
   it("a-first.ts prints a record with its score, and prints the same when it is run again", async () => {
     const cwd = elsewhere()
@@ -115,7 +116,7 @@ describe("examples", () => {
     assert.match(output.split("in Porto?")[1]!, /I moved to Porto in May\./)
   })
 
-  it("g-persona.ts gives its persona in the second turn a memory block that contains the first turn", async () => {
+  it("g-persona.ts gives its persona a memory block in the second turn, and this block contains the first turn", async () => {
     const replies = ["Back already! How was the lake?", "You swam across? Ada!"]
     assert.deepStrictEqual(await run(join(path, "g-persona.js"), elsewhere()), {
       code: 0,

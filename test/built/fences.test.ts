@@ -72,7 +72,7 @@ const together = problems.length > 0 ? { output: "" } : await run(
 const ran = new Set(Array.from(together.output.matchAll(/^ran (.+)$/gm), ([, program]) => program))
 
 describe("code fences", () => {
-  it("the ts code fences of README.md, docs and src exist and compile", () => {
+  it("README.md, docs and src have code fences of TypeScript, and all of these compile", () => {
     assert.isAbove(fences.length, 3)
     assert.deepStrictEqual(problems, [])
   })

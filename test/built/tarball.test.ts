@@ -37,7 +37,7 @@ const headingsOf = (page: string) =>
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("the tarball has a .js and a .d.ts file for each module; outside its published folders are only package.json and three documents", () => {
+  it("the tarball has a .js and a .d.ts file for each module; outside the published folders it has only package.json and three documents", () => {
     const command = files.filter((file) => file.startsWith("dist/cli/")).toSorted()
     assert.deepStrictEqual(command, ["dist/cli/LICENSES.txt", "dist/cli/effect-memory.mjs"])
     const strays = files.filter((file) =>
@@ -74,7 +74,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("every entry of exports in package.json is a file of the tarball; built modules import only such files, Node's modules and declared packages", () => {
+  it("every entry of `exports` in package.json is a file of the tarball; built modules import only files, Node's modules and declared packages", () => {
     const entries = Object.values<string | Readonly<Record<string, string>>>({
       ...manifest.exports,
       ...manifest.imports

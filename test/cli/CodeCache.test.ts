@@ -71,7 +71,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.deepStrictEqual(besides(options.bin), names)
     }))
 
-  it.scopedLive("no cache is written if the command fails, if no command is given, or if NODE_DISABLE_COMPILE_CACHE is set", () =>
+  it.scopedLive("no cache is written if the command fails, if no command is given, or if `NODE_DISABLE_COMPILE_CACHE` is set", () =>
     Effect.gen(function*() {
       const options = yield* installed
       assert.notStrictEqual((yield* run(["recall"], options)).code, 0)

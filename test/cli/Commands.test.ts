@@ -127,7 +127,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
 })
 
 describe("the command effect-memory", () => {
-  it.scopedLive("the command effect-memory without --store uses EFFECT_MEMORY_STORE, else the vault .memory in the working directory", () =>
+  it.scopedLive("uses, without `--store`, the store that `EFFECT_MEMORY_STORE` names or, if this is not set, the vault .memory in the working directory", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "in the folder"], { cwd })
@@ -138,7 +138,7 @@ describe("the command effect-memory", () => {
       assert.include(yield* told(["recall", "file"], { cwd, env }), "in the file")
     }))
 
-  it.scopedLive("accepts shared options before and after the command's name; after --, an argument may begin with a dash", () =>
+  it.scopedLive("accepts shared options before and after the command's name; after `--`, an argument may begin with a dash", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["--user", "ada", "--json", "remember", "--tag", "a", "--", "--no", "is a flag"], { cwd })
@@ -179,7 +179,7 @@ describe("the command effect-memory", () => {
       assert.include(text, "effect-memory, for whoever works on it")
     }))
 
-  it.scopedLive("prints its version, and a help page for itself and each command, with examples", () =>
+  it.scopedLive("prints its version, a help page about itself, and a help page with examples about each command", () =>
     Effect.gen(function*() {
       const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
       assert.strictEqual(yield* told(["--version"]), `${version}\n`)
@@ -201,7 +201,7 @@ describe("the command effect-memory", () => {
       }
     }))
 
-  it.scopedLive("prints the completion scripts of bash, zsh and fish as text, or with --json as JSON", () =>
+  it.scopedLive("prints the completion scripts of bash, zsh and fish as text, or with `--json` as JSON", () =>
     Effect.gen(function*() {
       for (const shell of ["bash", "zsh", "fish"]) {
         const { script } = yield* answered(Completions, ["completions", shell])
@@ -211,7 +211,7 @@ describe("the command effect-memory", () => {
     }))
 })
 
-it("the schema with which these tests decode the JSON output of the command index rejects an unknown key", () => {
+it("the schema with which these tests decode the JSON output of the command `index` rejects an unknown key", () => {
   assert.throws(() =>
     Schema.decodeUnknownSync(Index, { onExcessProperty: "error" })({ text: "", ids: [], leftOut: 0, more: 1 })
   )

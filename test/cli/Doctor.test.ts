@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("reports duplicates, failed extractions (dead letters) and links to missing records, and does not change them with --repair", () =>
+  it.scopedLive("reports duplicates, failed extractions (dead letters) and links to missing records, and does not repair these even with `--repair`", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -92,7 +92,7 @@ describe.each(stores)("effect-memory doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("texts without a vector of the word-vector model are found, and --repair computes these vectors", () =>
+  it.scopedLive("texts without a vector of the word-vector model are found, and `--repair` computes the missing vectors", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -123,7 +123,7 @@ describe("effect-memory doctor on a vault", () => {
     return { cwd, file, id, whole, store: ["--store", `vault:${path.join(cwd, ".memory")}`] }
   })
 
-  it.scopedLive("finds a damaged file, and restores it only with --repair", () =>
+  it.scopedLive("finds a damaged file, and restores the file only with `--repair`", () =>
     Effect.gen(function*() {
       const { file, id, store, whole } = yield* damaged
       const dry = yield* sick(["doctor", ...store])
@@ -140,7 +140,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.isTrue((yield* answered(Examined, ["doctor", ...store])).isHealthy)
     }))
 
-  it.scopedLive("the command repair lists damaged files, and --write restores them", () =>
+  it.scopedLive("the command `repair` lists damaged files, and `repair --write` restores them", () =>
     Effect.gen(function*() {
       const { file, id, store } = yield* damaged
       const repairs = [{ path: `users/ada/${id}.md`, id, revision: 1 }]
@@ -150,7 +150,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
     }))
 
-  it.scopedLive("the command repair shows on a terminal how many of the files it has restored", () =>
+  it.scopedLive("the command `repair` shows on a terminal how many of the damaged files it has restored", () =>
     Effect.gen(function*() {
       const { store } = yield* damaged
       const { code, screen } = yield* onTerminal(["repair", "--write", ...store])
@@ -170,7 +170,7 @@ describe("effect-memory doctor on a vault", () => {
 })
 
 describe("effect-memory doctor on a SQLite file", () => {
-  it.scopedLive("reports a record that a search for its own words does not find, and rebuilds the search index with --repair", () =>
+  it.scopedLive("reports a record that a search for the record's own words does not find, and rebuilds the search index with `--repair`", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]

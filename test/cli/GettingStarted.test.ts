@@ -44,7 +44,7 @@ const installed = Effect.map(folder, (cwd) => {
 })
 
 describe("docs/cli.md", () => {
-  it.scopedLive("the commands of its section Getting started run offline in an empty folder with the tarball, and print the output that the page shows", () =>
+  it.scopedLive("the commands of the section Getting started run offline in an empty folder with the tarball, and print the output that the page shows", () =>
     Effect.gen(function*() {
       const cwd = yield* installed
       const program = fences.filter(({ language }) => language === "sh").map(({ text }) => text).join("\n")

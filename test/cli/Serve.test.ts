@@ -60,7 +60,7 @@ const listening = (args: ReadonlyArray<string>, cwd: string) =>
 
 describe("effect-memory serve", () => {
   it.scopedLive.each(stores)(
-    "the server over stdin and stdout lets the official client remember and recall in %s, for the viewer of the options",
+    "the server over stdin and stdout lets the official client remember and recall in %s, for the viewer that the options name",
     ([, address]) =>
       Effect.gen(function*() {
         const store = ["--store", yield* address]
@@ -128,7 +128,7 @@ describe("effect-memory serve", () => {
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
     }))
 
-  it.scopedLive("the subcommand token appends a token to a file, even to one without a final line feed, and fails for a name that the server would reject", () =>
+  it.scopedLive("the subcommand `token` appends a token to a file, even without a final line feed, and fails for a name that the server would reject", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const tokens = path.join(cwd, "tokens.txt")

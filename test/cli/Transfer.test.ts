@@ -21,7 +21,7 @@ const filled = (store: string) =>
   })
 
 describe.each(stores)("effect-memory export and import of %s", (_, address) => {
-  it.scopedLive("an exported file is imported into a vault and exported from there byte for byte; a second import of the file writes nothing", () =>
+  it.scopedLive("a file that is imported into a vault and exported from there stays the same byte for byte; a second import of the file writes nothing", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [one, two] = [path.join(place, "one.jsonl"), path.join(place, "two.jsonl")]
@@ -38,7 +38,7 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
       assert.strictEqual(yield* told(["export", "--store", to]), fs.readFileSync(one, "utf8"))
     }))
 
-  it.scopedLive("export with --user writes everything about that user and nothing of others", () =>
+  it.scopedLive("`export --user` writes everything about that user and nothing of others", () =>
     Effect.gen(function*() {
       const store = yield* address
       yield* filled(store)
@@ -51,7 +51,7 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
 })
 
 describe("effect-memory export", () => {
-  it.scopedLive("writes through a symbolic link and into a named pipe without replacing them, and writes to stdout if the path is -", () =>
+  it.scopedLive("writes through a symbolic link and into a named pipe without replacing them, and writes to stdout if the path is `-`", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* filled(`vault:${path.join(cwd, ".memory")}`)
@@ -94,7 +94,7 @@ describe("effect-memory copy", () => {
 })
 
 describe("effect-memory import", () => {
-  it.scopedLive("reads a whole vault with its threads, or only the tenant that --tenant names", () =>
+  it.scopedLive("reads a whole vault with its threads, or only the tenant that `--tenant` names", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [from, to, one] = [path.join(place, "from"), `sqlite:${path.join(place, "to.db")}`, path.join(place, "one")]
@@ -130,7 +130,7 @@ describe("effect-memory import", () => {
       assert.isTrue(items.every(({ scope }) => scope !== "global" && scope.userId === "ada"))
     }))
 
-  it.scopedLive("reads from stdin if the path is -, and imports the conversations of a ChatGPT export as threads", () =>
+  it.scopedLive("reads from stdin if the path is `-`, and imports the conversations of a ChatGPT export as threads", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const input = fs.readFileSync(fixture("chatgpt.json"), "utf8")
@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("import makes the same records from the memory folder of Claude Code and from the folder that contains it", () =>
+  it.scopedLive("`import` makes the same records from the folder `memory` of Claude Code and from its parent folder", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])
@@ -179,7 +179,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args), { created: 0, present: 2 })
     }))
 
-  it.scopedLive("import fails and writes nothing if the file is missing, of another format or of a newer version", () =>
+  it.scopedLive("`import` fails and writes nothing if the file is missing, has another format or has a newer version", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const store = ["--user", "ada", "--store", `vault:${path.join(place, "memory")}`]

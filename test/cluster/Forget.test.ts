@@ -72,7 +72,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "forget deletes all rows of a viewer's conversations from the tables; later conversations of this and other viewers are extracted",
+    "`forget` deletes all rows of a viewer's conversations from the tables; later conversations of this viewer and of others are extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "the tables keep nothing of a forgotten conversation or of an idle one whose messages are all extracted; later messages are extracted",
+    "the tables keep nothing of a conversation that is forgotten, or that is idle and fully extracted; its later messages are still extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -110,7 +110,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "compact deletes the rows of each conversation that was idle for an hour, unless messages of it wait for extraction",
+    "`compact` deletes the rows of each conversation that was idle for an hour, unless some of its messages wait for extraction",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -151,7 +151,7 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   law(
-    "compact notifies the cluster of batches that have waited for extraction for an hour",
+    "`compact` notifies the cluster of batches that have waited for extraction for an hour",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const { calls, extract } = model()
@@ -168,7 +168,7 @@ describe("an OutboxCluster", () => {
     })
   )
 
-  it.scopedLive("the cluster runs compact at the times of the cron schedule in the option compaction, even after one run has failed", () =>
+  it.scopedLive("the cluster runs `compact` at the times of the cron schedule in the option `compaction`, even after one run has failed", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let count = 0

@@ -22,7 +22,7 @@ const stored = <R>(check: Effect.Effect<void, unknown, R | MemoryStore.MemorySto
   Effect.provide(check, MemoryStore.layerInMemory)
 
 describe("compat: drover", () => {
-  it.effect("an adapter returns only entries that its viewer sees, and none of another tenant, even if list names another agent", () =>
+  it.effect("an adapter returns only entries that its viewer sees, and none of another tenant, even if a call of `list` names another agent", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const all = Drover.toAdapter(store)
@@ -36,7 +36,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* elsewhere.list({ agentId: "pilot" }), [])
     })))
 
-  it.effect("an adapter omits records whose scope drover lacks, such as a user's; list and search fail with invalid_draft if the limit is out of range", () =>
+  it.effect("an adapter omits records of scopes that drover lacks, such as a user's; `list` and `search` refuse a limit out of range with `invalid_draft`", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const ada = Viewer.make({ userId: "ada", agentId: "pilot" })
@@ -50,7 +50,7 @@ describe("compat: drover", () => {
       }
     })))
 
-  it.effect("list finds an entry of the given scope although another scope has 1,001 newer ones; a hit of a search without a query has score 0", () =>
+  it.effect("`list` finds an entry of the given scope although another scope has 1,001 newer entries; a hit of a search without a query has score 0", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const adapter = Drover.toAdapter(store)
@@ -66,7 +66,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual((yield* adapter.search({ agentId: "pilot", limit: 2 })).map(({ score }) => score), [0, 0])
     })))
 
-  it.scoped("copyAdapter copies another adapter's entries with their ids and times", () =>
+  it.scoped("`copyAdapter` copies another adapter's entries with their ids and times", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* TestClock.setTime(10)
@@ -79,7 +79,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(hits.map(({ record }) => record.validAt), [5])
     })))
 
-  it.scoped("createMarkdownMemory keeps entries in a folder, from which a later createMarkdownMemory reads them", () =>
+  it.scoped("`createMarkdownMemory` keeps entries in a folder, from which a later `createMarkdownMemory` reads them", () =>
     Effect.gen(function*() {
       const root = yield* place
       const first = yield* Effect.scoped(
@@ -89,7 +89,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* memory.get(first.id), first)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.effect("the tools and the memory index use the memory of the given agent; forgetTool fails with unsupported unless the spec allows it", () =>
+  it.effect("the tools and the memory index use the memory of the given agent; `forgetTool` fails with `unsupported` unless the spec allows it", () =>
     Effect.gen(function*() {
       const ids = { agentId: "pilot", runId: "r1" }
       const remember = yield* Drover.rememberTool(ids)
@@ -100,7 +100,7 @@ describe("compat: drover", () => {
       assert.strictEqual((yield* Effect.flip(Drover.forgetTool(ids))).reason, "unsupported")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it("the helpers byRecency, groupByScope, matches and bm25 sort, group, filter and rank entries", () => {
+  it("the helpers `byRecency`, `groupByScope`, `matches` and `bm25` sort, group, filter and rank entries, respectively", () => {
     const entry = (id: string, fields: Partial<Drover.MemoryEntry>): Drover.MemoryEntry => ({
       ...{ ...tea, id, scope: "agent", agentId: "pilot", createdAt: 1, tags: ["Ops"] },
       ...fields
@@ -124,7 +124,7 @@ describe("compat: drover", () => {
 
 describe("compat: Deuz", () => {
   const scope = { userId: "ada" }
-  it.effect("copyStore copies the records of Deuz's own store, which recall, update and get then find, and fails with io if that store fails", () =>
+  it.effect("`copyStore` copies the records of Deuz's own store, so that `recall`, `update` and `get` find them; it fails with `io` if Deuz's store fails", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const run = yield* running()
@@ -159,7 +159,7 @@ describe("compat: Deuz", () => {
 })
 
 describe("compat: Strands", () => {
-  it.scoped("a manager stores what its viewer adds, and the manager of another viewer does not find it", () =>
+  it.scoped("a manager stores an entry for its viewer, and the manager of another viewer does not find the entry", () =>
     stored(Effect.gen(function*() {
       const run = yield* running()
       const store = Layer.succeed(MemoryStore.MemoryStore, yield* MemoryStore.MemoryStore)
@@ -184,7 +184,7 @@ describe("compat: Strands", () => {
 
 describe("compat: molroo", () => {
   const mira = Viewer.make({ agentId: "mira", reach: "within" })
-  it.scoped("recallMemories returns episodes even if the search for reflections fails, and lists that failure with the reason io", () =>
+  it.scoped("`recallMemories` returns episodes even if the search for reflections fails, and lists that failure with the reason `io`", () =>
     Effect.gen(function*() {
       const run = yield* running()
       const adapter = yield* Molroo.InMemoryAdapter(mira, run)
@@ -203,7 +203,7 @@ describe("compat: nexus-agents", () => {
     it.effect(title, () => Effect.provide(check, kinds) as Effect.Effect<void, unknown>) // `kinds` provides every kind that `check` needs
 
   law(
-    "the facts that two viewers store with the same factId are different facts",
+    "the facts that two viewers store with the same `factId` are different facts",
     Effect.gen(function*() {
       const memory = yield* SemanticMemory.SemanticMemory
       const run = yield* running()

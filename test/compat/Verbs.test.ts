@@ -303,11 +303,11 @@ describe.each(Object.entries(systems))("the memory API of %s", (system, { adapte
     assert.deepStrictEqual(missing, [])
   })
 
-  it("our compat module of the other system has an equivalent of every name that system exports for memory, under that name or the one in this file's table", () => {
+  it("our compat module has an equivalent of every name that the other system exports for memory, under that name or the one in this file's table", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("our compat module of the other system exports only values in this file's table, and the adapters that the file lists", () => {
+  it("our compat module exports no other values than those in this file's table and the adapters that this file lists", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

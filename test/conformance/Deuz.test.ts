@@ -76,7 +76,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
         assert.throws(() => assertScope({}))
       }))
 
-    law("get returns a record as upsert stored it, with nested metadata", ({ deuz }) =>
+    law("`get` returns a record as `upsert` stored it, with nested metadata", ({ deuz }) =>
       Effect.gen(function*() {
         const record = {
           id: "a/b",
@@ -93,7 +93,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
       }))
 
     law(
-      "list, get and search return records of the given scope and of narrower ones, none of broader scopes and none of another user",
+      "`list`, `get` and `search` return records of the given scope and of narrower scopes, but none of broader scopes or of another user",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           const put = (id: string, scope: Deuz.MemoryScope) =>
@@ -111,7 +111,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a user can neither change nor delete another user's record, and delete returns false for an unknown id",
+      "a user can neither change nor delete another user's record, and `delete` returns `false` for an unknown id",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           yield* awaited(() => deuz.upsert([{ id: "x", text: "hers", kind: "semantic", scope: ada }]))
@@ -144,7 +144,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
     )
 
     law(
-      "a search applies filter and asOf; expired records and those that are no longer valid are neither returned nor counted for topK",
+      "a search applies `filter` and `asOf`; records that are expired or no longer valid are neither returned nor counted for `topK`",
       ({ deuz }) =>
         Effect.gen(function*() {
           const base = { kind: "semantic", scope: ada, validAt: 10 }
@@ -173,7 +173,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
 
 describe("Deuz's remember", () => {
   law(
-    "remember calls the model twice and stores the extracted facts; the prompts contain no record ids",
+    "`remember` calls the model twice and stores the extracted facts; the prompts contain no record ids",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("Ada lives in Porto")
@@ -187,7 +187,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "an UPDATE that the model decides on changes the existing record, which recall then finds by its new words and its new vector",
+    "an `UPDATE` that the model decides on changes the existing record, and `recall` then finds it by its new words and its new vector",
     ({ run, store }) =>
       Effect.gen(function*() {
         const embedder = Embedder.layerHash()
@@ -208,7 +208,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a record that the model decides to DELETE stays readable but is no longer valid, or is forgotten if supersede is hard",
+    "a `DELETE` that the model decides on makes the record no longer valid but still readable, or forgets it if `supersede` is `hard`",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const contradict = (text: string) =>
@@ -228,7 +228,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "remember ignores a NOOP of the model and decisions about ids that were not in the prompt",
+    "`remember` ignores a `NOOP` of the model, and decisions about ids that were not in the prompt",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Bern"), run }))
@@ -239,7 +239,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a fact that two calls of remember extract is stored once, even if they run concurrently",
+    "a fact that two calls of `remember` extract is stored once, even if the calls run concurrently",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const once = awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Porto"), run }))
@@ -250,7 +250,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "remember with infer: false stores the messages unchanged and calls no model; planMemory returns mutations and stores nothing",
+    "`remember` with `infer: false` stores the messages unchanged and calls no model; `planMemory` returns mutations and stores nothing",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("x")
@@ -265,7 +265,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "customExtract replaces the model, and all fields of the facts that it returns are stored",
+    "`customExtract` replaces the model, and all fields of the facts that it returns are stored",
     ({ deuz, run, store }) =>
       Effect.gen(function*() {
         const customExtract =
@@ -282,7 +282,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "ttlMs sets the expiry of memories; remember fails and changes nothing if the model answers in prose",
+    "`ttlMs` sets the expiry of memories; `remember` fails and changes nothing if the model answers in prose",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada is in Porto"), run }, { ttlMs: 1_000 }))
@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("parseFacts finds facts in JSON within a code fence, within prose or as a bare list, and none in text without JSON", () => {
+  it("`parseFacts` finds facts in JSON within a code fence, within prose or as a bare list, and none in text without JSON", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",
@@ -359,7 +359,7 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseFacts("no JSON here"), [])
   })
 
-  it("parseDecision reads an id as a position in the prompt, drops decisions with an unknown position, and accepts event names in any letter case", () => {
+  it("`parseDecision` reads an id as a position in the prompt, drops decisions with an unknown position, and accepts event names in any case", () => {
     const answer =
       "{\"memory\":[null,{\"event\":\"update\",\"id\":0,\"text\":\"b\"},{\"event\":\"DELETE\",\"id\":\"9\"},{\"event\":\"ADD\",\"text\":\" \"}]}"
     assert.deepStrictEqual(parseDecision(answer, 1), [{ event: "UPDATE", id: "0", text: "b" }])
@@ -373,7 +373,7 @@ describe("Deuz's pure helpers", () => {
     assert.include(buildDecisionPrompt([{ text: "a" }], []).user, "EXISTING:\n[]\nNEW FACTS:\n[\"a\"]")
   })
 
-  it("matchesScope compares the given ids, isExpired is true at expiresAt, and cosineSimilarity is 0 for vectors of unlike length", () => {
+  it("`matchesScope` compares the given ids, `isExpired` is true at `expiresAt`, and `cosineSimilarity` is 0 for vectors of unlike length", () => {
     const chat: MemoryScope = { userId: "ada", sessionId: "c" }
     assert.isTrue(matchesScope(chat, { userId: "ada" }))
     assert.isFalse(matchesScope({ userId: "ada" }, chat))

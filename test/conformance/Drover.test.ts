@@ -42,7 +42,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
       )
 
     law(
-      "put returns an entry that has a ULID and no updatedAt, and get returns the same entry",
+      "`put` returns an entry that has a ULID and no `updatedAt`, and `get` returns the same entry",
       (adapter) =>
         Effect.gen(function*() {
           const entry = yield* adapter.put(draft({ tags: ["ops"] }))
@@ -54,7 +54,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "put with the id of an existing entry keeps createdAt, sets updatedAt and drops the fields that the draft omits",
+      "`put` with the id of an existing entry keeps `createdAt`, sets `updatedAt` and drops the fields that the draft omits",
       (adapter) =>
         Effect.gen(function*() {
           const { createdAt, id } = yield* adapter.put(draft({ tags: ["ops"] }))
@@ -66,7 +66,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "put fails if an id of the scope is missing, if the entry's id is not a ULID, or if the agentId leads out of the root folder",
+      "`put` fails if an id of the scope is missing, if the entry's id is not a ULID, or if the `agentId` leads out of the root folder",
       (adapter) =>
         Effect.gen(function*() {
           const { agentId: _, ...nobodys } = draft()
@@ -78,7 +78,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "put fails with invalid_draft if the summary or the body is too long",
+      "`put` fails with `invalid_draft` if the summary or the body is too long",
       (adapter) =>
         Effect.gen(function*() {
           assert.strictEqual(yield* reason(adapter.put(draft({ summary: "x".repeat(201) }))), "invalid_draft")
@@ -89,7 +89,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "list and search return global entries, those of the given agent and those of the given run, and none of other agents or runs",
+      "`list` and `search` return global entries, those of the given agent and those of the given run, and none of other agents or runs",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ scope: "global", summary: "for all" }))
@@ -111,7 +111,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "search returns the hits in descending order of score, and no hits for a query without a word",
+      "`search` returns the hits in descending order of score, and no hits for a query without a word",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "Release", body: "The release train leaves on Tuesday." }))
@@ -128,7 +128,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "list, and search without a query, return the newest entries first, twenty by default",
+      "`list`, and `search` without a query, return the newest entries first, twenty by default",
       (adapter) =>
         Effect.gen(function*() {
           for (let n = 0; n < 22; n++) {
@@ -143,7 +143,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "list filters entries by tags, regardless of case, and by kinds; search finds an entry by a word that only its tag contains",
+      "`list` filters entries by tags, regardless of case, and by kinds; `search` finds an entry by a word that occurs only in its tag",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
@@ -156,7 +156,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
         })
     )
 
-    law("forget removes an entry and returns false the second time", (adapter) =>
+    law("`forget` removes an entry, and returns `false` if it is called again", (adapter) =>
       Effect.gen(function*() {
         const { id } = yield* adapter.put(draft())
         assert.isTrue(yield* adapter.forget(id))
@@ -175,7 +175,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
       }))
 
     law(
-      "put stores two equal entries once if their kind is deduplicated, such as user, and twice otherwise",
+      "`put` stores two equal entries once if their kind is deduplicated, such as `user`, and twice otherwise",
       (adapter) =>
         Effect.gen(function*() {
           const [one, two] = [yield* adapter.put(draft({ kind: "user" })), yield* adapter.put(draft({ kind: "user" }))]
@@ -245,7 +245,7 @@ describe("drover's BM25", () => {
     assert.isNotEmpty(tokenise("記憶 память"))
   })
 
-  it("bm25 returns no documents for an empty query or an empty list, and ranks a document higher if its tag matches as well", () => {
+  it("`bm25` returns no documents for an empty query or an empty list, and ranks a document higher if its tag matches as well", () => {
     const docs = ["first", "second"].map((id, n) =>
       buildDoc(id, { summary: "deploy", body: "", tags: n === 1 ? ["deploy"] : [] })
     )

@@ -28,7 +28,7 @@ describe("drover's tools", () => {
   ) => it.effect(title, () => Effect.provide(check, MemoryService.layerTest({ spec })))
 
   law(
-    "remember saves an entry, answers in one line and publishes one event",
+    "`remember` saves an entry, answers in one line and publishes one event",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { events, result } = yield* heard(call("remember", tea))
@@ -40,7 +40,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "remember fails with invalid_scope for the scope of a run if no run is given",
+    "`remember` fails with `invalid_scope` for the scope `run` if no run is given",
     Effect.gen(function*() {
       const error = yield* Effect.flip((yield* calling(idle))("remember", { ...tea, scope: "run" }))
       assert.strictEqual(error.reason, "invalid_scope")
@@ -48,7 +48,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "recall shows ids, scores and bodies of up to ten visible entries, and says so if nothing matches",
+    "`recall` shows ids, scores and bodies of up to ten visible entries, and says so if nothing matches",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       assert.strictEqual(
@@ -78,7 +78,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "forget removes an entry of the calling agent, reports another agent's entry as absent, and fails for the record of an instruction file",
+    "`forget` removes an entry of the calling agent, reports another agent's entry as absent, and fails for an instruction file's record",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const call = yield* calling(pilot)
@@ -97,7 +97,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "remember with an id replaces an entry that the agent sees, and fails with invalid_id for an entry of another agent",
+    "`remember` with an id replaces an entry that the agent sees, and fails with `invalid_id` for an entry of another agent",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { data } = yield* call("remember", tea)
@@ -109,7 +109,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "remember is limited to one write per turn; a call that fails does not count, and recall is not limited",
+    "`remember` is limited to one write per turn; a call that fails does not count, and `recall` is not limited",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       const { turnStart } = yield* MemoryService.MemoryService
@@ -125,7 +125,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "the tools are absent if memory is disabled, and the tool forget is absent unless allowForget is true",
+    "the tools are absent if memory is disabled, and the tool `forget` is absent unless `allowForget` is true",
     Effect.gen(function*() {
       const names = (spec: MemorySpec.Input) =>
         MemoryTools.make(pilot).pipe(
@@ -178,7 +178,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(own.map(({ content }) => content), ["a"])
     })))
 
-  it.effect("an instruction file longer than maxBytesPerFile is cut between two characters and marked as truncated", () =>
+  it.effect("an instruction file longer than `maxBytesPerFile` is cut between two characters and marked as truncated", () =>
     onDisk(Effect.gen(function*() {
       const { root } = yield* tree({ ".git": null, "AGENTS.md": "ü".repeat(20) })
       const { files } = yield* load(root, { maxBytesPerFile: 11 })
@@ -187,7 +187,7 @@ describe("drover's instruction files", () => {
       assert.isTrue(files[0]!.content.isWellFormed())
     })))
 
-  it.effect("seed updates the record of a changed instruction file, forgets the record of a deleted file, and keeps those of unchanged files", () =>
+  it.effect("`seed` updates the record of a changed instruction file, forgets the record of a deleted file, and keeps the records of unchanged files", () =>
     onDisk(Effect.gen(function*() {
       const { fs, root } = yield* tree({ ".git": null, "AGENTS.md": "Use tabs.", "CLAUDE.md": "Be brief." })
       const { seed } = yield* service(root)
@@ -199,7 +199,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(yield* outcomes, ["forgotten", "updated"])
     })))
 
-  it("ids that stableId derives have 26 characters and depend on the seed only", () => {
+  it("ids that `stableId` derives have 26 characters and depend on the seed only", () => {
     assert.match(stableId("a"), ULID_RE)
     assert.strictEqual(stableId("a"), stableId("a"))
     assert.notStrictEqual(stableId("a"), stableId("b"))

@@ -143,7 +143,7 @@ describe("molroo's adapter", () => {
     }))
 
   law(
-    "saveEpisode clamps numbers that are out of range, and recall fails with invalid_draft for them",
+    "`saveEpisode` clamps numbers that are out of range, and `recall` fails with `invalid_draft` for such numbers",
     ({ adapter, save }) =>
       Effect.gen(function*() {
         yield* save("a", 10, {
@@ -162,7 +162,7 @@ describe("molroo's adapter", () => {
   )
 
   law(
-    "reflections are returned newest first, and two with the same id and time but different contents are both kept",
+    "reflections are returned newest first, and two reflections with the same id and time but different contents are both kept",
     ({ adapter, reflect }) =>
       Effect.gen(function*() {
         yield* reflect("ref-1", 10, "I was curt.")
@@ -198,7 +198,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall returns only episodes of the given types; if one of its limits is 0, that part of the result is empty",
+    "a recall returns only episodes of the given types; if the limit for a part of the result is 0, that part is empty",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 10, { type: "gift" })
@@ -227,7 +227,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall for one person (entity) returns no episode of another",
+    "a recall for one person (entity) returns no episode of another person",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("alice's ring", 10, { type: "gift" })
@@ -238,7 +238,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall returns an older event even if there are more newer chat messages than its limit",
+    "a recall returns an older event even if more newer chat messages exist than the recall's limit allows",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 1, { type: "gift" })
@@ -287,7 +287,7 @@ describe("molroo's recall", () => {
       })
   )
 
-  it.effect("a search that fails is named in the recall's failures, and the other searches return their results", () =>
+  it.effect("a search that fails is named in the recall's `failures`, and the other searches return their results", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       const { failures, reflections } = yield* memory.beforeTurn(mira, Message.user("?"))
@@ -300,7 +300,7 @@ describe("molroo's recall", () => {
         Promise.resolve([{ id: "r", timestamp: 1, content: "still here", trigger: "x", emotionSnapshot: calm }])
     }))))
 
-  it.effect("beforeTurn returns the episode that afterTurn saved; an episode that could not be saved is listed in failures", () =>
+  it.effect("`beforeTurn` returns the episode that `afterTurn` saved; an episode that could not be saved is listed in `failures`", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       const alice = Viewer.make({ agentId: "mira", actorId: "alice" })
@@ -312,7 +312,7 @@ describe("molroo's recall", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it("a missing dimension of an appraisal is neutral, and one out of range is clamped", () => {
+  it("a missing dimension of an appraisal becomes neutral, and a dimension out of range is clamped", () => {
     assert.deepStrictEqual(Emotion.clamp({}), Emotion.NEUTRAL_APPRAISAL)
     assert.deepInclude(Emotion.clamp({ goalRelevance: -2, urgency: 2, expectedness: NaN }), {
       goalRelevance: -1,

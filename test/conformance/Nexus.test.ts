@@ -35,7 +35,7 @@ describe("nexus-agents' backend", () => {
     )
 
   law(
-    "get returns each value as it was set, also nested values, long ones and text in any writing system",
+    "`get` returns each value as it was set, also nested values, long values and text in any writing system",
     async (memory) => {
       for (const value of [{ a: [1, { b: null }] }, "記憶 🧠 مرحبا", "x".repeat(100_000), 0, false, null]) {
         await memory.set("key", value)
@@ -55,7 +55,7 @@ describe("nexus-agents' backend", () => {
   })
 
   law(
-    "keys lists all keys, delete removes one entry and returns whether its key existed, and clear removes all entries",
+    "`keys` lists all keys, `delete` removes one entry and returns whether its key existed, and `clear` removes all entries",
     async (memory) => {
       await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
       const keys: Array<string> = []
@@ -69,7 +69,7 @@ describe("nexus-agents' backend", () => {
   )
 
   law(
-    "search accepts any text, distinguishes similar version numbers, and finds nothing for a query without a word",
+    "`search` accepts any text, distinguishes similar version numbers, and finds nothing for a query without a word",
     async (memory) => {
       await memory.set("one", "release 8.104.8 of foo.ts")
       await memory.set("two", "release 8.104.9 of bar.ts")
@@ -80,13 +80,13 @@ describe("nexus-agents' backend", () => {
     }
   )
 
-  law("prune deletes entries written before the given time, and no later ones", async (memory) => {
+  law("`prune` deletes entries written before the given time, and no later entries", async (memory) => {
     await memory.set("old", 1)
     assert.strictEqual(await memory.prune(10_000), 0)
     assert.strictEqual(await memory.prune(10_001), 1)
   })
 
-  law("an entry that is set with importance: high gets the importance 0.75", async (memory) => {
+  law("an entry that is set with `importance: high` gets the importance 0.75", async (memory) => {
     await memory.set("theme dark", "x", { importance: "high" })
     assert.strictEqual((await memory.search("theme"))[0]?.metadata?.importance, 0.75)
   })
@@ -100,7 +100,7 @@ describe("nexus-agents' typed memories", () => {
   })
 
   episodic(
-    "queryEpisodes finds task episodes by time (since and until inclusive), type and success, latest first",
+    "`queryEpisodes` finds task episodes by time (`since` and `until` inclusive), type and success, latest first",
     (memory) =>
       awaited(async () => {
         for (const n of [0, 1, 2, 3]) {
@@ -133,7 +133,7 @@ describe("nexus-agents' typed memories", () => {
   )
 
   episodic(
-    "queryEpisodes fails for a limit of 0; getSimilarEpisodes returns only episodes that share a word with the given task",
+    "`queryEpisodes` fails for a limit of 0; `getSimilarEpisodes` returns only episodes that share a word with the given task",
     (memory) =>
       Effect.gen(function*() {
         yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
@@ -144,7 +144,7 @@ describe("nexus-agents' typed memories", () => {
   )
 
   semantic(
-    "queryByDomain and queryBySubject return all facts of a domain or subject; searchFacts finds a fact by a word",
+    "`queryByDomain` and `queryBySubject` return all facts of a domain or subject; `searchFacts` finds a fact by a word",
     (memory) =>
       awaited(async () => {
         for (let n = 0; n < 120; n++) {
@@ -184,7 +184,7 @@ describe("nexus-agents' typed memories", () => {
       })
   )
 
-  it.effect("findProcedures returns the procedures with a trigger that the context contains, those with the highest success rate first", () =>
+  it.effect("`findProcedures` returns the procedures with a trigger that the context contains, in descending order of success rate", () =>
     Effect.gen(function*() {
       const memory = yield* ProceduralMemory.ProceduralMemory
       const store = (name: string, successes: number) =>
@@ -207,7 +207,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* found, ["bad", "good"])
     }).pipe(Effect.provide(Layer.provide(ProceduralMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("updateConstraints changes the constraints of an agent's identity, and fails with not_found if the agent has no identity", () =>
+  it.effect("`updateConstraints` changes the constraints of an agent's identity, and fails with `not_found` if the agent has no identity", () =>
     Effect.gen(function*() {
       const memory = yield* CoreMemory.CoreMemory
       const mira = Viewer.make({ agentId: "mira" })
@@ -223,7 +223,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* memory.getConstraints(Viewer.make({ agentId: "other" })), [])
     }).pipe(Effect.provide(Layer.provide(CoreMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("a resource is found by its type or a part of its location; an archived vault entry is found only by the category archive", () =>
+  it.effect("a resource is found by its type or a part of its location; an archived vault entry is found only by the category `archive`", () =>
     Effect.gen(function*() {
       const resources = yield* ResourceMemory.ResourceMemory
       const vault = yield* KnowledgeVault.KnowledgeVault
@@ -248,7 +248,7 @@ describe("nexus-agents' typed memories", () => {
 describe("nexus-agents' adaptive memory", () => {
   const law = Laws.adaptive
   law(
-    "a memory's score is the weighted mean of recency, importance and relevance; retrieve returns memories of at least minScore, best first",
+    "a memory's score is the weighted mean of recency, importance and relevance; `retrieve` returns memories of at least `minScore`, best first",
     (memory, store) =>
       Effect.gen(function*() {
         yield* store.put(viewer, [
@@ -271,7 +271,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("a stored note gets keywords and entities from its text, and suggestions of links; links are stored only by a call of link", () =>
+  it.effect("a stored note gets keywords and entities from its text, and suggestions of links; links are stored only by a call of `link`", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

@@ -34,7 +34,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "traverse follows two hops by default, fails if more than five are asked for, and returns nothing for an unknown entity",
+    "`traverse` follows two hops by default, fails if more than five are asked for, and returns nothing for an unknown entity",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 6))
@@ -47,7 +47,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "findPath finds a path of any length, also against the direction of relationships, and fails if it reaches maxVisits",
+    "`findPath` finds a path of any length, also against the direction of relationships, and fails if it reaches `maxVisits`",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 9))
@@ -58,7 +58,7 @@ describe("nexus-agents' graph", () => {
       })
   )
 
-  law("queryByPath follows relationships of the given types forwards only", (memory) =>
+  law("`queryByPath` follows relationships of the given types forwards only", (memory) =>
     awaited(async () => {
       await chain(memory, 2)
       assert.deepStrictEqual(await memory.queryByPath("n0", ["next", "next"]), ["n2"])
@@ -69,7 +69,7 @@ describe("nexus-agents' graph", () => {
 describe("nexus-agents' session", () => {
   const law = Laws.session
   law(
-    "startSession returns the most confident learnings of earlier sessions; searchLearnings finds those of the running session by words",
+    "`startSession` returns the most confident learnings of earlier sessions; `searchLearnings` finds learnings of the running session by words",
     (memory) =>
       awaited(async () => {
         assert.deepStrictEqual(await memory.startSession("s1"), [])
@@ -83,7 +83,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "endSession returns the summary and the duration; recordLearning fails before startSession and for an invalid learning",
+    "`endSession` returns the summary and the duration; `recordLearning` fails before `startSession` and for an invalid learning",
     (memory) =>
       Effect.gen(function*() {
         assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
@@ -101,7 +101,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "searchLearnings returns the learnings that contain any word of the query, those with all its words first",
+    "`searchLearnings` returns the learnings that contain any word of the query, those with all words of the query first",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -123,7 +123,7 @@ describe("nexus-agents' session", () => {
     }))
 
   law(
-    "recordTask keeps the issue, challenges and duration of a task, and recordError the solution and file pattern of an error",
+    "`recordTask` keeps the issue, challenges and duration of a task, and `recordError` the solution and file pattern of an error",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -155,7 +155,7 @@ describe("nexus-agents' beliefs", () => {
   })
 
   law(
-    "recallCurrent returns the latest belief; recallHistory also returns the superseded one, which can no longer be revised",
+    "`recallCurrent` returns the latest belief; `recallHistory` also returns the superseded belief, which can no longer be revised",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* awaited(() => memory.retain(belief("Bern", { confidence: "high" })))
@@ -189,7 +189,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "reinforce raises and weaken lowers the confidence of a belief; getUpdateHistory lists both with their reasons",
+    "`reinforce` raises and `weaken` lowers the confidence of a belief; `getUpdateHistory` lists both changes with their reasons",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -206,7 +206,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "getUpdateHistory returns the confidence after each change of a belief, and getRevisions returns its revisions",
+    "`getUpdateHistory` returns the confidence after each change of a belief, and `getRevisions` returns the belief's revisions",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -224,7 +224,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "query returns the beliefs of at least minConfidence in descending or ascending order of confidence, up to a limit",
+    "`query` returns the beliefs of at least `minConfidence` in descending or ascending order of confidence, up to a limit",
     (memory) =>
       awaited(async () => {
         await memory.retain(belief("Bern", { confidence: "low" }))
@@ -236,7 +236,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "applyHindsight stores a hindsight record and corrects each belief that it names; nothing changes if one of the beliefs does not exist",
+    "`applyHindsight` stores a hindsight record and corrects each belief that the record names; if a named belief is missing, nothing changes",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
@@ -251,7 +251,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "createCounterfactual finds the beliefs that match a what-if question, and predicts nothing itself; validateCounterfactual stores the outcome",
+    "`createCounterfactual` finds the beliefs that match a what-if question, but predicts nothing; `validateCounterfactual` stores the outcome",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -264,7 +264,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "getStats counts active and superseded beliefs; pruneSuperseded deletes those that were superseded before the given time",
+    "`getStats` counts active and superseded beliefs; `pruneSuperseded` deletes the beliefs that were superseded before the given time",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))

@@ -33,7 +33,7 @@ describe("Strands' configuration", () => {
   ]
   for (const [title, config] of cases) {
     law(
-      `initAgent fails with invalid_draft for a manager ${title}`,
+      `\`initAgent\` fails with \`invalid_draft\` for a manager ${title}`,
       Effect.gen(function*() {
         assert.strictEqual((yield* Effect.flip(open(config))).reason, "invalid_draft")
       })
@@ -41,7 +41,7 @@ describe("Strands' configuration", () => {
   }
 
   law(
-    "initAgent names every violation of an invalid configuration, not only the first",
+    "`initAgent` names every violation of an invalid configuration, not only the first",
     Effect.gen(function*() {
       const extraction = { trigger: ExtractionTrigger.interval(0), options: { infer: false } }
       const { detail } = yield* Effect.flip(open({ stores: [notes, { ...archive, extraction }] }))
@@ -55,7 +55,7 @@ describe("Strands' configuration", () => {
   )
 
   law(
-    "every store can be searched, and can be written only if its option writable is true",
+    "every store can be searched, but only a store whose option `writable` is true can be written",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, archive] })
       yield* awaited(() => manager.add("Ada likes tea"))
@@ -79,7 +79,7 @@ describe("Strands' search", () => {
     })
 
   law(
-    "a search returns at most as many hits of each store as the call allows, else as the store allows, else three",
+    "a search returns from each store at most as many hits as the call allows, else as many as the store's own option allows, else three",
     Effect.gen(function*() {
       const manager = yield* filled([notes, { ...notes, name: "more", maxSearchResults: 2 }])
       const count = (options?: { maxSearchResults?: number; stores?: ReadonlyArray<string> }) =>
@@ -144,7 +144,7 @@ describe("Strands' search", () => {
 
 describe("Strands' add", () => {
   law(
-    "an entry stays in the store that accepted it if another store fails; the error of add names the failed store",
+    "an entry stays in the store that accepted it if another store fails; the error of `add` names the failed store",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "broken", layer: down }] })
       const error = yield* rejection(() => manager.add("tea"))
@@ -168,7 +168,7 @@ describe("Strands' add", () => {
 
 describe("Strands' tools", () => {
   law(
-    "getTools returns a search tool and, with addToolConfig, an add tool; each description mentions only stores that the tool uses",
+    "`getTools` returns a search tool and, with `addToolConfig`, an add tool; each description mentions only stores that the tool uses",
     Effect.gen(function*() {
       const stores = [{ ...notes, description: "what the user wants kept" }, archive]
       const plain = yield* open({ stores })
@@ -182,7 +182,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the tools use only the stores in toolStores; getTools fails for an unknown store, and for an add tool without a writable store",
+    "the tools use only the stores in `toolStores`; `getTools` fails for an unknown store, and for an add tool without a writable store",
     Effect.gen(function*() {
       const stores = [notes, { ...notes, name: "more" }, archive]
       const manager = yield* open({ stores, addToolConfig: true, toolStores: ["more"] })
@@ -211,7 +211,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the add tool with waitForWrites: false returns the number of accepted entries, which are stored once the next flush has ended",
+    "the add tool with `waitForWrites: false` returns the number of accepted entries, which are stored once the next flush has ended",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)
@@ -230,7 +230,7 @@ describe("Strands' injection", () => {
     )
 
   law(
-    "inject returns a block of memories for a user's message, escaped and with the name of each memory's store",
+    "`inject` returns a block of memories for a user's message; the memories are escaped, and each has the name of its store",
     Effect.gen(function*() {
       const manager = yield* injecting()
       const text = yield* awaited(() => manager.inject([Message.user("tea?")]))
@@ -263,7 +263,7 @@ describe("Strands' callbacks of injection", () => {
   ]
   for (const [name, injection] of cases) {
     law(
-      `inject returns an empty text if the callback ${name} throws, and search still works`,
+      `\`inject\` returns an empty text if the callback \`${name}\` throws, and \`search\` still works`,
       Effect.gen(function*() {
         const manager = yield* open({ stores: [notes], injection })
         yield* awaited(() => manager.add("Ada likes tea"))
@@ -274,7 +274,7 @@ describe("Strands' callbacks of injection", () => {
   }
 
   law(
-    "the options query, maxEntries and format set the searched text, the number of memories and the injected text",
+    "the options `query`, `maxEntries` and `format` set the searched text, the number of memories and the injected text",
     Effect.gen(function*() {
       const manager = yield* open({
         stores: [notes],
@@ -309,7 +309,7 @@ describe("Strands' extraction", () => {
   }
 
   law(
-    "extraction with interval(5) passes each message of ten turns to the extractor once, and stores the extractor's metadata",
+    "extraction with `interval(5)` passes each message of ten turns to the extractor once, and stores the extractor's metadata",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({
@@ -326,7 +326,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "the extraction runs when any of its triggers fires",
+    "an extraction with several triggers runs when any of them fires",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(100), ExtractionTrigger.invocation)
@@ -338,7 +338,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "a flush extracts messages that are not yet extracted, in order and once",
+    "a flush extracts those messages that are not yet extracted, in their order and each once",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })
@@ -386,7 +386,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "extraction with infer: false needs no model and stores each message unchanged",
+    "extraction with `infer: false` needs no model and stores each message unchanged",
     Effect.gen(function*() {
       const trust: Trust = 1
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { infer: false, trust } } }] })

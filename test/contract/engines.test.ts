@@ -42,21 +42,21 @@ const mapped = <K, A, B>(map: ReadonlyMap<K, A>, f: (value: A) => B): ReadonlyMa
   new Map(Array.from(map, ([key, value]) => [key, f(value)]))
 
 const mutants: Readonly<Record<string, Breaks>> = {
-  "transact finds no record by its dedupe key": finding(() => ({ byDedupeKey: new Map() })),
-  "transact finds the records with a dedupe key newest first": finding(({ byDedupeKey: holders }) => ({
+  "`transact` finds no record by its dedupe key": finding(() => ({ byDedupeKey: new Map() })),
+  "`transact` finds the records with a dedupe key newest first": finding(({ byDedupeKey: holders }) => ({
     byDedupeKey: mapped(holders, (records) => records.toReversed())
   })),
-  "transact finds only one record by a dedupe key": finding(({ byDedupeKey: holders }) => ({
+  "`transact` finds only one record by a dedupe key": finding(({ byDedupeKey: holders }) => ({
     byDedupeKey: mapped(holders, (records) => records.slice(0, 1))
   })),
-  "transact finds no tombstones": finding(({ rows }) => ({
+  "`transact` finds no tombstones": finding(({ rows }) => ({
     rows: new Map(Array.from(rows).filter(([, { forgotten }]) => !forgotten))
   })),
-  "transact finds only the newest revision": finding(({ revisions }) => ({
+  "`transact` finds only the newest revision": finding(({ revisions }) => ({
     revisions: mapped(revisions, (rows) => rows.slice(0, 1))
   })),
-  "transact gives 0 as the current time": finding(() => ({ now: 0 })),
-  "transact reads before it locks": (engine) => ({
+  "`transact` gives 0 as the current time": finding(() => ({ now: 0 })),
+  "`transact` reads before it locks": (engine) => ({
     transact: (tenant, needs, decide) =>
       Effect.gen(function*() {
         let stale: Found | undefined
@@ -69,14 +69,14 @@ const mutants: Readonly<Record<string, Breaks>> = {
         return yield* engine.transact(tenant, needs, (found) => decide(stale ?? found))
       })
   }),
-  "transact dies if the decision is a Left": (engine) => ({
+  "`transact` dies if the decision is a `Left`": (engine) => ({
     transact: (tenant, needs, decide) =>
       Effect.catchAll(engine.transact(tenant, needs, decide), (error) => Effect.die(error))
   }),
-  "transact applies writes in reverse order": writing((writes) => writes.toReversed()),
-  "transact loses the last of several writes": writing((writes) => writes.length > 1 ? writes.slice(0, -1) : writes),
-  "transact ignores erasures": writing((writes) => writes.filter(({ next }) => next !== undefined)),
-  "transact leaves a tombstone for an erased record": (engine) => ({
+  "`transact` applies writes in reverse order": writing((writes) => writes.toReversed()),
+  "`transact` loses the last of several writes": writing((writes) => writes.length > 1 ? writes.slice(0, -1) : writes),
+  "`transact` ignores erasures": writing((writes) => writes.filter(({ next }) => next !== undefined)),
+  "`transact` leaves a tombstone for an erased record": (engine) => ({
     transact: (tenant, needs, decide) =>
       engine.transact(tenant, needs, (found) =>
         Either.map(decide(found), (decision) => ({
@@ -99,21 +99,21 @@ const mutants: Readonly<Record<string, Breaks>> = {
           })
         })))
   }),
-  "read omits tombstones": (engine) => ({
+  "`read` omits tombstones": (engine) => ({
     read: (tenant, ids) =>
       Effect.map(engine.read(tenant, ids), (rows) => rows.map(Option.filter(({ forgotten }) => !forgotten)))
   }),
-  "read returns rows in reverse order": (engine) => ({
+  "`read` returns rows in reverse order": (engine) => ({
     read: (tenant, ids) => Effect.map(engine.read(tenant, ids), (rows) => rows.toReversed())
   }),
-  "read ignores the tenant": (engine) => ({
+  "`read` ignores the tenant": (engine) => ({
     read: (_, ids) => engine.read("default", ids)
   }),
-  "revisions returns the oldest first": (engine) => ({
+  "`revisions` returns the oldest first": (engine) => ({
     revisions: (tenant, id, limit) => Effect.map(engine.revisions(tenant, id, limit), (rows) => rows.toReversed())
   }),
-  "revisions returns only the newest": (engine) => ({ revisions: (tenant, id) => engine.revisions(tenant, id, 1) }),
-  "due never returns tombstones": (engine) => ({
+  "`revisions` returns only the newest": (engine) => ({ revisions: (tenant, id) => engine.revisions(tenant, id, 1) }),
+  "`due` never returns tombstones": (engine) => ({
     due: (after, limit) =>
       Effect.flatMap(
         engine.due(after, limit),
@@ -123,10 +123,10 @@ const mutants: Readonly<Record<string, Breaks>> = {
               row !== undefined && Option.isSome(row) && !row.value.forgotten))
       )
   }),
-  "due gives 0 as the time of every row": (engine) => ({
+  "`due` gives 0 as the time of every row": (engine) => ({
     due: (after, limit) => Effect.map(engine.due(after, limit), (rows) => rows.map((row) => ({ ...row, at: 0 })))
   }),
-  "due never returns records that expire": (engine) => ({
+  "`due` never returns records that expire": (engine) => ({
     due: (after, limit) =>
       Effect.flatMap(
         engine.due(after, limit),
@@ -136,85 +136,85 @@ const mutants: Readonly<Record<string, Breaks>> = {
               row !== undefined && Option.isSome(row) && row.value.forgotten))
       )
   }),
-  "referring returns nothing": () => ({ referring: () => Effect.succeed([]) }),
-  "named skips the viewer check": (engine) => ({
+  "`referring` returns nothing": () => ({ referring: () => Effect.succeed([]) }),
+  "`named` skips the viewer check": (engine) => ({
     named: (access, compiled, names) => engine.named({ ...access, visibility: { _tag: "Everyone" } }, compiled, names)
   }),
-  "referring skips the viewer check": (engine) => ({
+  "`referring` skips the viewer check": (engine) => ({
     referring: (access, compiled, keys) =>
       engine.referring({ ...access, visibility: { _tag: "Everyone" } }, compiled, keys)
   }),
-  "named returns expired records": (engine) => ({
+  "`named` returns expired records": (engine) => ({
     named: (access, compiled, names) => engine.named({ ...access, now: -Infinity }, compiled, names)
   }),
-  "referring returns records whose invalidAt is past": (engine) => ({
+  "`referring` returns records whose `invalidAt` is past": (engine) => ({
     referring: (access, compiled, keys) => engine.referring(access, { ...compiled, passes: () => true }, keys)
   }),
-  "page omits the first record after its position": (engine) => ({
+  "`page` omits the first record after the given position": (engine) => ({
     page: (access, compiled, after, limit) =>
       Effect.map(engine.page(access, compiled, after, limit), (page) => after === undefined ? page : page.slice(1))
   }),
-  "page ignores the filter": (engine) => ({
+  "`page` ignores the filter": (engine) => ({
     page: (access, compiled, after, limit) =>
       engine.page(access, { ...compiled, filter: {}, passes: () => true }, after, limit)
   }),
-  "page ignores the valid time": (engine) => ({
+  "`page` ignores the valid time": (engine) => ({
     page: (access, { at: _, ...compiled }, after, limit) => engine.page(access, compiled, after, limit)
   }),
-  "page returns the oldest first": (engine) => ({
+  "`page` returns the oldest record first": (engine) => ({
     page: (...args) => Effect.map(engine.page(...args), (records) => records.toReversed())
   }),
-  "page skips the viewer check": (engine) => ({
+  "`page` skips the viewer check": (engine) => ({
     page: (access, ...args) => engine.page({ ...access, visibility: { _tag: "Everyone" } }, ...args)
   }),
-  "page returns expired records": (engine) => ({
+  "`page` returns expired records": (engine) => ({
     page: (access, ...args) => engine.page({ ...access, now: -Infinity }, ...args)
   }),
-  "page returns live records instead of forgotten ones": (engine) => ({
+  "`page` returns live records instead of forgotten ones": (engine) => ({
     page: (access, compiled, ...rest) =>
       engine.page(access, { ...compiled, filter: { ...compiled.filter, forgotten: false } }, ...rest)
   }),
-  "match skips the viewer check": (engine) => ({
+  "`match` skips the viewer check": (engine) => ({
     match: (access, ...args) => engine.match({ ...access, visibility: { _tag: "Everyone" } }, ...args)
   }),
-  "match returns expired records": (engine) => ({
+  "`match` returns expired records": (engine) => ({
     match: (access, ...args) => engine.match({ ...access, now: -Infinity }, ...args)
   }),
-  "match ignores the filter": (engine) => ({
+  "`match` ignores the filter": (engine) => ({
     match: (access, compiled, question) =>
       engine.match(access, { ...compiled, filter: {}, passes: () => true }, question)
   }),
-  "match ignores the tenant": (engine) => ({
+  "`match` ignores the tenant": (engine) => ({
     match: (access, ...args) => engine.match({ ...access, tenant: "default" }, ...args)
   }),
-  "match returns the worst first": (engine) => ({
+  "`match` returns the worst candidate first": (engine) => ({
     match: (...args) =>
       Effect.map(engine.match(...args), (found) => ({ ...found, candidates: found.candidates.toReversed() }))
   }),
-  "match omits the best candidate": (engine) => ({
+  "`match` omits the best candidate": (engine) => ({
     match: (...args) =>
       Effect.map(engine.match(...args), (found) => ({ ...found, candidates: found.candidates.slice(1) }))
   }),
-  "match ignores minScore": (engine) => ({
+  "`match` ignores `minScore`": (engine) => ({
     match: (access, compiled, question) => engine.match(access, compiled, { ...question, minScore: 0 })
   }),
-  "match ignores the ranker": (engine) => ({
+  "`match` ignores the ranker": (engine) => ({
     match: (access, compiled, question) => engine.match(access, compiled, { ...question, ranker: undefined })
   }),
-  "match ignores the weights": (engine) => ({
+  "`match` ignores the weights": (engine) => ({
     match: (access, compiled, question) => engine.match(access, compiled, { ...question, score: undefined })
   }),
-  "match does not score the records it was asked about": (engine) => ({
+  "`match` does not score the records about which it was asked": (engine) => ({
     match: (access, compiled, question) => engine.match(access, compiled, { ...question, includeIds: [] })
   }),
-  "match counts only the candidates that it returns": (engine) => ({
+  "`match` counts only the candidates that it returns": (engine) => ({
     match: (...args) =>
       Effect.map(
         engine.match(...args),
         (found) => ({ ...found, count: Math.min(found.count, found.candidates.length) })
       )
   }),
-  "vectors.near returns the furthest first": (engine) => ({
+  "vectors.near returns the furthest record first": (engine) => ({
     vectors: engine.vectors && {
       ...engine.vectors,
       near: (...args) =>
@@ -233,11 +233,11 @@ const mutants: Readonly<Record<string, Breaks>> = {
       near: (...args) => Effect.map(engine.vectors!.near(...args), (near) => ({ ...near, awaiting: 0 }))
     }
   }),
-  "changes omits the row before the change": (engine) => ({
+  "`changes` omits the row before the change": (engine) => ({
     changes: (tenant, heard) =>
       engine.changes(tenant, (event, now) => heard("issue" in event ? event : { ...event, before: undefined }, now))
   }),
-  "changes ignores the tenant": (engine) => ({
+  "`changes` ignores the tenant": (engine) => ({
     changes: (_, heard) => engine.changes("default", heard)
   }),
   "vectors.pending returns nothing": (engine) => ({
@@ -253,49 +253,49 @@ const mutants: Readonly<Record<string, Breaks>> = {
 
 /** The laws that each broken engine is expected to fail. Trying them first saves time: most broken engines then fail within a second. */
 const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
-  "transact finds no record by its dedupe key": Identity.laws,
-  "transact finds the records with a dedupe key newest first": [...Identity.laws, ...Batches.laws],
-  "transact finds only one record by a dedupe key": [...Identity.laws, ...Batches.laws],
-  "transact finds no tombstones": Forgetting.laws,
-  "transact finds only the newest revision": Forgetting.laws,
-  "transact gives 0 as the current time": Time.laws,
-  "transact reads before it locks": Concurrency.laws,
-  "transact dies if the decision is a Left": Refusals.laws,
-  "transact applies writes in reverse order": Batches.laws,
-  "transact loses the last of several writes": Batches.laws,
-  "transact ignores erasures": Forgetting.laws,
-  "transact leaves a tombstone for an erased record": Forgetting.laws,
-  "read omits tombstones": [...Trashing.laws, ...Forgetting.laws],
-  "read ignores the tenant": Visibility.laws,
-  "due never returns tombstones": Trashing.laws,
-  "due gives 0 as the time of every row": Trashing.laws,
-  "due never returns records that expire": Time.laws,
-  "referring returns nothing": Links.laws,
-  "referring returns records whose invalidAt is past": Links.laws,
-  "named skips the viewer check": Links.laws,
-  "referring skips the viewer check": Links.laws,
-  "named returns expired records": Links.laws,
+  "`transact` finds no record by its dedupe key": Identity.laws,
+  "`transact` finds the records with a dedupe key newest first": [...Identity.laws, ...Batches.laws],
+  "`transact` finds only one record by a dedupe key": [...Identity.laws, ...Batches.laws],
+  "`transact` finds no tombstones": Forgetting.laws,
+  "`transact` finds only the newest revision": Forgetting.laws,
+  "`transact` gives 0 as the current time": Time.laws,
+  "`transact` reads before it locks": Concurrency.laws,
+  "`transact` dies if the decision is a `Left`": Refusals.laws,
+  "`transact` applies writes in reverse order": Batches.laws,
+  "`transact` loses the last of several writes": Batches.laws,
+  "`transact` ignores erasures": Forgetting.laws,
+  "`transact` leaves a tombstone for an erased record": Forgetting.laws,
+  "`read` omits tombstones": [...Trashing.laws, ...Forgetting.laws],
+  "`read` ignores the tenant": Visibility.laws,
+  "`due` never returns tombstones": Trashing.laws,
+  "`due` gives 0 as the time of every row": Trashing.laws,
+  "`due` never returns records that expire": Time.laws,
+  "`referring` returns nothing": Links.laws,
+  "`referring` returns records whose `invalidAt` is past": Links.laws,
+  "`named` skips the viewer check": Links.laws,
+  "`referring` skips the viewer check": Links.laws,
+  "`named` returns expired records": Links.laws,
   ...Object.fromEntries([
-    "page omits the first record after its position",
-    "page ignores the filter",
-    "page returns the oldest first",
-    "match returns the worst first",
-    "match omits the best candidate",
-    "match ignores minScore",
-    "match ignores the weights",
-    "match counts only the candidates that it returns"
+    "`page` omits the first record after the given position",
+    "`page` ignores the filter",
+    "`page` returns the oldest record first",
+    "`match` returns the worst candidate first",
+    "`match` omits the best candidate",
+    "`match` ignores `minScore`",
+    "`match` ignores the weights",
+    "`match` counts only the candidates that it returns"
   ].map((name) => [name, [...Retrieval.laws, ...Relevance.laws]])),
   ...Object.fromEntries([
-    "page skips the viewer check",
-    "match skips the viewer check",
-    "match ignores the tenant"
+    "`page` skips the viewer check",
+    "`match` skips the viewer check",
+    "`match` ignores the tenant"
   ].map((name) => [name, [...Visibility.laws, ...Relevance.laws]])),
-  "page returns live records instead of forgotten ones": Trashing.laws,
-  "vectors.near returns the furthest first": Vectors.laws,
+  "`page` returns live records instead of forgotten ones": Trashing.laws,
+  "vectors.near returns the furthest record first": Vectors.laws,
   "vectors.near skips the viewer check": Vectors.laws,
   "vectors.near gives 0 as the number of records without a vector": Vectors.laws,
-  "changes omits the row before the change": ChangeFeed.laws,
-  "changes ignores the tenant": ChangeFeed.laws,
+  "`changes` omits the row before the change": ChangeFeed.laws,
+  "`changes` ignores the tenant": ChangeFeed.laws,
   "vectors.pending returns nothing": Vectors.laws
 }
 

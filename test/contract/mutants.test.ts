@@ -143,18 +143,18 @@ const mutants: Readonly<Record<string, Store>> = {
         )
       )
   })),
-  "sign ignores the purpose": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
-  "sign concatenates purpose and text without a separator": broken((store) => ({
+  "`sign` ignores the purpose": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
+  "`sign` concatenates purpose and text without a separator": broken((store) => ({
     sign: (purpose, text) => store.sign("", purpose + text)
   })),
-  "sign uses no secret": broken(() => ({
+  "`sign` uses no secret": broken(() => ({
     sign: (purpose, text) => Effect.succeed(sha256(JSON.stringify([purpose, text])))
   })),
-  "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
-  "links accepts a plain object as a viewer": broken((store) => ({
+  "`get` skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
+  "`links` accepts a plain object as a viewer": broken((store) => ({
     links: (viewer, id) => Viewer.isAny(viewer) ? store.links(viewer, id) : store.links(Viewer.system(), id)
   })),
-  "uses dies instead of failing if the viewer is not a Viewer": broken((store) => ({
+  "`uses` dies instead of failing if the viewer is not a `Viewer`": broken((store) => ({
     uses: (viewer, ids) => Viewer.isAny(viewer) ? store.uses(viewer, ids) : Effect.die("not a viewer")
   })),
   "a user's record in the global scope gets trust 1 instead of 2": keptBy((old, next) => [
@@ -163,28 +163,28 @@ const mutants: Readonly<Record<string, Store>> = {
       : next ?? erased,
     ...old
   ]),
-  "list skips the viewer check": broken((store) => ({ list: (viewer, filter) => store.list(all(viewer), filter) })),
-  "search skips the viewer check": broken((store) => ({ search: (viewer, query) => store.search(all(viewer), query) })),
-  "stream skips the viewer check": broken((store) => ({
+  "`list` skips the viewer check": broken((store) => ({ list: (viewer, filter) => store.list(all(viewer), filter) })),
+  "`search` has no viewer check": broken((store) => ({ search: (viewer, query) => store.search(all(viewer), query) })),
+  "`stream` skips the viewer check": broken((store) => ({
     stream: (viewer, filter) => store.stream(all(viewer), filter)
   })),
-  "history skips the viewer check": broken((store) => ({
+  "`history` skips the viewer check": broken((store) => ({
     history: (viewer, id, limit) => store.history(all(viewer), id, limit)
   })),
-  "forget skips the viewer check": broken((store) => ({
+  "`forget` skips the viewer check": broken((store) => ({
     forget: (viewer, ids, options) => store.forget(all(viewer), ids, options)
   })),
-  "update skips the viewer check": broken((store) => ({
+  "`update` skips the viewer check": broken((store) => ({
     update: (viewer, id, patch, options) => store.update(all(viewer), id, patch, options)
   })),
-  "put skips the viewer check": broken((store) => ({
+  "`put` skips the viewer check": broken((store) => ({
     put: (viewer, drafts, options) => store.put(all(viewer), drafts, options)
   })),
-  "touch and uses skip the viewer check": broken((store) => ({
+  "`touch` and `uses` skip the viewer check": broken((store) => ({
     touch: (viewer, ids) => store.touch(all(viewer), ids),
     uses: (viewer, ids) => store.uses(all(viewer), ids)
   })),
-  "uses of an erased record count for the next record with its id": broken((store) => {
+  "uses of an erased record count for the next record with the same id": broken((store) => {
     const counts = new Map<string, number>()
     return {
       touch: (viewer, ids) =>
@@ -201,10 +201,10 @@ const mutants: Readonly<Record<string, Store>> = {
         )
     }
   }),
-  "whyNot skips the viewer check": broken((store) => ({
+  "`whyNot` skips the viewer check": broken((store) => ({
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),
-  "links skip the viewer check": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
+  "`links` skips the viewer check": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
   "a [[wikilink]] resolves to a record that the viewer does not see": broken((store) => ({
     links: (viewer, id) =>
       Effect.gen(function*() {
@@ -215,7 +215,7 @@ const mutants: Readonly<Record<string, Store>> = {
         return { from: from.filter(({ id }) => kept.includes(id)), to: to.filter(({ id }) => kept.includes(id)) }
       })
   })),
-  "links returns its first answer forever": broken((store) => {
+  "`links` returns its first answer forever": broken((store) => {
     const known = new Map<string, MemoryStore.Neighbours>()
     return {
       links: (viewer, id) =>
@@ -227,22 +227,22 @@ const mutants: Readonly<Record<string, Store>> = {
         })
     }
   }),
-  "links omits [[wikilinks]] at the record they lead to": broken((store) => ({
+  "`links` omits [[wikilinks]] at the record to which they lead": broken((store) => ({
     links: (viewer, id) =>
       Effect.map(store.links(viewer, id), ({ from, to }) => ({
         to,
         from: from.filter(({ type }) => type !== "wikilink")
       }))
   })),
-  "changes skips the viewer check": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
-  "get ignores the tenant": broken((store) => ({
+  "`changes` skips the viewer check": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
+  "`get` ignores the tenant": broken((store) => ({
     get: (viewer, ids) => store.get(Viewer.isSystem(viewer) ? Viewer.system() : { ...viewer, tenant: "default" }, ids)
   })),
-  "search applies the limit before the filter": broken((store) => ({
+  "`search` applies the limit before the filter": broken((store) => ({
     search: (viewer, { limit, text, ...filter }) =>
       Effect.map(store.search(viewer, { limit, text }), (result) => only(result, matches(filter, 0)))
   })),
-  "search applies the limit before the viewer check": broken((store) => ({
+  "`search` applies the limit before the viewer check": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(all(viewer), query), (result) => only(result, ({ scope }) => Viewer.sees(viewer, scope)))
   })),
@@ -257,7 +257,7 @@ const mutants: Readonly<Record<string, Store>> = {
         })
       )
   })),
-  "leftOut is always 0": broken((store) => ({
+  "`leftOut` is always 0": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(viewer, query), (result) => ({ ...result, leftOut: { limit: 0, budget: 0, folded: 0 } }))
   })),
@@ -330,14 +330,14 @@ const mutants: Readonly<Record<string, Store>> = {
       })
     }
   }),
-  "the field awaiting of a search result counts records that the viewer does not see": broken((store) => ({
+  "the field `awaiting` of a search result counts records that the viewer does not see": broken((store) => ({
     search: (viewer, query) =>
       Effect.zipWith(store.search(viewer, query), store.search(all(viewer), query), (mine, { awaiting }) => ({
         ...mine,
         ...(mine.awaiting !== undefined && { awaiting: awaiting! })
       }))
   })),
-  "the field awaiting of a search result is always 0": broken((store) => ({
+  "the field `awaiting` of a search result is always 0": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(viewer, query), (result) => result.awaiting ? { ...result, awaiting: 0 } : result)
   })),
@@ -418,14 +418,14 @@ const mutants: Readonly<Record<string, Store>> = {
         options
       )
   })),
-  "search ignores words in the first person": broken((store) => ({
+  "`search` ignores words in the first person": broken((store) => ({
     search: (viewer, query) =>
       store.search(
         viewer,
         query.text === undefined ? query : { ...query, text: query.text.replace(/\b(?:my|I)\b/g, "the") }
       )
   })),
-  "search ignores times in its text": broken((store) => ({
+  "`search` ignores times in the text of the query": broken((store) => ({
     search: (viewer, query) =>
       store.search(
         viewer,
@@ -434,19 +434,19 @@ const mutants: Readonly<Record<string, Store>> = {
           : { ...query, text: query.text.replace(/\d+|May|June|yesterday|last month/g, "") }
       )
   })),
-  "search splits identifiers at punctuation": broken((store) => ({
+  "`search` splits identifiers at punctuation": broken((store) => ({
     search: (viewer, query) =>
       store.search(viewer, query.text === undefined ? query : { ...query, text: query.text.replace(/[._+]/g, " ") })
   })),
-  "search folds records of equal body whatever their kind": folding(({ body }) => body),
-  "leftOut.folded is always 0": broken((store) => ({
+  "`search` folds records of equal body whatever their kind": folding(({ body }) => body),
+  "`leftOut.folded` is always 0": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(
         store.search(viewer, query),
         (result) => ({ ...result, leftOut: { ...result.leftOut, folded: 0 } })
       )
   })),
-  "list folds near-duplicates": broken((store) => ({
+  "`list` folds near-duplicates": broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(store.list(viewer, filter), ({ items, ...page }) => ({
         ...page,
@@ -462,10 +462,10 @@ const mutants: Readonly<Record<string, Store>> = {
         return nearest.length < 100 ? result : { ...result, hits: result.hits.slice(0, 1) }
       })
   })),
-  "search never reports that the search by words or by vector failed": broken((store) => ({
+  "`search` never reports that the search by words or by vector failed": broken((store) => ({
     search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, failures: [] }))
   })),
-  "put does not deduplicate": MemoryStore.layerInMemory.pipe(
+  "`put` does not deduplicate": MemoryStore.layerInMemory.pipe(
     Layer.provide(
       Layer.unwrapEffect(
         Effect.map(
@@ -475,14 +475,14 @@ const mutants: Readonly<Record<string, Store>> = {
       )
     )
   ),
-  "put returns outcome created for a duplicate": broken((store) => ({
+  "`put` returns the outcome `created` for a duplicate": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.map(
         store.put(viewer, drafts, options),
         (puts) => puts.map((put) => put.outcome === "duplicate" ? { ...put, outcome: "created" } : put)
       )
   })),
-  "put deduplicates against records that the viewer does not see": broken((store) => ({
+  "`put` deduplicates against records that the viewer does not see": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.flatMap(
         Stream.runCollect(store.stream(all(viewer), {})),
@@ -516,11 +516,11 @@ const mutants: Readonly<Record<string, Store>> = {
     next ? [{ ...next, record: changed(next.record, { revision: old[0]?.record.revision ?? 1 }) }, ...old] : []
   ),
   "purge leaves the history behind": keptBy((old, next) => [next ?? erased, ...old]),
-  "forget erases the record instead of leaving a tombstone": keptBy((old, next) =>
+  "`forget` erases the record instead of leaving a tombstone": keptBy((old, next) =>
     next?.forgotten ? [] : next ? [next, ...old] : []
   ),
   "only the newest revision is kept": keptBy((_, next) => next ? [next] : []),
-  "createdAt is rounded down to whole seconds": keptBy((old, next) =>
+  "`createdAt` is rounded down to whole seconds": keptBy((old, next) =>
     next
       ? [
         { ...next, record: changed(next.record, { createdAt: Math.floor(next.record.createdAt / 1_000) * 1_000 }) },
@@ -531,25 +531,25 @@ const mutants: Readonly<Record<string, Store>> = {
   "bodies are trimmed": keptBy((old, next) =>
     next ? [{ ...next, record: changed(next.record, { body: next.record.body.trim() }) }, ...old] : []
   ),
-  "apply is not atomic": broken((store) => ({
+  "`apply` is not atomic": broken((store) => ({
     apply: (viewer, mutations, provenance) =>
       Effect.map(
         Effect.forEach(mutations, (mutation) => store.apply(viewer, [mutation], provenance)),
         (applied) => applied.flat()
       )
   })),
-  "ifRevision is ignored": broken((store) => ({
+  "`ifRevision` is ignored": broken((store) => ({
     put: (viewer, drafts, { ifRevision: _, ...options } = {}) => store.put(viewer, drafts, options),
     update: (viewer, id, patch) => store.update(viewer, id, patch)
   })),
-  "update removes fields that the patch does not name": broken((store) => ({
+  "`update` removes fields that the patch does not name": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.flatMap(
         store.update(viewer, id, patch, options),
         ({ body, kind, scope }) => Effect.map(store.put(viewer, [{ id, scope, kind, body }]), ([put]) => put!.record)
       )
   })),
-  "update checks ifRevision and writes in two steps": broken((store) => ({
+  "`update` checks `ifRevision` in one step and writes in another": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.flatMap(
         store.get(viewer, [id]),
@@ -559,7 +559,7 @@ const mutants: Readonly<Record<string, Store>> = {
             : store.update(viewer, id, patch, options)
       )
   })),
-  "get returns expired records": broken((store) => ({
+  "`get` returns expired records": broken((store) => ({
     get: (viewer, ids) =>
       Effect.zipWith(
         store.get(viewer, ids),
@@ -572,7 +572,7 @@ const mutants: Readonly<Record<string, Store>> = {
           )
       )
   })),
-  "list with asOf returns expired records": broken((store) => ({
+  "`list` with `asOf` returns expired records": broken((store) => ({
     list: (viewer, filter) =>
       filter.asOf === undefined
         ? store.list(viewer, filter)
@@ -580,7 +580,7 @@ const mutants: Readonly<Record<string, Store>> = {
           items: items.filter(({ scope }) => Viewer.sees(viewer, scope))
         }))
   })),
-  "list returns records whose invalidAt is past": broken((store) => ({
+  "`list` returns records whose `invalidAt` is past": broken((store) => ({
     list: (viewer, filter) =>
       Effect.flatMap(
         Clock.currentTimeMillis,
@@ -591,7 +591,7 @@ const mutants: Readonly<Record<string, Store>> = {
           }))
       )
   })),
-  "search ignores asOf": broken((store) => ({
+  "`search` ignores `asOf`": broken((store) => ({
     search: (viewer, { asOf: _, ...query }) => store.search(viewer, query)
   })),
   "a cursor is an offset": broken((store) => ({
@@ -602,11 +602,11 @@ const mutants: Readonly<Record<string, Store>> = {
         return from + limit < records.length ? { items, next: Cursor.make(String(from + limit)) } : { items }
       })
   })),
-  "list returns one record more than the limit": broken((store) => ({
+  "`list` returns one record more than the limit": broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(store.list(viewer, { ...filter, limit: (filter.limit ?? 20) + 1 }), (page) => page)
   })),
-  "compact erases records whose invalidAt is past": broken((store) => ({
+  "`compact` erases records whose `invalidAt` is past": broken((store) => ({
     compact: Effect.flatMap(Stream.runCollect(store.stream(Viewer.system(), {})), (records) =>
       Effect.zipRight(
         store.forget(
@@ -617,57 +617,57 @@ const mutants: Readonly<Record<string, Store>> = {
         store.compact
       ))
   })),
-  "list of forgotten records skips the viewer check": broken((store) => ({
+  "the list of forgotten records skips the viewer check": broken((store) => ({
     list: (viewer, filter) => store.list(filter.forgotten ? all(viewer) : viewer, filter)
   })),
-  "list ignores `forgotten`": broken((store) => ({
+  "`list` ignores `forgotten`": broken((store) => ({
     list: (viewer, { forgotten: _, ...filter }) => store.list(viewer, filter)
   })),
-  "stream ignores `forgotten`": broken((store) => ({
+  "`stream` ignores `forgotten`": broken((store) => ({
     stream: (viewer, { forgotten: _, ...filter }) => store.stream(viewer, filter)
   })),
-  "search accepts `forgotten` instead of refusing it": broken((store) => ({
+  "`search` accepts `forgotten` instead of refusing it": broken((store) => ({
     search: (viewer, { forgotten: _, ...query }: MemoryQuery & MemoryFilter) => store.search(viewer, query)
   })),
-  "list treats `forgotten: false` as `true`": broken((store) => ({
+  "`list` treats `forgotten: false` as `true`": broken((store) => ({
     list: (viewer, filter) =>
       store.list(viewer, filter.forgotten === undefined ? filter : { ...filter, forgotten: true })
   })),
-  "list of forgotten records is ordered by createdAt": inTrash((items) =>
+  "the list of forgotten records is ordered by `createdAt`": inTrash((items) =>
     items.toSorted((a, b) => b.createdAt - a.createdAt)
   ),
-  "list of forgotten records returns no cursor": broken((store) => ({
+  "the list of forgotten records returns no cursor": broken((store) => ({
     list: (viewer, filter) =>
       Effect.map(
         store.list(viewer, filter),
         ({ items, next }) => filter.forgotten || next === undefined ? { items } : { items, next }
       )
   })),
-  "list of forgotten records omits records whose invalidAt is past": inTrash((items) =>
+  "the list of forgotten records omits records whose `invalidAt` is past": inTrash((items) =>
     items.filter(({ invalidAt }) => invalidAt === undefined)
   ),
-  "list of forgotten records returns expired records": trashOfAll(({ source }) => source.origin !== "instructions"),
-  "list of forgotten records returns instructions": trashOfAll(({ expiresAt }) => expiresAt === undefined),
-  "a tombstone's updatedAt is not the time of the forget": keptBy((old, next) => [
+  "the list of forgotten records has expired records": trashOfAll(({ source }) => source.origin !== "instructions"),
+  "the list of forgotten records has instructions": trashOfAll(({ expiresAt }) => expiresAt === undefined),
+  "a tombstone's `updatedAt` is not the time of the forget": keptBy((old, next) => [
     next?.forgotten ? { ...next, record: changed(next.record, { updatedAt: next.record.createdAt }) } : next ?? erased,
     ...old
   ]),
   "a write drops earlier tombstones from the history": keptBy((old, next) =>
     next ? [next, ...old.filter(({ forgotten }) => !forgotten)] : []
   ),
-  "history of a restored record omits the revisions before it was forgotten": broken((store) => ({
+  "`history` of a restored record omits the revisions before it was forgotten": broken((store) => ({
     history: (viewer, id, limit) =>
       Effect.map(store.history(viewer, id, limit), (all) => {
         const first = all.findIndex(({ updatedAt }) => updatedAt === undefined)
         return Viewer.isSystem(viewer) || first < 0 ? all : all.slice(0, first + 1)
       })
   })),
-  "compact erases forgotten records at once": MemoryStore.layerInMemoryWith({ trash: 0 }),
-  "compact never erases forgotten records": MemoryStore.layerInMemoryWith({ trash: Infinity }),
-  "put takes origin and trust from the draft": broken((store) => ({
+  "`compact` erases forgotten records at once": MemoryStore.layerInMemoryWith({ trash: 0 }),
+  "`compact` never erases forgotten records": MemoryStore.layerInMemoryWith({ trash: Infinity }),
+  "`put` takes origin and trust from the draft": broken((store) => ({
     put: (viewer, drafts, options) => store.put(viewer, drafts, { ...options, ...drafts[0]?.source })
   })),
-  "forget removes instructions for any caller": broken((store) => ({
+  "`forget` removes instructions for any caller": broken((store) => ({
     forget: (viewer, ids, options) =>
       Effect.map(
         store.apply(viewer, ids.map((id) => ({ _tag: "Forget", id, purge: options?.purge })), {
@@ -676,7 +676,7 @@ const mutants: Readonly<Record<string, Store>> = {
         (applied) => applied.map(({ outcome }) => outcome === "forgotten")
       )
   })),
-  "put takes over the id of forgotten instructions": broken((store) => ({
+  "`put` takes over the id of forgotten instructions": broken((store) => ({
     put: (viewer, drafts, options) =>
       store.put(viewer, drafts, options).pipe(
         MemoryError.catchReason("read_only", (error) =>
@@ -689,7 +689,7 @@ const mutants: Readonly<Record<string, Store>> = {
           ))
       )
   })),
-  "the error of a refused draft quotes it": broken((store) => ({
+  "the error of a refused draft quotes the draft": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.mapError(
         store.put(viewer, drafts, options),
@@ -710,15 +710,15 @@ const mutants: Readonly<Record<string, Store>> = {
         )
       }))
   })),
-  "put cuts every body to 65,536 characters": broken((store) => ({
+  "`put` cuts every body to 65,536 characters": broken((store) => ({
     put: (viewer, drafts, options) =>
       store.put(viewer, drafts.map((draft) => ({ ...draft, body: draft.body.slice(0, 65_536) })), options)
   })),
-  "list clamps an invalid limit instead of refusing it": broken((store) => ({
+  "`list` clamps an invalid limit instead of refusing it": broken((store) => ({
     list: (viewer, filter) =>
       store.list(viewer, { ...filter, limit: Math.min(1_000, Math.max(1, Math.round(filter.limit ?? 20) || 20)) })
   })),
-  "get and put return the stored object instead of a copy": broken((store) => {
+  "`get` and `put` return the stored object instead of a copy": broken((store) => {
     const given = new Map<string, MemoryRecord>()
     const open = (record: MemoryRecord) => {
       const at = `${record.id} ${record.revision}`

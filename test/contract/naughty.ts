@@ -117,7 +117,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "strings of the list are stored unchanged as tags, and in data and metadata; list finds records by such a tag",
+      "strings of the list are stored unchanged as tags, and in `data` and `metadata`; the method `list` finds records by such a tag",
       (store) =>
         Effect.gen(function*() {
           const tags = strings.filter((text) => isOf(Tag)(text) && text.trim().toLowerCase() !== "instructions")
@@ -150,7 +150,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "search accepts every string of the list as its text, and finds a record that contains one of the string's indexed words",
+      "`search` accepts every string of the list as a text, and finds a record that contains one of the string's indexed words",
       (store) =>
         Effect.gen(function*() {
           const texts = strings.filter((text) => text.length < 5_000)
@@ -166,7 +166,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "a valid user id of the list keeps its records separate from every other user's, and an invalid one is refused",
+      "a string of the list that is a valid user id keeps its records separate from every other user's; an invalid user id is refused",
       (store) =>
         Effect.gen(function*() {
           const isLegal = isOf(ScopeId)

@@ -22,7 +22,7 @@ describe("Digest", () => {
   })
 
   it.prop(
-    "the hash of any text or bytes is the same with and without node:crypto",
+    "the hash of any text or bytes is the same with and without `node:crypto`",
     [texts, bytes],
     ([text, content]) => {
       assert.strictEqual(HashPortable.sha256(text), HashNode.sha256(text))
@@ -32,7 +32,7 @@ describe("Digest", () => {
   )
 
   it.prop(
-    "the signature of any content with any key is the same with and without node:crypto",
+    "the signature of any content with any key is the same with and without `node:crypto`",
     [texts, texts, bytes],
     ([key, text, content]) => {
       assert.strictEqual(HashPortable.sign(key, text), HashNode.sign(key, text))
@@ -56,7 +56,7 @@ describe("Digest", () => {
     for (const Hash of [HashNode, HashPortable]) assert.strictEqual(Hash.sha256("a\ud800b"), Hash.sha256("a\ufffdb"))
   })
 
-  it("secretBytes returns the requested number of bytes, even above the platform's limit per call", () => {
+  it("`secretBytes` returns the requested number of bytes, even if it exceeds the platform's limit for one call", () => {
     for (const Hash of [HashNode, HashPortable]) {
       for (const length of [0, 1, 32, 65_537]) assert.lengthOf(Hash.secretBytes(length), length)
       assert.isTrue(Hash.secretBytes(131_073).subarray(131_040).some((byte) => byte !== 0))

@@ -4,7 +4,7 @@ import * as Emotion from "../../src/domain/Emotion.ts"
 import { stripMetaTags } from "../../src/domain/Message.ts"
 
 describe("Emotion", () => {
-  it("AppraisalWire decodes snake_case keys, and clamps numbers out of range", () => {
+  it("`AppraisalWire` decodes snake_case keys, and clamps numbers out of range", () => {
     const { decodeSync, encodeSync } = Schema
     const wire = { goal_relevance: -3, goalCongruence: 0.5, urgency: 7, agency: Infinity, expectedness: NaN, other: 1 }
     const appraisal = decodeSync(Emotion.AppraisalWire)(wire)
@@ -22,12 +22,12 @@ describe("Emotion", () => {
     assert.deepStrictEqual(decodeSync(Emotion.AppraisalWire)({}), Emotion.NEUTRAL_APPRAISAL)
   })
 
-  it("clampVAD clamps numbers to their ranges, and replaces missing numbers and NaN by the neutral value", () => {
+  it("`clampVAD` clamps numbers to their ranges, and replaces missing numbers and NaN by the neutral value", () => {
     assert.deepStrictEqual(Emotion.clampVAD({ V: -2, A: -1, D: NaN }), { V: -1, A: 0, D: 0.5 })
     assert.deepStrictEqual(Emotion.clampVAD({}), Emotion.neutral)
   })
 
-  it("congruence is 1 for equal emotions, 0 for opposite extremes, and symmetric", () => {
+  it("`congruence` returns 1 for equal emotions and 0 for opposite extremes, and is symmetric", () => {
     const [low, high] = [{ V: -1, A: 0, D: 0 }, { V: 1, A: 1, D: 1 }]
     assert.strictEqual(Emotion.congruence(low, low), 1)
     assert.closeTo(Emotion.congruence(low, high), 0, 1e-12)

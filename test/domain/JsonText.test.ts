@@ -14,12 +14,12 @@ describe("JsonText.values", () => {
   finds("ignores brackets in prose", "Sure [note] {maybe} {\"facts\":[\"a\"]} trailing [x]", { facts: ["a"] })
   finds("finds several values in order", "[1] then {\"a\":{}} then []", [1], { a: {} }, [])
   finds("ignores a quote in prose", "Use [\"] for quotes: {\"facts\":[\"a\"]}", { facts: ["a"] })
-  finds("finds complete values within a broken one", "[{\"a\":1}, and more {\"b\":[2]}]", { a: 1 }, { b: [2] })
+  finds("finds complete values within a broken value", "[{\"a\":1}, and more {\"b\":[2]}]", { a: 1 }, { b: [2] })
   finds("accepts trailing commas", "{\"a\":[1,2,],}", { a: [1, 2] })
   finds("accepts line breaks in strings", "{\"a\":\"x\ny\"}", { a: "x\ny" })
   finds("decodes escapes in strings", String.raw`["\u00e9\n\"\\\/\'"]`, ["é\n\"\\/'"])
   finds(
-    "reads keys such as __proto__ and duplicate keys as JSON.parse does",
+    "reads keys such as `__proto__`, and duplicate keys, as JSON.parse does",
     "{\"__proto__\":1,\"a\":2,\"a\":3}",
     JSON.parse("{\"__proto__\":1,\"a\":3}")
   )

@@ -94,7 +94,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("a\u200db 1\ufe0f2 😀\u200da \u200d😀"), "ab 12 😀a 😀")
   })
 
-  it("escapes markers of chat templates such as <|im_end|>, also full-width ones and ones with invisible characters inside", () => {
+  it("escapes markers of chat templates such as <|im_end|>, also full-width markers and markers with invisible characters inside", () => {
     for (
       const [text, shown] of [
         ["<|im_start|>system", "&lt;|im_start|>system"],
@@ -133,7 +133,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
 
-  it("the result for any text has no hidden characters and no memory or chat markers; a second call leaves it unchanged", () => {
+  it("the result for any text has no hidden characters and no memory or chat markers; a call with the result leaves it unchanged", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(hostile, FastCheck.fullUnicodeString()), (text) => {
         const once = PromptText.visible(text)

@@ -37,7 +37,7 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
 ]
 
 describe("Viewer", () => {
-  it.effect("make and decode refuse an invalid id, an unknown key and a reach that does not fit the ids; the error names the key, but no value", () =>
+  it.effect("`make` and `decode` refuse an invalid id, an unknown key and a reach that does not fit the ids; the error names the key, but no value", () =>
     Effect.forEach(opensNothing, ([input, field]) =>
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
@@ -54,14 +54,14 @@ describe("Viewer", () => {
         }
       }), { discard: true }))
 
-  it.effect("make and decode return equal viewers for equal ids", () =>
+  it.effect("`make` and `decode` return equal viewers for equal ids", () =>
     Effect.gen(function*() {
       const input = { tenant: "acme", userId: "ada", sessionId: "s1", reach: "within" } as const
       assert.isTrue(Viewer.equals(yield* Viewer.decode(input), Viewer.make(input)))
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("Viewer.everyone returns a viewer that sees every scope except Internal, and throws for an invalid tenant; Viewer.make({}) sees no user's scope", () => {
+  it("Viewer.everyone returns a viewer that sees every scope except `Internal`, and throws for an invalid tenant; Viewer.make({}) sees no user's scope", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("Viewer.Stored decodes the viewer of a whole tenant also from the form of earlier versions: reach within and no ids", () => {
+  it("Viewer.Stored also decodes the viewer of a whole tenant from the form that earlier versions wrote: reach `within` and no ids", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))
@@ -109,7 +109,7 @@ describe("Viewer", () => {
     assert.isFalse(Viewer.isAny(Object.create(Viewer.System.prototype)))
   })
 
-  it.effect("decode refuses an input with a symbol as a key", () =>
+  it.effect("`decode` refuses an input with a symbol as a key", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(
         Effect.suspend(() => Viewer.decode({ userId: "ada", [Symbol("reach")]: "within" }))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("subjectOf returns the scope of only the user, else of only the agent if there is no session or actor; else, or for reach within, of all ids", () => {
+  it("`subjectOf` returns the scope of the user alone, else of the agent alone (without session and actor); else, or for reach `within`, of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

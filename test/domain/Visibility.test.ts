@@ -52,7 +52,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("the visibility of a viewer with reach exact lists one scope for each subset of its ids, at most 32, each once", () => {
+  it("the visibility of a viewer with reach `exact` lists one scope for each subset of the viewer's ids, at most 32, each scope once", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const visibility = Viewer.visibilityOf(Viewer.make(ids))
@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("accessFilterOf lets only System read expired rows, and returns the name of the viewer's tenant in NFC", () => {
+  it("`accessFilterOf` lets only the viewer `System` read expired rows, and returns the name of the viewer's tenant in NFC", () => {
     assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

@@ -5,7 +5,7 @@ import * as Wikilink from "../../src/domain/Wikilink.ts"
 const targets = (text: string) => Wikilink.parse(text).map(({ target }) => target)
 
 describe("Wikilink", () => {
-  it("parse returns target, heading, alias and embedding of a [[wikilink]]", () => {
+  it("`parse` returns target, heading, alias and embedding of a [[wikilink]]", () => {
     assert.deepEqual(Wikilink.parse("See [[Tea]], [[ Green tea |the green one]], [[Cups#Blue|b]] and ![[pot.png]]."), [
       { target: "Tea", heading: undefined, alias: undefined, embed: false },
       { target: "Green tea", heading: undefined, alias: "the green one", embed: false },
@@ -16,7 +16,7 @@ describe("Wikilink", () => {
     assert.deepInclude(Wikilink.parse("[[Note^block]]")[0], { target: "Note", heading: "^block" })
   })
 
-  it("parse returns Markdown links to Markdown files, with or without brackets, title and percent encoding", () => {
+  it("`parse` returns Markdown links to Markdown files, with or without angle brackets, title and percent encoding", () => {
     assert.deepEqual(Wikilink.parse("[Tea](Green%20tea.md#Leaf \"t\"), ![pot](<Pots/A pot.md>), [a [b]](c_(d).md)"), [
       { target: "Green tea.md", heading: "Leaf", alias: "Tea", embed: false, markdown: true },
       { target: "Pots/A pot.md", heading: undefined, alias: "pot", embed: true, markdown: true },
@@ -41,7 +41,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[a](b%2Emd) [a](c.m%64) [a](D.MD)"), ["b.md", "c.md", "D.MD"])
   })
 
-  it("Wikilink.tags returns the words after # that contain a letter, but none in code, in links or within other words", () => {
+  it("`tags` returns the words after # that contain a letter, but none in code, in links or within other words", () => {
     assert.deepStrictEqual(
       Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
       ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]
@@ -64,12 +64,12 @@ describe("Wikilink", () => {
     }
   })
 
-  it("parse returns each target once, with its first alias, in the order of the text", () => {
+  it("`parse` returns each target once, with its first alias, in the order of the text", () => {
     assert.deepStrictEqual(targets("[[b]] [[a|x]] [[b|y]] [[a]]"), ["b", "a"])
     assert.strictEqual(Wikilink.parse("[[b|first]] [[b|second]]")[0]?.alias, "first")
   })
 
-  it("parse ignores empty, unclosed, multi-line, single-bracket and escaped links", () => {
+  it("`parse` ignores empty, unclosed, multi-line, single-bracket and escaped links", () => {
     for (
       const text of ["[[]]", "[[ ]]", "[[#here]]", "[[|x]]", "[[a\nb]]", "[[a", "[[a]", "[a]", "[[a]b]]", "\\[[a]]"]
     ) {
@@ -78,7 +78,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[[a]]] [[b[[c]] \\\\[[d]]"), ["a", "c", "d"])
   })
 
-  it("parse ignores links in code spans and in fences of backticks or tildes, also in lists, in quotations and without a closing fence", () => {
+  it("`parse` ignores links in code spans and in fences of backticks or tildes, also in lists, in quotations and without a closing fence", () => {
     for (
       const code of [
         "`[[a]]`",
@@ -97,14 +97,14 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[x]]\n```\n[[a]]\n\n[[b]]"), ["x"])
   })
 
-  it("parse finds links after a backtick that is escaped, or that has no closing backtick in its paragraph", () => {
+  it("`parse` finds links after a backtick that is escaped, or that has no closing backtick in its paragraph", () => {
     assert.deepStrictEqual(targets("a ` b [[x]]\n\n` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("`` [[x]] ` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("\\`[[x]]\\`"), ["x"])
     assert.deepStrictEqual(targets("``` inline ` [[x]]"), ["x"])
   })
 
-  it("nameOf returns equal names for texts that differ only in case, white space or Unicode form", () => {
+  it("`nameOf` returns equal names for texts that differ only in case, white space or Unicode form", () => {
     for (
       const [a, b] of [["Café  Crème", " cafe\u0301 CRE\u0300ME "], ["STRASSE", "straße"], ["ΟΔΟΣ", "οδος"]] as const
     ) {
@@ -115,12 +115,12 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(Wikilink.namesOf("Tea"), ["tea"])
   })
 
-  it("parse returns at most a thousand targets", () => {
+  it("`parse` returns at most a thousand targets", () => {
     const text = Array.from({ length: 3_000 }, (_, n) => `[[${n}]]`).join(" ")
     assert.lengthOf(Wikilink.parse(text), Wikilink.maxTargets)
   })
 
-  it("parse accepts any text and returns only targets that it contains", () => {
+  it("`parse` accepts any text, and returns only targets that the text contains", () => {
     const text = FastCheck.array(
       FastCheck.oneof(
         FastCheck.constantFrom("[[", "]]", "`", "```", "\n", "\n\n", "|", "#", "!", "\\", "~~~", "> ", "- ", "\u2028"),
@@ -138,7 +138,7 @@ describe("Wikilink", () => {
     )
   })
 
-  it("parse returns the same links of a text whether or not a fenced code block follows the text", () => {
+  it("`parse` returns the same links of a text whether or not a fenced code block follows the text", () => {
     const text = FastCheck.array(
       FastCheck.constantFrom("[[a]]", "[b](c.md)", "`", "\\", "\n", "\r", "\r\n", " ", "\t", "\u2028", "x", "> "),
       { maxLength: 24 }
@@ -150,7 +150,7 @@ describe("Wikilink", () => {
   })
 
   // a quadratic algorithm would exceed the test's timeout many times over
-  it("parse and tags take time linear in the length of a text, even for two million hostile characters", () => {
+  it("`parse` and `tags` take time linear in the length of a text, even for two million hostile characters", () => {
     const size = 1_000_000
     for (
       const text of [
@@ -182,7 +182,7 @@ describe("Wikilink", () => {
     }
   })
 
-  it("hashOfName of a text equals the hash of its normalised name, and 2,000 names have different hashes", () => {
+  it("`hashOfName` of a text equals the hash of the text's normalised name, and 2,000 names have different hashes", () => {
     const { array, constantFrom, fullUnicodeString, oneof, property, string } = FastCheck
     const spaced = array(constantFrom("A", "b", "Z", "@", "[", " ", "\t", "\n", "\u000b", "\u00a0", "é", "ß", "7"))
       .map((parts) => parts.join(""))

@@ -32,7 +32,7 @@ const followed = (trigger: Trigger.ExtractionTrigger) =>
   })
 
 describe("ExtractionTrigger", () => {
-  it.scoped("the trigger invocation fires at the end of every turn, and at no other event", () =>
+  it.scoped("the trigger `invocation` fires at the end of every turn, and at no other event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.invocation)
       yield* tell(said, said, sessionEnd)
@@ -41,7 +41,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("the trigger interval(n) fires at the end of every n-th turn, counted separately for each conversation", () =>
+  it.scoped("the trigger `interval(n)` fires at the end of every n-th turn, counted separately for each conversation", () =>
     Effect.gen(function*() {
       const trigger = Trigger.interval(3)
       const one = yield* followed(trigger)
@@ -54,7 +54,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(other.fired(), 0)
     }))
 
-  it.scoped("the trigger sessionEnd fires when the session ends, and at no other event", () =>
+  it.scoped("the trigger `sessionEnd` fires when the session ends, and at no other event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.sessionEnd)
       yield* tell(said, turnEnd)
@@ -63,7 +63,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("the trigger idle fires once when the given time has passed since the last event, and never before a first event", () =>
+  it.scoped("the trigger `idle` fires once when the given time has passed since the last event, and never before a first event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.idle("10 minutes"))
       yield* TestClock.adjust("1 hour")
@@ -118,7 +118,7 @@ describe("ExtractionTrigger", () => {
     Trigger.any(Trigger.idle("15 seconds"), Trigger.any(Trigger.sessionEnd, Trigger.idle("55 seconds")))
   ]
   for (const trigger of triggers) {
-    it.scoped(`the trigger ${trigger.name} fires at the same events and times whether it is driven by calls (watch) or by a stream (fires)`, () =>
+    it.scoped(`the trigger ${trigger.name} fires at the same events and times whether it is driven by calls (\`watch\`) or by a stream (\`fires\`)`, () =>
       Effect.gen(function*() {
         const events = FastCheck.constantFrom<Trigger.TriggerEvent | number>(said, turnEnd, sessionEnd, 10, 30, 60)
         for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {
@@ -148,7 +148,7 @@ describe("ExtractionTrigger", () => {
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 
-  it("a trigger that can never fire lists the reason in `issues`, also if ExtractionTrigger.any combines it with others", () => {
+  it("a trigger that can never fire lists the reason in `issues`, also if ExtractionTrigger.any combines this trigger with others", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
       assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }

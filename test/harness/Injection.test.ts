@@ -48,7 +48,7 @@ describe("the trigger of an Injection", () => {
     }))
 
   law(
-    "the trigger everyTurn fires on every turn; the query is the assistant's last text if the last message is not a user's",
+    "the trigger `everyTurn` fires on every turn; the query is the assistant's last text if the last message is not a user's",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })
@@ -89,7 +89,7 @@ describe("the query of an Injection", () => {
       assert.strictEqual(his, PromptBlock.empty)
     }))
 
-  it("is the last user text without the injected memory blocks in it", () => {
+  it("is the last user text without the memory blocks that were injected into the text", () => {
     const block = "<memory>\nLikes green tea\n</memory>"
     assert.strictEqual(Injection.queryOf([user("Milk?"), assistant("Yes."), user(`Sugar?\n\n${block}`)]), "Sugar?")
     assert.isUndefined(Injection.queryOf([user(block)]))
@@ -118,7 +118,7 @@ describe("the query of an Injection", () => {
     }
   })
 
-  it("is the whole last user text if this is one short word, in any script, or a question of common words only, such as Who am I?", () => {
+  it("is the whole last user text if this text is one short word, in any script, or a question of common words only, such as Who am I?", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -144,7 +144,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "has at most five entries, or maxEntries if given, and says how many records were left out",
+    "has at most five entries, or at most `maxEntries` if this is given, and says how many records were left out",
     () =>
       Effect.gen(function*() {
         const teas = Array.from({ length: 8 }, (_, n) => `Tea number ${n + 1}: ${"abcdefgh"[n]!.repeat(9)}`)
@@ -175,7 +175,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "the block is the return value of a custom format, which receives only the records within the budget",
+    "the block is the return value of a custom `format` function, which receives only the records within the budget",
     () =>
       Effect.gen(function*() {
         const found: Array<SearchResult> = []
@@ -198,7 +198,7 @@ describe("a failing Injection", () => {
     throw broken
   }
   for (const part of ["trigger", "query", "format"] as const) {
-    law(`fails with invalid_draft if its ${part} throws`, () =>
+    law(`fails with \`invalid_draft\` if its ${part} throws`, () =>
       Effect.gen(function*() {
         const { inject } = yield* injection({ [part]: thrower })
         const error = yield* Effect.flip(inject(user("tea")))
@@ -209,7 +209,7 @@ describe("a failing Injection", () => {
   }
 
   law(
-    "fails with invalid_draft if its trigger throws a value that is no Error, or if maxEntries is invalid",
+    "fails with `invalid_draft` if its trigger throws a value that is no `Error`, or if `maxEntries` is invalid",
     () =>
       Effect.gen(function*() {
         const trigger = () => {
@@ -231,7 +231,7 @@ describe("a failing Injection", () => {
 })
 
 describe("MemoryService.context", () => {
-  it.effect("renders up to five records for the last user message, and publishes memory_recalled", () =>
+  it.effect("renders up to five records for the last user message, and publishes `memory_recalled`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const tea of ["Assam", "Ceylon", "Darjeeling", "Keemun", "Lapsang", "Matcha"]) {
@@ -261,7 +261,7 @@ describe("MemoryService.context", () => {
       assert.strictEqual(yield* off.pipe(run(ada, { spec: { enabled: false } })), PromptBlock.empty)
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.context never fails: if the search fails, the block is empty and memory_degraded is published", () =>
+  it.effect("MemoryService.context never fails: if the search fails, the block is empty and `memory_degraded` is published", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.context([user("tea")]))

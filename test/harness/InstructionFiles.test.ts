@@ -21,7 +21,7 @@ describe("InstructionFiles.render", () => {
     ...fields
   })
 
-  it("renders nothing without files, and otherwise a section for each file", () => {
+  it("renders nothing if there are no files, and otherwise one section per file", () => {
     assert.strictEqual(InstructionFiles.renderInstructionFiles([]), "")
     const text = InstructionFiles.renderInstructionFiles([file({}), file({ path: "/repo/a/CLAUDE.md", label: "a" })])
     assert.match(
@@ -110,7 +110,7 @@ describe("InstructionFiles.seed", () => {
       }).pipe(Effect.provide(kept))
     )
 
-  it.effect("each file is stored as a read-only Global record of kind reference and trust 0, with an id derived from its path", () =>
+  it.effect("each file is stored as a read-only Global record of kind `reference` and trust 0, whose id derives from the file's path", () =>
     seeded(({ at, records, seed, store }) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* seed("a"), ["created", "created"])
@@ -134,7 +134,7 @@ describe("InstructionFiles.seed", () => {
     ))
 
   for (const [name, kept] of Object.entries(stores)) {
-    it.effect(`${name}: seed writes nothing for an unchanged file, a new revision for a changed one, and forgets the record of a deleted one`, () =>
+    it.effect(`${name}: \`seed\` skips unchanged files, adds a revision for each changed file, and forgets the records of deleted files`, () =>
       seeded(({ at, fs, records, seed }) =>
         Effect.gen(function*() {
           yield* seed("a")
@@ -154,7 +154,7 @@ describe("InstructionFiles.seed", () => {
         }), kept))
   }
 
-  it.effect("seeding one directory keeps the records of existing files in other directories and of all files of other projects", () =>
+  it.effect("seeding one directory forgets no record of a file that exists in another directory, and no record of another project", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a")
@@ -171,7 +171,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("record ids derive from a given projectKey and the file's path in the project, so that every machine has the same ids", () =>
+  it.effect("a record's id derives from `projectKey`, if given, and the file's path in the project: it is the same on every machine", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a", { projectKey: "acme" })
@@ -193,7 +193,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("a long path and a long file are cut to the size limits of a record, without splitting a character", () =>
+  it.effect("a long path and a long file are cut to the size limits of a record, and no character is split", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         const deep = Array.from({ length: 6 }, () => "é".repeat(100)).join("/")
@@ -207,7 +207,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("nothing is stored if seedMemory is false", () =>
+  it.effect("nothing is stored if `seedMemory` is false", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* seed("a", { seedMemory: false }), [])
@@ -215,7 +215,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("fails if the working directory does not exist or the store fails", () =>
+  it.effect("fails if the working directory does not exist, or if the store fails", () =>
     seeded(({ seed, store }) =>
       Effect.gen(function*() {
         assert.propertyVal(yield* Effect.flip(seed("none")), "reason", "io")

@@ -13,7 +13,7 @@ import { ada, heard, service } from "./Service.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("an instruction file", () => {
-  it.effect("each file that an instruction file names with @ is imported once; names in code and other uses of @ are ignored", () =>
+  it.effect("each file that an instruction file names with @ is imported once; names in code, and other uses of @, are ignored", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -40,7 +40,7 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(issues, [])
     })))
 
-  it.effect("the search for imports takes time linear in the file's length, and tries at most 1,000 names of a file", () =>
+  it.effect("the search for imports takes time linear in the file's length, and tries at most 1,000 names per file", () =>
     onDisk(Effect.gen(function*() {
       const many = Array.from({ length: 3_000 }, (_, n) => `@no-file-${n}.md`).join("\n")
       const { at } = yield* tree({
@@ -55,7 +55,7 @@ describe("an instruction file", () => {
       assert.lengthOf(files, 2) // a quadratic algorithm would take minutes and exceed the timeout
     })))
 
-  it.effect("no file outside the root is imported, and an issue reports the attempt", () =>
+  it.effect("no file outside the root of the project is imported, and an issue reports the attempt", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         "secret.md": "secret",
@@ -91,7 +91,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("files are imported at most five levels deep, and at most a hundred in all", () =>
+  it.effect("imports are followed at most five levels deep, and at most a hundred files are imported in all", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "deep/.git": null,
@@ -128,7 +128,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("an instruction file of 33,000 bytes is loaded whole; one of 70,000 bytes is cut, and the event memory_degraded reports the cut", () =>
+  it.effect("an instruction file of 33,000 bytes is loaded whole; one of 70,000 bytes is cut, and the event `memory_degraded` reports the cut", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({ ".git": null, "AGENTS.md": "x".repeat(33_000), "CLAUDE.md": "y".repeat(70_000) })
       const { files } = yield* load(at(""))
@@ -154,13 +154,13 @@ describe("an instruction file", () => {
       )
     })))
 
-  it("an InstructionFilesConfig with the default size limit has the same hash as in earlier versions", () => {
+  it("an InstructionFilesConfig with the default size limit has the same hash as in earlier versions of the library", () => {
     const before = { filenames: ["AGENTS.md", "CLAUDE.md"], maxBytesPerFile: 16_384, seedMemory: true }
     assert.strictEqual(hashSpec(new InstructionFilesConfig({})), hashSpec(before))
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
   })
 
-  it.effect("secrets in an instruction file are redacted when it is rendered; storing the unchanged file again creates no revision", () =>
+  it.effect("secrets in an instruction file are redacted in the rendered text; storing the unchanged file again creates no revision", () =>
     onDisk(
       Effect.gen(function*() {
         const { at } = yield* tree({ ".git": null, "AGENTS.md": "the key is sk-a1B2c3D4e5F6g7H8" })
@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("the event memory_redacted counts the secrets of an instruction file again only if the file has changed, however often it is read", () =>
+  it.effect("the event `memory_redacted` counts the secrets of an instruction file again only if the file has changed, however often it is read", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({
@@ -207,7 +207,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("imported files are stored as records, and forgotten once the instruction file no longer imports them", () =>
+  it.effect("an imported file is stored as a record, which is forgotten once the instruction file no longer imports the file", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

@@ -5,7 +5,7 @@ import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("InstructionFiles.load", () => {
-  it.effect("loads files from the root down to the working directory, in each directory in the order of filenames", () =>
+  it.effect("loads files from the root down to the working directory; in one directory, the order is that of the option `filenames`", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -22,7 +22,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("uses the folder with the nearest .git (folder or file) as the root, else the working directory", () =>
+  it.effect("takes the nearest folder that contains .git (a folder or a file) as the root, or else the working directory", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "repo/.git": null,
@@ -57,7 +57,7 @@ describe("InstructionFiles.load", () => {
       assert.lengthOf(yield* InstructionFiles.loadInstructionFiles(at("a")), 1)
     })))
 
-  it.effect("files of at most forty directories are loaded, those nearest to the working directory", () =>
+  it.effect("only files in the forty directories nearest to the working directory are loaded", () =>
     onDisk(Effect.gen(function*() {
       const deep = Array.from({ length: 60 }, (_, n) => `d${n}`)
       const { at, root } = yield* tree(
@@ -134,7 +134,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("cuts a long file between characters, and says so in the text", () =>
+  it.effect("cuts a long file between two characters, and notes in the text that it was cut", () =>
     onDisk(Effect.gen(function*() {
       const texts = FastCheck.sample(FastCheck.fullUnicodeString({ minLength: 1, maxLength: 20 }), {
         numRuns: 10,

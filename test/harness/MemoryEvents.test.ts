@@ -32,7 +32,7 @@ const listen = (events: MemoryEvents.Service, n: number) =>
   })
 
 describe("MemoryEvents", () => {
-  it.effect("delivers to every subscriber all events from its subscription on, in order", () =>
+  it.effect("delivers every event to each subscriber that subscribed before the event, in the order of publication", () =>
     Effect.gen(function*() {
       const events = yield* MemoryEvents.MemoryEvents
       yield* events.publish(event(0))
@@ -92,12 +92,12 @@ describe("MemoryEvents", () => {
       ])
     }))
 
-  it.effect("keeps texts in events with `texts: true`", () =>
+  it.effect("keeps texts in events if the option `texts` is true", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("decodes events of earlier versions, which contain texts and lack fields that were added later", () =>
+  it.effect("decodes events of earlier versions of the library, which contain texts and lack fields that were added since", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {
@@ -105,7 +105,7 @@ describe("MemoryEvents", () => {
       }
     }))
 
-  it.effect("the stream of events ends when the scope of the MemoryEvents service closes", () =>
+  it.effect("the stream of events ends when the Effect scope of the MemoryEvents service closes", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const events = yield* Scope.extend(MemoryEvents.make(), scope)

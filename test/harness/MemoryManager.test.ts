@@ -18,7 +18,7 @@ import { ada, bob, bodies, broken, draft, manager, memory, service, world, writi
 import { heard, over, reason, settled } from "./Service.ts"
 
 describe("the configuration of a MemoryManager", () => {
-  it.effect("an invalid configuration fails with invalid_draft, and the error lists every invalid option", () =>
+  it.effect("an invalid configuration fails with `invalid_draft`, and the error lists every invalid option", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Layer.build(world({
         stores: { notes: { layer: memory, writable: true }, archive: { layer: memory } },
@@ -51,7 +51,7 @@ describe("the configuration of a MemoryManager", () => {
 })
 
 describe("MemoryManager", () => {
-  it.effect("memories are extracted without a model if customExtract is given, and no message becomes a dead letter", () =>
+  it.effect("memories are extracted without a model if `customExtract` is given, and no message becomes a dead letter", () =>
     Effect.gen(function*() {
       const { outboxes } = yield* manager
       const memory = yield* service
@@ -75,7 +75,7 @@ describe("MemoryManager", () => {
       }
     }))))
 
-  it.effect("accept fails with unavailable, and flush succeeds, once the scope of the MemoryManager is closed", () =>
+  it.effect("`accept` fails with `unavailable`, but `flush` succeeds, once the Effect scope of the MemoryManager is closed", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const { accept, flush } = Context.get(yield* Layer.buildWithScope(world(), scope), manager)
@@ -85,7 +85,7 @@ describe("MemoryManager", () => {
       yield* flush
     }))
 
-  it.effect("addMessages with an invalid session id fails with invalid_id and stores nothing; an empty session id is valid", () =>
+  it.effect("`addMessages` with an invalid session id fails with `invalid_id` and stores nothing; an empty session id is valid", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       for (const session of ["x".repeat(1_025), "\ud800"]) {
@@ -115,7 +115,7 @@ describe("extraction by a MemoryManager", () => {
 })
 
 describe("MemoryManager.search and MemoryManager.inject", () => {
-  it.effect("the number of hits from each store is limited by the call, else by the store's maxResults, else to three", () =>
+  it.effect("hits from each store are limited to `maxSearchResults` of the call, else to `maxResults` of the store, else to three", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, Array.from({ length: 5 }, (_, n) => draft(`tea ${"abcde"[n]} of a kind`)))
@@ -130,7 +130,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: [] })), bodies(yield* search(ada, "tea")))
     }).pipe(Effect.provide(world())))
 
-  it.effect("search reports a store that fails; search itself fails if all stores fail, and with not_found for an unknown store name", () =>
+  it.effect("`search` reports a failing store; the call fails only if all stores fail, or with `not_found` for an unknown store", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, [draft("green tea")], { stores: ["notes"] })
@@ -147,7 +147,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
 
-  it.effect("inject shows a record only once if two stores have it, along with other entries of both stores", () =>
+  it.effect("`inject` shows a record only once even if two stores have it, and also shows other records of both stores", () =>
     Effect.gen(function*() {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])
@@ -163,7 +163,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
 })
 
 describe("MemoryManager.add", () => {
-  it.effect("writes to all writable stores, or once to each store that is named", () =>
+  it.effect("writes to all writable stores or, if the call names stores, once to each of these", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const everywhere = yield* add(ada, [draft("green tea")])
@@ -178,7 +178,7 @@ describe("MemoryManager.add", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
-  it.effect("the drafts are kept in the stores that wrote them if other stores fail; the call fails if all stores fail", () =>
+  it.effect("the drafts stay in the stores that wrote them even if other stores fail; the call fails only if all stores fail", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const added = yield* add(ada, [draft("green tea")])
@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("an add that fails in every store fails with their common reason, or unavailable if the reasons differ; its message names each store", () =>
+  it.effect("an add that fails in every store fails with the stores' common reason, or else `unavailable`; the error names each store", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -266,7 +266,7 @@ describe("a MemoryManager with a failing store", () => {
       }
     }))))
 
-  it.effect("addMessages fails with an error that names the store if the store's extraction filter throws, and no message is kept", () =>
+  it.effect("`addMessages` fails with an error that names the store if the store's extraction filter throws; then no message is kept", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
@@ -286,7 +286,7 @@ describe("a MemoryManager with a failing store", () => {
 })
 
 describe("MemoryManager.flush", () => {
-  it.effect("flush waits for the drafts that `accept` received before it, and not for later ones", () =>
+  it.effect("`flush` waits for the drafts that `accept` received before the flush, and not for those received later", () =>
     Effect.gen(function*() {
       const { accept, flush } = yield* manager
       yield* accept(ada, [draft("slow")])
@@ -319,7 +319,7 @@ describe("MemoryManager.flush", () => {
 })
 
 describe("MemoryService.turnEnd with a MemoryManager", () => {
-  it.effect("the messages of a turn are stored; after the trigger has fired, the next context finds the memories extracted from them", () =>
+  it.effect("the messages of a turn are stored; once the trigger has fired, the next context shows the memories extracted from them", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       assert.strictEqual((yield* context([Message.user("What do I drink?")])).text, "")
@@ -336,7 +336,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.interval(2) } } } }))
     ))
 
-  it.effect("the messages of a session are extracted at its end, except injected memory and tool messages", () =>
+  it.effect("the messages of a session, except injected memory and tool messages, are extracted when the session ends", () =>
     Effect.gen(function*() {
       const { context, sessionEnd, turnEnd } = yield* service
       const { search } = yield* manager
@@ -358,7 +358,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } } }))
     ))
 
-  it.effect("two stores extract the same turns, each by its own trigger; forgetAll with purge erases memories and messages in both", () =>
+  it.effect("two stores extract the same turns by separate triggers; `forgetAll` with `purge` erases all data in both stores", () =>
     Effect.gen(function*() {
       const { flush, forgetAll, turnEnd } = yield* service
       const { outboxes, stores } = yield* manager
@@ -394,7 +394,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       }))
     ))
 
-  it.effect("the messages of a turn are stored word for word, once in each store, with `infer: false`", () => {
+  it.effect("the option `infer: false` stores the messages of a turn word for word, once in each store", () => {
     const never = ExtractionTrigger.make("never", () => Stream.never)
     const verbatim = { trigger: never, options: { infer: false } }
     return Effect.gen(function*() {
@@ -439,7 +439,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.idle("10 minutes") } } } }))
     ))
 
-  it.effect("turnEnd and the next turn do not wait for a model that hangs", () =>
+  it.effect("`turnEnd` and the next turn do not wait for a model that hangs", () =>
     Effect.gen(function*() {
       const { context, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])
@@ -471,7 +471,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       for (const { store } of yield* stores) assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
     }).pipe(MemoryService.as(ada), Effect.provide(world({ config: { extraction: { notes: false } } }))))
 
-  it.effect("MemoryService.turnEnd and MemoryService.flush succeed also without a MemoryManager", () =>
+  it.effect("MemoryService.turnEnd and MemoryService.flush succeed even without a MemoryManager", () =>
     Effect.gen(function*() {
       const { flush, turnEnd } = yield* service
       yield* MemoryService.as(bob)(turnEnd([Message.user("hello")]))

@@ -43,7 +43,7 @@ describe("MemoryService", () => {
       assert.deepStrictEqual((yield* memory.apply([put, update])).map(({ outcome }) => outcome), ["created", "updated"])
     }).pipe(run(ada)))
 
-  it.effect("publishes an event with ids, counts and time for every write and search, failed ones included", () =>
+  it.effect("publishes an event with ids, counts and time for every write and search, including failed ones", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* TestClock.adjust("5 seconds")
@@ -89,7 +89,7 @@ describe("MemoryService", () => {
       assert.strictEqual(memory.events, shared.stream)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("MemoryService.layer fails to build, with invalid_draft, if its spec is invalid", () =>
+  it.effect("MemoryService.layer fails to build, with `invalid_draft`, if its spec is invalid", () =>
     Effect.gen(function*() {
       const layer = MemoryService.layer({ writesPerTurn: -1 }).pipe(Layer.provide(MemoryStore.layerInMemory))
       assert.strictEqual(yield* reason(Effect.scoped(Layer.build(layer))), "invalid_draft")
@@ -156,7 +156,7 @@ describe("MemoryService.index", () => {
       }).pipe(run(ada, { spec })))
   }
 
-  it.effect("the index never fails: if the store's list fails, the text says so and memory_degraded is published", () =>
+  it.effect("the index never fails: if the store's list fails, the text says so and `memory_degraded` is published", () =>
     Effect.gen(function*() {
       const { events, result } = yield* heard(MemoryService.renderMemoryIndex)
       assert.include(result, "## Recalled memory\n(memory unavailable)")
@@ -205,7 +205,7 @@ describe("MemoryService.instructions", () => {
       assert.strictEqual(yield* (yield* service).instructions, "")
     }).pipe(run(ada)))
 
-  it.effect("renders the instruction files, and publishes an event for each that could not be read", () =>
+  it.effect("renders the instruction files, and publishes an event for each file that could not be read", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.instructions.pipe(MemoryService.as(ada)))
@@ -262,7 +262,7 @@ describe("MemoryService.layerTest", () => {
       return [record, later].map(({ createdAt, id }) => [id, createdAt] as const)
     }).pipe(run(ada, options))
 
-  it.effect("two runs with the same seed generate the same ids, and runs with different seeds different ones", () =>
+  it.effect("two runs with the same seed generate the same ids, and runs with different seeds generate different ids", () =>
     Effect.gen(function*() {
       const tests = [story({ now: 0 }), story({ now: 0 }), story({ now: 0, seed: 1 }), story({ now: 0, seed: 1 })]
       const [a, b, c, d] = yield* Effect.all(tests)
@@ -283,7 +283,7 @@ describe("MemoryService.layerTest", () => {
       assert.deepStrictEqual(yield* Effect.provide(put, layer), first)
     }))
 
-  it.effect("the clock starts at the time `now` and advances with the test clock", () =>
+  it.effect("the clock starts at the time given as `now`, and advances with Effect's TestClock", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 day")
       const records = yield* story({ now: "2026-01-01T00:00:00Z" })
@@ -291,7 +291,7 @@ describe("MemoryService.layerTest", () => {
       assert.strictEqual(yield* Clock.currentTimeMillis, 86_460_000)
     }))
 
-  it.effect("provides MemoryStore and MemoryEvents, too", () =>
+  it.effect("provides MemoryStore and MemoryEvents as well", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       assert.strictEqual(store.name, "memory")

@@ -33,26 +33,26 @@ describe("MemorySpec", () => {
     })
   })
 
-  it("make throws for a negative or fractional number of writes or index entries", () => {
+  it("`make` throws if the number of writes or of index entries is negative or fractional", () => {
     assert.throws(() => MemorySpec.make({ writesPerTurn: -1 }))
     assert.throws(() => MemorySpec.make({ maxIndexEntries: 1.5 }))
   })
 
-  it("hashSpec returns the SHA-256 of the spec's canonical JSON as a hexadecimal text", () => {
+  it("`hashSpec` returns the SHA-256 of the spec's canonical JSON as a hexadecimal text", () => {
     assert.strictEqual(
       MemorySpec.hashSpec({ b: [1, { d: 2, c: null }], a: "x" }),
       sha256("{\"a\":\"x\",\"b\":[1,{\"c\":null,\"d\":2}]}")
     )
   })
 
-  it("hashSpec returns the same hash whether an option is omitted or set to its default", () => {
+  it("`hashSpec` returns the same hash whether an option is omitted or set to its default", () => {
     const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec({ memory: MemorySpec.make(input) })
     const bare = hash({})
     for (const [key, value] of Object.entries(defaults)) assert.strictEqual(hash({ [key]: value }), bare)
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("hashSpec ignores order and repetitions in sharedWrites; an empty sharedWrites gives the same hash as none", () => {
+  it("`hashSpec` ignores order and repetitions in `sharedWrites`; an empty `sharedWrites` gives the same hash as an absent one", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)
@@ -64,7 +64,7 @@ describe("MemorySpec", () => {
     )
   })
 
-  it("a spec that is written as JSON and decoded again is equal and has the same hash", () => {
+  it("a spec that is encoded as JSON and decoded again equals the original and has the same hash", () => {
     const { InstructionFilesConfig, hashSpec } = MemorySpec
     const limits = [undefined, 65_536, 16_384, 33_000].map((maxBytesPerFile) =>
       new InstructionFilesConfig(maxBytesPerFile === undefined ? {} : { maxBytesPerFile })
@@ -82,7 +82,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(hashSpec(again), hashSpec(spec))
   })
 
-  it("hashSpec returns different hashes for specs that differ in one option", () => {
+  it("`hashSpec` returns different hashes for specs that differ in one option", () => {
     const specs = [
       {},
       { enabled: false },
@@ -106,7 +106,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(new Set(hashes).size, hashes.length)
   })
 
-  it("hashSpec ignores the order of keys at any depth, but not the order of a list", () => {
+  it("`hashSpec` ignores the order of keys at any depth, but not the order of a list", () => {
     FastCheck.assert(
       FastCheck.property(
         Arbitrary.make(JsonObject),
@@ -117,7 +117,7 @@ describe("MemorySpec", () => {
     assert.notStrictEqual(MemorySpec.hashSpec([1, 2]), MemorySpec.hashSpec([2, 1]))
   })
 
-  it("hashSpec returns different hashes for specs with different dates", () => {
+  it("`hashSpec` returns different hashes for specs with different dates", () => {
     assert.notStrictEqual(MemorySpec.hashSpec({ at: new Date(0) }), MemorySpec.hashSpec({ at: new Date(1) }))
   })
 })

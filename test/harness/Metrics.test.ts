@@ -98,7 +98,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("show how many turns wait for extraction, and count the tokens extracted and injected", () =>
+  it.effect("show how many turns wait for extraction, and how many tokens were extracted and injected", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const said = "I live in Lisbon"

@@ -26,7 +26,7 @@ const others = [
 ] as ReadonlyArray<Viewer.Viewer> // not viewers, in spite of the type
 
 describe("a value that is not a Viewer", () => {
-  it.scoped("is refused by put, search, forgetAll, remember, plan, recall and turnEnd; messages that wait for extraction are kept", () =>
+  it.scoped("is refused by `put`, `search`, `forgetAll`, `remember`, `plan`, `recall` and `turnEnd`; waiting messages are kept", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const { outboxes } = yield* manager

@@ -72,14 +72,14 @@ describe("invalid options", () => {
   ]
 
   it.effect.each(cases)(
-    "invalid options of %s fail with invalid_draft when the layer is built, and the message says what is expected",
+    "invalid options of %s fail with `invalid_draft` when the layer is built, and the message says what is expected",
     ([, layer, message]) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* refusal(layer), { reason: "invalid_draft", message })
       }).pipe(Effect.provide(NodeContext.layer))
   )
 
-  it.effect("invalid options of MemoryEvents and RateLimit cause a defect with the reason invalid_draft", () =>
+  it.effect("invalid options of MemoryEvents and RateLimit cause a defect with the reason `invalid_draft`", () =>
     Effect.gen(function*() {
       const makes: ReadonlyArray<Effect.Effect<unknown, never, Scope.Scope>> = [
         MemoryEvents.make({ capacity: NaN }),
@@ -121,7 +121,7 @@ describe("a missing model", () => {
       assert.include(embedded.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
     }))
 
-  it.effect("two puts with `embed: true` but without a model write their records, and publish one memory_degraded event in all", () =>
+  it.effect("two puts with `embed: true` but without a model write their records, and publish one `memory_degraded` event in all", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events } = yield* heard(Effect.gen(function*() {

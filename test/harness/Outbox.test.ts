@@ -169,7 +169,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs after each turn if the trigger is invocation",
+    "runs after each turn if the trigger is `invocation`",
     { trigger: ExtractionTrigger.invocation },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -180,7 +180,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs under the trigger sessionEnd when the conversation's session ends, not when another session or another user's session ends",
+    "runs under the trigger `sessionEnd` when the conversation's session ends, but not when another session or user's session ends",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -195,7 +195,7 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("runs under the trigger idle once no message has arrived for the given time, or at a flush", {
+  law("runs under the trigger `idle` at a flush, or once no message has arrived for the given time", {
     trigger: ExtractionTrigger.idle("1 hour")
   }, (
     outbox,
@@ -380,7 +380,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a"])
     }).pipe(memory))
 
-  it.scoped("an invalid time or id of a message is dropped, and the message is extracted all the same", () =>
+  it.scoped("an invalid time or id of a message is dropped, and the rest of the message is extracted all the same", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()
@@ -395,7 +395,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
     }).pipe(memory))
 
-  it.scoped("a stored answer of the model is discarded if writing its memories fails with conflict; the memories of a new answer are written once", () =>
+  it.scoped("a stored answer of the model is discarded if writing its memories fails with `conflict`; the memories of a new answer are written once", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let step = 0
@@ -432,7 +432,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append to a conversation that has reached capacityPerConversation fails with rate_limited if extraction fails", () =>
+  it.scoped("an append to a conversation that has reached `capacityPerConversation` fails with `rate_limited` if extraction fails", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -452,7 +452,7 @@ describe("the capacity of an Outbox", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     }).pipe(memory))
 
-  it.scoped("an append to a conversation that has reached capacityPerConversation fails after `timeSlice` if extraction hangs", () =>
+  it.scoped("an append to a conversation that has reached `capacityPerConversation` fails after `timeSlice` if extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerConversation: 1 })
@@ -538,7 +538,7 @@ describe("an Outbox whose store fails or whose extraction is interrupted", () =>
 
   for (const when of ["before", "after"] as const) {
     for (const fault of ["io", "conflict", "crash"] as const) {
-      it.effect(`every message is remembered once if the fault ${fault} occurs ${when} any one call of the store`, () =>
+      it.effect(`every message is remembered once if the fault \`${fault}\` occurs ${when} any one call of the store`, () =>
         Effect.gen(function*() {
           for (let at = 1; at <= 24; at += times(3, 1)) {
             yield* Effect.gen(function*() {

@@ -141,7 +141,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages in rows of an earlier version can become dead letters, be released and be purged like any others",
+      "messages in rows of an earlier version of the library can become dead letters, be released and be purged like any others",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old)

@@ -34,7 +34,7 @@ const remembers = (store: MemoryStore.Service, ...texts: ReadonlyArray<string>) 
   until(Effect.map(remembered(store), (all) => all.join() === texts.join()))
 
 law(
-  "a flush extracts the appended messages in order, a second flush none, and no rows of the messages remain",
+  "a flush extracts the appended messages in order and leaves no row of them; a second flush extracts nothing",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -142,7 +142,7 @@ law(
 )
 
 law(
-  "an outbox with the option extractor: ingest stores each message once, word for word, even if conversations share a session id and scope",
+  "an outbox with `extractor: \"ingest\"` stores each message once, word for word, even if conversations share a session id and scope",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -167,7 +167,7 @@ law(
 )
 
 law(
-  "a text longer than a record's body may be is extracted whole, and a lone surrogate in a text is replaced",
+  "a text that exceeds the size limit of a record's body is extracted whole, and a lone surrogate in a text is replaced",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -203,7 +203,7 @@ law(
 )
 
 law(
-  "the sequence numbers of a conversation have no gaps, also after messages are extracted or filtered out and in a later outbox",
+  "the sequence numbers of a conversation have no gaps, even after messages were extracted or filtered out, or in a later outbox",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -262,7 +262,7 @@ law(
 )
 
 law(
-  "append fails with invalid_scope for a viewer without ids, unless the option scope is Global and sharedWrites includes Global",
+  "`append` fails with `invalid_scope` for a viewer without ids, unless the option `scope` is Global and `sharedWrites` includes Global",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -277,7 +277,7 @@ law(
 )
 
 law(
-  "messages whose extraction fails permanently become dead letters; the others are extracted, and released dead letters are tried again",
+  "messages whose extraction fails permanently become dead letters, and the others are extracted; released dead letters are tried again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -369,7 +369,7 @@ law(
 )
 
 law(
-  "an append to a conversation that has reached capacityPerConversation first extracts the waiting messages, under any trigger, and succeeds",
+  "an append to a conversation that has reached `capacityPerConversation` first extracts the waiting messages, under any trigger, and succeeds",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -386,7 +386,7 @@ law(
 )
 
 law(
-  "an append to a conversation that has reached capacityPerConversation fails if extraction fails; other conversations accept appends",
+  "an append to a conversation that has reached `capacityPerConversation` fails if extraction fails; other conversations accept appends",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -405,7 +405,7 @@ law(
 )
 
 law(
-  "an append for a tenant that has reached capacityPerTenant first extracts another conversation of this tenant, and none of another tenant",
+  "an append for a tenant that has reached `capacityPerTenant` first extracts another conversation of this tenant, and none of another tenant",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -422,7 +422,7 @@ law(
 )
 
 law(
-  "a store that extracts by itself receives messages with sequence numbers; the flush after a failed one passes all messages again",
+  "a store that extracts by itself receives messages with sequence numbers; the flush after a failed flush passes all messages again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

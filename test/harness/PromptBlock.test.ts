@@ -80,7 +80,7 @@ describe("PromptBlock.render", () => {
     assert.notInclude(PromptBlock.formatMemoriesForPrompt(result), "store=")
   })
 
-  it("shows the summary before the body unless the body begins with it, and the summary alone if the body is blank", () => {
+  it("shows the summary before the body unless the body begins with the summary, and the summary alone if the body is blank", () => {
     const text = PromptBlock.formatMemoriesForPrompt(found([record(), record({ body: " " })]), {
       header: "You know <this>:"
     })
@@ -89,7 +89,7 @@ describe("PromptBlock.render", () => {
     assert.include(text, "\nYou know &lt;this&gt;:\n")
   })
 
-  it("leaves out records that are less trusted than maxTrust, and returns the number of records left out", () => {
+  it("leaves out records that are less trusted than `maxTrust`, and returns the number of records left out", () => {
     const tiers: ReadonlyArray<Trust> = [0, 1, 2, 3]
     const records = tiers.map((trust) => record({ body: `${trust}`, source: { origin: "import", trust } }))
     assert.deepInclude(PromptBlock.render(found(records)), { leftOut: 0 })
@@ -99,7 +99,7 @@ describe("PromptBlock.render", () => {
     })
   })
 
-  it("never exceeds maxChars, shows the records that fit, and counts those that do not", () => {
+  it("never exceeds `maxChars`, shows the records that fit, and counts the records that do not fit", () => {
     const records = [record({ body: "x".repeat(500) }), record({ body: "short" }), record({ body: "y".repeat(200) })]
     for (let maxChars = 0; maxChars < 1_500; maxChars += 7) {
       const block = PromptBlock.render(found(records), { maxChars })
@@ -139,7 +139,7 @@ describe("PromptBlock.render", () => {
 })
 
 describe("PromptBlock.strip", () => {
-  it("removes the block that render made, whatever the block contains, and the whitespace before it; keeps the rest of the text", () => {
+  it("removes the block that `render` made and the whitespace before the block, whatever the block contains, and nothing else", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString(), FastCheck.constantFrom(...attacks), (said, attack) => {
         const block = PromptBlock.formatMemoriesForPrompt(found([record({ body: attack }), record()]))
@@ -160,7 +160,7 @@ describe("PromptBlock.strip", () => {
 })
 
 describe("PromptBlock.line", () => {
-  it("the result is one trimmed line without angle brackets, whatever the text", () => {
+  it("the result is one trimmed line without angle brackets, whatever the text contains", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString(), FastCheck.constantFrom(...attacks), (before, attack) => {
         const line = PromptBlock.line(before + attack)

@@ -34,7 +34,7 @@ const pilot: MemoryScope = { agentId: "pilot" }
 const run: MemoryScope = { agentId: "pilot", runId: "run-7" }
 
 describe("Injection.renderIndex", () => {
-  it("is empty without records, and with maxEntries 0", () => {
+  it("is empty if there are no records, or if `maxEntries` is 0", () => {
     assert.deepStrictEqual(Injection.renderIndex([], { maxEntries: 30 }), { text: "", ids: [], leftOut: 0 })
     assert.deepStrictEqual(Injection.renderIndex(many(3, "global"), { maxEntries: 0 }), {
       text: "",
@@ -43,7 +43,7 @@ describe("Injection.renderIndex", () => {
     })
   })
 
-  it("has a section for each scope, broadest first, with its records newest first and their ids", () => {
+  it("has a section for each scope, broadest scope first, which lists the records of the scope with their ids, newest first", () => {
     const [tea, tabs, freeze] = [record("Tea", pilot, 1), record("Tabs", "global", 2), record("Freeze", run, 3)]
     const block = Injection.renderIndex([freeze, tea, tabs, tea], { maxEntries: 30 })
     assert.match(
@@ -77,7 +77,7 @@ describe("Injection.renderIndex", () => {
     assert.deepStrictEqual([shown("global"), shown(pilot), shown(run), leftOut], [14, 2, 14, 172])
   })
 
-  it("maxEntries is divided evenly among the scopes, and entries that a scope with few records does not need go to the other scopes", () => {
+  it("`maxEntries` is divided evenly among the scopes, and entries that a scope with few records does not need go to the other scopes", () => {
     const scopes = FastCheck.array(FastCheck.integer({ min: 0, max: 50 }), { maxLength: 8 })
     FastCheck.assert(
       FastCheck.property(scopes, FastCheck.integer({ min: 0, max: 60 }), (counts, maxEntries) => {

@@ -28,7 +28,7 @@ const make = (options?: RateLimit.Options) =>
   }))
 
 describe("RateLimit", () => {
-  it.effect("allows one write per turn by default, and explains the denial in a fixed message", () =>
+  it.effect("allows one write per turn by default, and denies further writes with a fixed message that explains the denial", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       assert.strictEqual(limit.id, "memory-rate-limit")
@@ -39,7 +39,7 @@ describe("RateLimit", () => {
       )
     }))
 
-  it.effect("allows writesPerTurn writes, and as many again after turn_start", () =>
+  it.effect("allows `writesPerTurn` writes, and as many again after `turn_start`", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 3 })
       const five = Effect.replicateEffect(Effect.suspend(() => limit.ask(call())), 5)
@@ -49,14 +49,14 @@ describe("RateLimit", () => {
       assert.deepStrictEqual(yield* five, [...expected])
     }))
 
-  it.effect("is off with writesPerTurn 0", () =>
+  it.effect("is off if `writesPerTurn` is 0", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 0 })
       const all = yield* Effect.replicateEffect(Effect.suspend(() => limit.ask(call())), 100)
       assert.isTrue(all.every((kind) => kind === "allow"))
     }))
 
-  it.effect("counts the calls of all tools that write or, if toolIds are given, of exactly these tools", () =>
+  it.effect("counts the calls of all tools that write or, if `toolIds` are given, of exactly these tools", () =>
     Effect.gen(function*() {
       const byDefault = yield* make()
       yield* byDefault.ask(call())
@@ -68,7 +68,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* named.ask(call()), "allow")
     }))
 
-  it.effect("allows exactly writesPerTurn of fifty concurrent calls", () =>
+  it.effect("allows exactly `writesPerTurn` calls out of fifty concurrent ones", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 2 })
       const asked = Effect.zipRight(Effect.yieldNow(), Effect.suspend(() => limit.ask(call())))
@@ -92,7 +92,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: others[0]! })), "allow")
     }))
 
-  it.effect("a call that fails validation is subtracted from the count of its run once, and only in the turn in which the call was counted", () =>
+  it.effect("a call that fails validation is subtracted once from the count of its run, but only in the turn in which the call was counted", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const refused = call()
@@ -108,7 +108,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("starts a new turn at turn_start only, not at turn_end or session_end", () =>
+  it.effect("starts a new turn at `turn_start` only, not at `turn_end` or `session_end`", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       yield* limit.ask(call())
@@ -120,7 +120,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("the count of a run is not reset by a turn_start of another run, however similar the viewers are", () =>
+  it.effect("the count of a run is not reset by a `turn_start` of another run, however similar the viewers are", () =>
     Effect.gen(function*() {
       const ada = { userId: "ada", agentId: "pilot" }
       const mine = Viewer.make({ ...ada, sessionId: "here" })
@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("a call is allowed unless writesPerTurn calls that did not fail validation came before it in its turn", () => {
+  it.effect("a call is denied exactly if at least `writesPerTurn` earlier calls of its turn did not fail validation", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

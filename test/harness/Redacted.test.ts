@@ -152,7 +152,7 @@ const world = (redaction: Layer.Layer<never>) => {
 }
 
 describe("Redaction", () => {
-  it.effect("keeps secrets out of messages that wait for extraction, of prompts and of texts to embed", () => {
+  it.effect("keeps secrets out of prompts, out of texts to embed, and out of messages that wait for extraction", () => {
     const { asked, layer } = world(Redaction.layer())
     return Effect.gen(function*() {
       const memory = yield* service
@@ -220,7 +220,7 @@ describe("Redaction", () => {
       assert.notInclude(JSON.stringify(events), secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("counts each secret once in the metric memory_redactions, whether none, one or two MemoryEvents services are built", () =>
+  it.effect("counts each secret once in the metric `memory_redactions`, whether no, one or two MemoryEvents services are built", () =>
     Effect.gen(function*() {
       const counter = Metric.counter("memory_redactions", {
         description: "Secrets that were taken out of texts",
@@ -238,7 +238,7 @@ describe("Redaction", () => {
       }
     }))
 
-  it.effect("can be a custom function; if that throws, nothing is stored and no model is asked", () => {
+  it.effect("can be a custom function; if the function throws, nothing is stored and no model is asked", () => {
     const { asked, layer } = world(Redaction.layerWith((text) => {
       if (text.includes("throw")) throw new Error(text)
       return { text: text.replaceAll("Ada", "A."), count: text.split("Ada").length - 1 }
@@ -261,7 +261,7 @@ describe("Redaction", () => {
     }).pipe(MemoryService.as(ada), Effect.provide(layer))
   })
 
-  it.effect("an invalid draft or patch fails with invalid_draft, as in a store without redaction", () =>
+  it.effect("an invalid draft or patch fails with `invalid_draft`, as in a store without redaction", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record } = yield* memory.put(draft("tea"))

@@ -41,7 +41,7 @@ const bodyOf = (store: MemoryStore.Service, body = `my key is ${secret}`) =>
   Effect.map(store.put(ada, [draft(body)]), ([put]) => put!.record.body)
 
 describe("a store with a redaction", () => {
-  it.scoped("a service, manager or federation built with a redaction fails to build over a store without that redaction; the error says what to do", () =>
+  it.scoped("a service, manager or federation with a redaction fails to build over a store that lacks this redaction; the error says what to do", () =>
     Effect.gen(function*() {
       const bare = yield* plain
       const redaction = Redaction.layer()
@@ -73,7 +73,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("a service built with the store's redaction layer, even if the layer is built again, accepts the store and publishes each redaction once", () =>
+  it.scoped("a service with the store's redaction layer accepts the store and publishes each redaction once, even if the layer is built again", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -98,7 +98,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("services that are built over the store without a redaction of their own redact as well", () =>
+  it.scoped("services built without a redaction of their own apply the redaction of the store", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const asked: Array<string> = []
@@ -181,7 +181,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("wrappers and federations of the store expose its redaction; a federation with other stores exposes a combined one", () =>
+  it.scoped("wrappers and federations of the store expose its redaction; a federation with other stores exposes a combined redaction", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))
@@ -201,7 +201,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })
     }))
 
-  it.scoped("a federation applies its redaction to a store attached later, and refuses a writable store without one", () =>
+  it.scoped("a federation applies its redaction to a store attached later, and refuses a writable store that has no redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const context = yield* Layer.build(

@@ -53,7 +53,7 @@ const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryService.remember", () => {
-  it.effect("the methods remember (with `infer: false`) and plan fail with invalid_draft and store nothing if a given value is not a message", () =>
+  it.effect("`remember` with `infer: false` and `plan` fail with `invalid_draft` and store nothing if a given value is not a message", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (
@@ -66,7 +66,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("remember stores memories that recall finds and undo removes, and each of the three calls publishes an event", () =>
+  it.effect("`remember` stores memories that `recall` finds and `undo` removes, and each of the three calls publishes an event", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const plan = yield* heard(memory.plan(turns, { scope }))
@@ -90,7 +90,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(again.tags, ["memory_write_failed"])
     }).pipe(run({ script: [...add("Ada moved to Porto"), ...add("Ada moved to Porto")] })))
 
-  it.effect("remember in a new store gives the same memories each time if the model's answers, the time and the random seed are the same", () => {
+  it.effect("`remember` in a new store gives the same memories for the same answers of the model, the same time and the same seed", () => {
     const once = Effect.gen(function*() {
       const memory = yield* service
       return yield* memory.remember(turns, { scope })
@@ -100,7 +100,7 @@ describe("MemoryService.remember", () => {
     })
   })
 
-  it.effect("a call of remember that fails publishes memory_write_failed and writes nothing", () =>
+  it.effect("a call of `remember` that fails publishes `memory_write_failed` and writes nothing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.remember(turns, { scope }))
@@ -109,7 +109,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("undo fails with not_owned for another viewer, a receipt whose viewer was changed, and a receipt without its seal", () =>
+  it.effect("`undo` fails with `not_owned` for another viewer, and for a receipt whose viewer was changed or whose seal is missing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -136,7 +136,7 @@ describe("MemoryService.remember", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("remember in scope Global, and undo of a forged receipt of a Global record, fail with not_owned under globalWrites: deny", () =>
+  it.effect("`remember` in scope Global, and `undo` of a forged Global receipt, fail with `not_owned` under `globalWrites: deny`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -160,7 +160,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(anyone))), "not_owned")
     }).pipe(run({ spec: { globalWrites: "deny" }, script: add("x") })))
 
-  it.effect("remember without a model fails with unsupported; with `infer: false` it stores the messages, and recall finds them", () =>
+  it.effect("`remember` without a model fails with `unsupported`; with `infer: false` it stores the messages, which `recall` finds", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const call of [memory.remember(turns, { scope }), memory.plan(turns, { scope })]) {
@@ -174,7 +174,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* memory.embedMissing, 0)
     }).pipe(bare))
 
-  it.effect("put and update compute a vector only with `embed: true`; embedMissing computes the missing vectors", () =>
+  it.effect("`put` and `update` compute a vector only with `embed: true`; `embedMissing` computes the missing vectors", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore
@@ -191,7 +191,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(run()))
 
-  it.effect("put with `embed: true` stores the record and publishes memory_degraded if the vector cannot be computed", () =>
+  it.effect("`put` with `embed: true` stores the record and publishes `memory_degraded` if the vector cannot be computed", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true }))

@@ -24,13 +24,13 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
     const law = (title: string, check: (resume: Resume.Service) => Effect.Effect<void, unknown>) =>
       it.effect(title, () => Effect.flatMap(Resume.Resume, check).pipe(Effect.provide(layer)))
 
-    law("resume returns None for a run that was never saved", (resume) =>
+    law("`resume` returns None for a run that was never saved", (resume) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* resume.resume("run-7", spec), Option.none())
       }))
 
     law(
-      "resume returns the last saved checkpoint if the given spec equals the saved one, even with its keys in another order",
+      "`resume` returns the last saved checkpoint if the given spec equals the saved one, even with keys in another order",
       (resume) =>
         Effect.gen(function*() {
           yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
@@ -41,30 +41,33 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("resume fails if the spec has changed, and the error lists every changed, added and removed field", (resume) =>
-      Effect.gen(function*() {
-        const checkpoint = yield* resume.save("run-7", spec, at)
-        const error = yield* Effect.flip(
-          resume.resume("run-7", {
-            memory: MemorySpec.make({ writesPerTurn: 3 }),
-            model: { stop: ["b", "a"], seed: null },
-            "a.b": 1
-          })
-        )
-        assert.instanceOf(error, Resume.ResumeError)
-        assert.deepStrictEqual(error.changed, [
-          { field: "a\\.b", before: undefined, after: 1 },
-          { field: "memory.writesPerTurn", before: 1, after: 3 },
-          { field: "model.name", before: "m", after: undefined },
-          { field: "model.seed", before: undefined, after: null },
-          { field: "model.stop", before: ["a", "b"], after: ["b", "a"] }
-        ])
-        assert.include(error.message, "memory.writesPerTurn 1 → 3")
-        assert.deepStrictEqual(error.checkpoint, checkpoint)
-      }))
+    law(
+      "`resume` fails if the spec has changed, and the error lists every changed, added and removed field",
+      (resume) =>
+        Effect.gen(function*() {
+          const checkpoint = yield* resume.save("run-7", spec, at)
+          const error = yield* Effect.flip(
+            resume.resume("run-7", {
+              memory: MemorySpec.make({ writesPerTurn: 3 }),
+              model: { stop: ["b", "a"], seed: null },
+              "a.b": 1
+            })
+          )
+          assert.instanceOf(error, Resume.ResumeError)
+          assert.deepStrictEqual(error.changed, [
+            { field: "a\\.b", before: undefined, after: 1 },
+            { field: "memory.writesPerTurn", before: 1, after: 3 },
+            { field: "model.name", before: "m", after: undefined },
+            { field: "model.seed", before: undefined, after: null },
+            { field: "model.stop", before: ["a", "b"], after: ["b", "a"] }
+          ])
+          assert.include(error.message, "memory.writesPerTurn 1 → 3")
+          assert.deepStrictEqual(error.checkpoint, checkpoint)
+        })
+    )
 
     law(
-      "a spec with the default maxBytesPerFile and one with the default of an earlier version count as equal, whichever was saved",
+      "a spec with the default `maxBytesPerFile` equals one with the default of an earlier version of the library, whichever was saved",
       (resume) =>
         Effect.gen(function*() {
           const { InstructionFilesConfig } = MemorySpec
@@ -89,7 +92,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("Resume.accept lets a run resume if only the listed fields, or subfields of them, have changed", (resume) =>
+    law("Resume.accept lets a run resume if the spec has changed only in the listed fields or subfields", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)
         const drifted = resume.resume("run-7", {
@@ -115,7 +118,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
       }))
 
     law(
-      "a run that is resumed with Resume.accept and saved again is from then on compared with the new spec",
+      "a run that is resumed with Resume.accept and saved again is compared with the new spec from then on",
       (resume) =>
         Effect.gen(function*() {
           yield* resume.save("run-7", spec, at)
@@ -127,7 +130,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("keeps a separate checkpoint per run id, also for ids that are alike or reserved as file names", (resume) =>
+    law("keeps a separate checkpoint per run id, even for ids that are alike or are reserved file names", (resume) =>
       Effect.gen(function*() {
         const tricky = [
           "Bob",
@@ -261,7 +264,7 @@ describe("Resume on a disk that fails", () => {
     )
 
   for (const onlyThat of [true, false]) {
-    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or new checkpoint intact, and a save that fails has the reason io`, () =>
+    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or new checkpoint intact, and a failed save has the reason \`io\``, () =>
       onDisk((directory, fs) =>
         Effect.gen(function*() {
           yield* saved(directory, 0)
@@ -285,7 +288,7 @@ describe("Resume on a disk that fails", () => {
       ))
   }
 
-  it.effect("save syncs the temporary file to disk, renames the file, and then syncs the folder", () =>
+  it.effect("`save` syncs the temporary file to disk, renames the file, and then syncs the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         const disk = failing(fs, Infinity, true)
@@ -326,7 +329,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("resume fails with corrupt if the checkpoint's file was changed, truncated or misplaced; the error omits the folder", () =>
+  it.effect("`resume` fails with `corrupt` if the checkpoint's file was changed, truncated or misplaced; the error omits the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

@@ -32,7 +32,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "forgets only the records above the cap: the least important ones and, among equally important ones, the oldest",
+      "forgets only as many records as exceed the cap: the least important ones and, among equally important ones, the oldest",
       (store) =>
         Effect.gen(function*() {
           for (
@@ -163,7 +163,7 @@ describe("Retention", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it.effect.prop(
-    "keeps no record less important than one that it forgets, nor an older one of the same importance",
+    "keeps no record that is less important than a forgotten one, nor an equally important one that is older",
     [
       FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0.25, 0.5, 1), FastCheck.nat(3), FastCheck.boolean()), {
         maxLength: 20
@@ -220,7 +220,7 @@ describe("Retention and MemoryEvents", () => {
       )
     }).pipe(Effect.provide(here)))
 
-  it.effect("Retention.enforce forgets records also if no MemoryEvents are provided", () =>
+  it.effect("Retention.enforce forgets records even if no MemoryEvents are provided", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* scraps(store)

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("mayWrite allows a viewer with a user id that user's scopes, an agent alone all scopes it sees, and another viewer scopes with all its ids", () => {
+  it("`mayWrite` permits users their own scopes, agents alone all scopes they see, and other viewers only scopes with all their ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -58,7 +58,7 @@ describe("Viewer.SharedWrites", () => {
     assert.deepStrictEqual(open(Viewer.system()), scopes)
   })
 
-  it.effect("a user's tool call fails by default with invalid_scope if it creates a record in scope Global or agent, with not_owned if it changes one there", () =>
+  it.effect("a user's tool call cannot by default create a record in scope Global or agent (`invalid_scope`), nor change one there (`not_owned`)", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* MemoryService.MemoryService
@@ -98,7 +98,7 @@ describe("Viewer.SharedWrites", () => {
       assert.lengthOf((yield* store.list(Viewer.make({ userId: "alice" }), { kinds: ["user"] })).items, 1)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("a tool may write the scopes in sharedWrites, but its records there have trust 2, and no index of memories shows them", () =>
+  it.effect("a tool may write the scopes in `sharedWrites`, but what it writes there has trust 2, and no index of memories shows it", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const [remember] = yield* MemoryTools.make(alice)
@@ -111,7 +111,7 @@ describe("Viewer.SharedWrites", () => {
       }
     }).pipe(Effect.provide(layer({ sharedWrites: ["agent", "global"] }))))
 
-  it.effect("harness code may write every scope that the viewer sees; a put of a Global record with origin agent fails with invalid_scope", () =>
+  it.effect("harness code may write every scope that the viewer sees; with origin `agent`, a put of a Global record is refused", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       yield* memory.put({ scope: Global, kind: "semantic", body: "Open on Sundays" })
@@ -122,7 +122,7 @@ describe("Viewer.SharedWrites", () => {
       )
     }).pipe(MemoryService.as(alice), Effect.provide(layer())))
 
-  it.effect("MemoryPipeline fails with invalid_scope without a model call if a user's facts would go to a scope not in sharedWrites", () =>
+  it.effect("MemoryPipeline fails with `invalid_scope` and asks no model if a user's facts would go to a scope outside `sharedWrites`", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const store = yield* MemoryStore.MemoryStore
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes to the scope of the viewer's user, else of its agent if it has no session or actor, else to the scope of all its ids", () =>
+  it.effect("extraction writes to the user's scope, for an agent without session or actor to the agent's, else to that of all ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

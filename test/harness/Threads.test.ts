@@ -68,7 +68,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents(items.slice(1)), ["Which tea?\n\n", "half \ufffd"])
     }))
 
-  it.scoped("a user sees the user's threads in every session; other users, agents, tenants and anonymous sessions see none of them", () =>
+  it.scoped("a user sees the user's threads in every session; other users and tenants, agents and anonymous sessions see none", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "shared name", said("of Ada"))
@@ -91,7 +91,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(nobody.reason, "invalid_scope")
     }))
 
-  it.scoped("messages of a thread are not found by list and search of the store, and are not embedded", () =>
+  it.scoped("messages of a thread are found neither by `list` nor by `search` of the store, and are not embedded", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("green tea"))
@@ -104,7 +104,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       }
     }))
 
-  it.scoped("the method list returns a user's threads page by page, the last created first, without deleted threads", () =>
+  it.scoped("`list` returns a user's threads page by page, the last created first, without deleted threads", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const names = Array.from({ length: 12 }, (_, n) => `thread ${n}`)
@@ -123,7 +123,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(Option.getOrThrow(yield* threads.get(ada, "thread 3")).length, 2)
     }))
 
-  it.scoped("fork copies the messages before a position into an independent thread, and refuses a name in use", () =>
+  it.scoped("`fork` copies the messages before a position into an independent thread, and refuses a name in use", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one", "two", "three"))
@@ -146,7 +146,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents((yield* threads.messages(ada, "a")).items), ["new"])
     }))
 
-  it.scoped("append refuses an invalid message, and fork an invalid position; a refused call stores nothing", () =>
+  it.scoped("`append` refuses an invalid message, and `fork` an invalid position; a refused call stores nothing", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one"))
@@ -182,7 +182,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(places(yield* (yield* another).search(ada, "a", { text: "fish", limit: 1 })), [2])
     }))
 
-  it.scoped("the method window returns the last turns (each begins with a user's message) that fit the token limit, at least one, and counts the rest", () =>
+  it.scoped("`window` returns the last turns that fit the token limit, but at least one turn, and counts the messages left out", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const turn = (n: number) => [
@@ -203,7 +203,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.search(ada, "a", { text: "question 7", limit: 1 }), 1)
     }))
 
-  it.scoped("messages that several processes append at once are all kept, and those of one call stay together and in order", () =>
+  it.scoped("messages that several processes append at once are all kept, and the messages of one call stay together and in order", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       const processes = [threads, yield* another]
@@ -219,7 +219,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("forgetAll with purge erases the user's threads, and no other user's", () =>
+  it.scoped("`forgetAll` with `purge` erases the user's threads, and no other user's threads", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("secret", "x".repeat(100_000)))
@@ -254,7 +254,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(items.map(({ data }) => data["row"]).sort(), ["owner", "page"])
     }))
 
-  it.scoped("all threads are listed, also if there are more than the 100 names that one row holds", () =>
+  it.scoped("all threads are listed, even if there are more than the 100 names that one row holds", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const names = Array.from({ length: 250 }, (_, n) => `thread ${n}`)
@@ -306,7 +306,7 @@ describe("Threads", () => {
   it.scoped.each(
     [["in memory", inMemory], ["in SQLite", Sqlite.engine({ filename: ":memory:", poll: "1 hour" })]] as const
   )(
-    "%s, append, messages and list make the same engine calls among a thousand long threads as among ten short ones",
+    "`append`, `messages` and `list` make the same engine calls among a thousand long threads as among ten short ones, %s",
     ([_, made]) =>
       Effect.gen(function*() {
         const calls: Array<Call> = []

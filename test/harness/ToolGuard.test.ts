@@ -24,7 +24,7 @@ describe("MemoryService.guard", () => {
     MemoryService.layer().pipe(Layer.provide(HarnessPlugin.layer(...plugins)), Layer.provide(MemoryStore.layerInMemory))
   const guarded = Effect.map(service, (memory) => memory.guard(pilot, note))
 
-  it.effect("a plugin's denial is returned to the model and published, also if a fiber without plugins calls the tool", () =>
+  it.effect("a plugin's denial is returned to the model and published, even if a fiber without plugins calls the tool", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const elsewhere = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, HarnessPlugin.Plugins, [])
@@ -71,7 +71,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
     }))
 
-  it.effect("exactly one of twenty concurrent calls is allowed under a limit of one write, and no further one before turn_start", () =>
+  it.effect("exactly one of twenty concurrent calls is allowed under a limit of one write, and no further one before `turn_start`", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const memory = yield* service
@@ -94,7 +94,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* passed, 0)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("a call that fails with not_owned counts against the write limit; one that fails validation does not", () =>
+  it.effect("a call that fails with `not_owned` counts against the write limit; a call that fails validation does not", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       for (const input of [null, {}, { text: 1 }, { text: "x", more: 1 }, { text: "" }]) {
@@ -124,7 +124,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({})), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("the limit of writes is that of a provided RateLimit, else writesPerTurn of the spec, where 0 means no limit", () =>
+  it.effect("the limit of writes is that of a provided RateLimit, or else `writesPerTurn` of the spec, where 0 means no limit", () =>
     Effect.gen(function*() {
       const calls = Effect.gen(function*() {
         const tool = yield* guarded
@@ -140,7 +140,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* Effect.provide(calls, own), 3)
     }))
 
-  it.effect("plugins are notified of turn_start, turn_end and session_end, with the viewer", () =>
+  it.effect("plugins are notified of `turn_start`, `turn_end` and `session_end`, with the viewer", () =>
     Effect.gen(function*() {
       const told: Array<string> = []
       const listener = {
@@ -159,7 +159,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(told, ["turn_start pilot", "turn_end pilot", "session_end bot"])
     }))
 
-  it.effect("a call is denied if a plugin crashes, and turnStart, turnEnd and sessionEnd succeed in spite of the crash", () =>
+  it.effect("a call is denied if a plugin crashes, and `turnStart`, `turnEnd` and `sessionEnd` succeed in spite of the crash", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const tool = yield* guarded

@@ -45,7 +45,7 @@ describe("global records in MemoryService", () => {
       assert.isTrue(yield* memory.forget(rule.id))
     }).pipe(run(ada)))
 
-  it.effect("cannot be changed under globalWrites: deny; every attempt fails with not_owned", () =>
+  it.effect("cannot be changed under `globalWrites: deny`; every attempt fails with `not_owned`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { rule } = yield* seed
@@ -58,7 +58,7 @@ describe("global records in MemoryService", () => {
       assert.deepStrictEqual((yield* memory.list({ kinds: ["feedback", "user"] })).items, [rule])
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 
-  it.effect("a record that is no longer Global cannot be restored to a Global revision under globalWrites: deny", () =>
+  it.effect("a record that is no longer Global cannot be restored to a Global revision under `globalWrites: deny`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -73,7 +73,7 @@ describe("global records in MemoryService", () => {
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 
   for (const globalWrites of ["allow", "deny"] as const) {
-    it.effect(`global records that are instructions are read_only under globalWrites: ${globalWrites}`, () =>
+    it.effect(`a write to global instructions fails with \`read_only\` under \`globalWrites: ${globalWrites}\``, () =>
       Effect.gen(function*() {
         const { file } = yield* seed
         for (const attempt of yield* attempts(file.id)) assert.strictEqual(yield* reason(attempt), "read_only")
@@ -81,7 +81,7 @@ describe("global records in MemoryService", () => {
   }
 })
 
-describe("MemoryService under globalWrites: deny", () => {
+describe("MemoryService under `globalWrites: deny`", () => {
   it.effect("refuses to purge a forgotten global record", () =>
     Effect.gen(function*() {
       const memory = yield* service
@@ -109,7 +109,7 @@ describe("MemoryService.forgetAll", () => {
       assert.lengthOf((yield* memory.list({}).pipe(bob)).items, 1)
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with purge leaves no revision of a record, and no tombstone of a record that was forgotten earlier", () =>
+  it.effect("MemoryService.forgetAll with `purge` leaves no revision of a record, and no tombstone of a record forgotten before", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -126,7 +126,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with purge erases the viewer's forgotten records that the filter selects, and no others", () =>
+  it.effect("MemoryService.forgetAll with `purge` erases the viewer's forgotten records that the filter selects, and no others", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -162,7 +162,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual((yield* memory.list({})).items.map(({ body }) => body), ["stays"])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll without purge leaves all records restorable", () =>
+  it.effect("MemoryService.forgetAll without `purge` leaves all records restorable", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const body of ["tea", "coffee"]) yield* memory.put(draft(body))
@@ -172,7 +172,7 @@ describe("MemoryService.forgetAll", () => {
       assert.sameMembers((yield* memory.list({})).items.map(({ body }) => body), ["tea", "coffee"])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with purge also erases records that are not yet valid, no longer valid or expired", () =>
+  it.effect("MemoryService.forgetAll with `purge` also erases records that are not yet valid, no longer valid or expired", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -185,7 +185,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("instructions, and Global records under globalWrites: deny, are not forgotten", () =>
+  it.effect("instructions are never forgotten, nor are Global records under `globalWrites: deny`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

@@ -28,7 +28,7 @@ describe("Completion.object", () => {
   gives("takes the first value that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
   gives("decodes the complete part of a truncated answer", "{\"facts\":[\"tea\",\"cof", ["tea"])
 
-  it.effect("an answer that contains no JSON of the expected schema fails with the reason model, and the error is retryable", () =>
+  it.effect("an answer that contains no JSON of the expected schema fails with the reason `model`, and the error is retryable", () =>
     Effect.gen(function*() {
       const prose = yield* Effect.flip(facts)
       assert.deepInclude({ ...prose }, { reason: "model" })
@@ -62,7 +62,7 @@ describe("Completion.object", () => {
 })
 
 describe("Completion.layerScripted", () => {
-  it.effect("answers are returned in order, strings as they are and other values as JSON; a call after the last answer fails", () =>
+  it.effect("answers are returned in order: strings as they are, other values as JSON; a call after the last answer fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "one")
       assert.strictEqual(yield* complete("b"), "{\"two\":2}")
@@ -83,7 +83,7 @@ describe("Completion.layerScripted", () => {
   })
 })
 
-it.effect("Completion.layerNone fails with unsupported and says what to provide", () =>
+it.effect("Completion.layerNone fails with `unsupported` and says what to provide", () =>
   Effect.gen(function*() {
     const error = yield* Effect.flip(facts)
     assert.strictEqual(error.reason, "unsupported")
@@ -108,7 +108,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
     Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
 
   law(
-    "recorded answers are returned; those to equal prompts in the order of recording",
+    "recorded answers are returned; the answers to equal prompts come in the order of recording",
     (file) =>
       Effect.gen(function*() {
         const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
@@ -125,7 +125,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
   )
 
   law(
-    "a prompt that was never recorded, or is asked more often than it was recorded, fails with a message that says what to do",
+    "a prompt that was never recorded, or is asked more often than recorded, fails with a message that says what to do",
     (file) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
@@ -158,7 +158,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
       })
   )
 
-  law("fifty concurrent calls append one line each", (file, fs) =>
+  law("fifty concurrent calls append one line each to the cassette", (file, fs) =>
     Effect.gen(function*() {
       const users = Array.from({ length: 50 }, (_, n) => `${n} ${"x".repeat(10_000)}`)
       yield* Effect.forEach(users, complete, { concurrency: "unbounded" }).pipe(
@@ -187,7 +187,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
     }))
 
   law(
-    "a missing cassette fails with not_found, a damaged one with corrupt, one that cannot be written with io",
+    "a missing cassette fails with `not_found`, a damaged one with `corrupt`, and one that cannot be written with `io`",
     (file, fs) =>
       Effect.gen(function*() {
         const play = reason(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))

@@ -41,7 +41,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
     }))
 
-  it.effect("invalid options such as batch: 0 or concurrency: NaN are a defect with the reason invalid_draft", () =>
+  it.effect("invalid options such as `batch: 0` or `concurrency: NaN` are a defect with the reason `invalid_draft`", () =>
     Effect.gen(function*() {
       const { service } = backend()
       const wrong = [NaN, 0, -1, 1.5].flatMap((count) => [{ batch: count }, { concurrency: count }])
@@ -52,7 +52,7 @@ describe("Embedder.make", () => {
       yield* Embedder.make(service, { batch: Infinity, concurrency: Infinity, cache: Infinity })
     }))
 
-  it.effect("embed makes no request to the model if there are no texts", () =>
+  it.effect("`embed` makes no request to the model if there are no texts", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -70,7 +70,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["a", "c"]])
     }))
 
-  it.effect("vectors of the texts used last are cached, as many as the option cache says, and other texts are requested again", () =>
+  it.effect("vectors of the texts used last are cached, up to the number in the option `cache`; other texts are requested again", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service, { cache: 2 })
@@ -82,7 +82,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(none.calls.flat(), ["a", "a"])
     }))
 
-  it.effect("embed never exceeds the option concurrency, counted over all callers", () =>
+  it.effect("`embed` never exceeds the option `concurrency`, counted over all callers", () =>
     Effect.gen(function*() {
       let now = 0
       let most = 0
@@ -98,7 +98,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual([calls.length, most], [20, 3])
     }))
 
-  it.effect("a text that is being requested is not requested again; a second caller waits for the first request", () =>
+  it.effect("a text that is being requested is not requested again: a second caller waits for the first request", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -112,7 +112,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
     }))
 
-  it.effect("a caller that waits for a vector requests it itself if the caller that has requested the vector is interrupted", () =>
+  it.effect("a caller that waits for a vector requests the vector itself if the caller that had requested it is interrupted", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -160,7 +160,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
-  it.effect("a call of embed that failed can be repeated, and then returns the vectors of all its texts", () =>
+  it.effect("a call of `embed` that failed can be repeated, and then returns the vectors of all its texts", () =>
     Effect.gen(function*() {
       let down = true
       const error = MemoryError.make("model", { op: "test", message: "" })
@@ -171,7 +171,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(yield* embed(texts(20), "add"), 20)
     }))
 
-  it.effect("embed fails with reason model if vectors are missing, have other dimensions or contain a number that is not finite", () =>
+  it.effect("`embed` fails with the reason `model` if a vector is missing, has other dimensions or contains a non-finite number", () =>
     Effect.gen(function*() {
       const wrong = [
         [[], "0 vectors for 1 texts"],
@@ -225,7 +225,7 @@ describe("Embedder.layerWordVectors", () => {
   const embed = (...texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
   const provided = Effect.provide(Layer.provide(Embedder.layerWordVectors, NodeFileSystem.layer))
 
-  it.effect("texts with related words have similar vectors, and texts with equal words have more similar ones", () =>
+  it.effect("texts with related words have similar vectors, and texts with the same words have more similar ones", () =>
     Effect.gen(function*() {
       const [home, city, moved, tea] = yield* embed(
         "which city is home?",
@@ -254,7 +254,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.deepStrictEqual([model, dimensions, digest.slice(0, 8)], ["glove-100d-20k-1", 100, "330ae325"])
     }).pipe(provided))
 
-  it.effect("the layer fails with io if a file of vectors is missing, and with corrupt if one is incomplete", () =>
+  it.effect("the layer fails with `io` if a file of vectors is missing, and with `corrupt` if one is incomplete", () =>
     Effect.gen(function*() {
       const build = (files: Partial<FileSystem.FileSystem>) =>
         Effect.flip(Layer.build(Layer.provide(Embedder.layerWordVectors, FileSystem.layerNoop(files))))

@@ -45,7 +45,7 @@ describe("a step of the event loop that takes too long", () => {
     return Effect.map(Effect.withClock(self, clock), () => clock.turns)
   }
 
-  it.effect("EventLoop.forEach, EventLoop.paced and an EventLoop.pacer each pause once a step has taken over 4 ms, even before the given amount of work is done", () =>
+  it.effect("`forEach`, `paced` and a `pacer` pause once a step has taken over 4 ms, even before the given amount of work is done", () =>
     Effect.gen(function*() {
       const all = Array.from({ length: 160 }, (_, n) => n)
       const pacer = EventLoop.pacer(160)
@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("forEach and paced work in order; they pause after each given amount of work, and at the end if the rest is over a quarter of this amount", () =>
+  it.effect("`forEach` and `paced` work in order; they pause after each given amount of work, and at the end after a rest of over a quarter of it", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)
@@ -106,7 +106,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       assert.strictEqual((yield* waitsOf(EventLoop.forEach([1, 2, 3], Infinity, () => undefined)))[0], 0)
     }))
 
-  it.effect("the Effect that forEach or paced returns begins anew each time it is run", () =>
+  it.effect("the Effect that `forEach` or `paced` returns begins anew each time it is run", () =>
     Effect.gen(function*() {
       let begun = 0
       const work = EventLoop.paced(function*(): Steps<number> {
@@ -193,7 +193,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {
-  it.live("a LazyIndex has exactly the current rows of its table, whatever is written during its build and even if a waiting fiber is interrupted", () =>
+  it.live("a LazyIndex has exactly the current rows of its table, whatever is written during its build, even if a waiting fiber is interrupted", () =>
     Effect.gen(function*() {
       const { array, boolean, integer, tuple } = FastCheck
       const courses = FastCheck.sample(

@@ -34,7 +34,7 @@ describe("MemoryTool", () => {
       assert.deepStrictEqual(yield* add.call({ a: "2" }), { text: "2 + 1 = 3", data: { sum: 3 } })
     }))
 
-  it.effect("the text for the model is the encoded output as JSON if the tool has no text function", () =>
+  it.effect("the text for the model is the encoded output as JSON if the tool defines no `text` function", () =>
     Effect.gen(function*() {
       const tool = MemoryTool.make({
         name: "three",
@@ -66,7 +66,7 @@ describe("MemoryTool", () => {
       assert.isAtMost(failure.message.length, 1_000)
     }))
 
-  it.effect("a failed call has the reason and message of the handler's error; an io, unavailable or model error gets a message that reveals no path", () =>
+  it.effect("a failed call has the reason and message of the handler's error; for `io`, `unavailable` and `model` the message reveals no path", () =>
     Effect.gen(function*() {
       const refused = MemoryError.make("not_owned", { op: "put", message: "not yours", cause: new Error("/home/ada") })
       assert.deepStrictEqual(yield* Effect.flip(failing(refused).call({})), {
@@ -82,7 +82,7 @@ describe("MemoryTool", () => {
       }
     }))
 
-  it("the JSON Schema of a tool's input has the type object, allows no undeclared fields, and contains neither $schema nor references", () => {
+  it("the JSON Schema of a tool's input has the type `object`, allows no undeclared fields, and has neither `$schema` nor references", () => {
     const { jsonSchema } = MemoryTool.make({
       name: "all",
       description: "",

@@ -16,12 +16,12 @@ describe("Redaction.byPatterns", () => {
     ["a key of AWS", "AKIAIOSFODNN7EXAMPLE", "(redacted key)"],
     ["a key of GitHub", key("ghp_", 36), "(redacted key)"],
     ["a private key", `mine:\n${pem("-----END RSA PRIVATE KEY-----")}\nthanks`, "mine:\n(redacted key)\nthanks"],
-    ["a private key that was cut", pem(), "(redacted key)"],
+    ["a private key without its end", pem(), "(redacted key)"],
     ["a web token", `${jwt} expired`, "(redacted token) expired"],
     ["a bearer token", "Authorization: Bearer abcdefghijklmnop1234", "Authorization: Bearer (redacted token)"],
     ["the password of a URL", "postgres://ada:s3cr3t@db:5432/x", "postgres://ada:(redacted token)@db:5432/x"],
     [
-      "a password that is said",
+      "a password in a sentence",
       "The password is hunter22, and no more",
       "The password is (redacted token), and no more"
     ],
@@ -30,28 +30,36 @@ describe("Redaction.byPatterns", () => {
     ["a passphrase in single quotes", "DB_PASSWORD='correct horse battery'", "DB_PASSWORD='(redacted token)'"],
     ["a passphrase in JSON", `{"password": "open the door 22"}`, `{"password": "(redacted token)"}`],
     [
-      "a passphrase in JSON that is text of JSON",
+      "a passphrase in escaped JSON",
       "{\\\"password\\\":\\\"open the door\\\"}",
       "{\\\"password\\\":\\\"(redacted token)\\\"}"
     ],
-    ["a passphrase that is said", "The password is \"open the door\".", "The password is \"(redacted token)\"."],
+    ["a passphrase in a sentence", "The password is \"open the door\".", "The password is \"(redacted token)\"."],
     ["a passphrase after a colon", "My password is: \"open the door\"", "My password is: \"(redacted token)\""],
-    ["a passphrase of the past", "The passcode was 'open the door'.", "The passcode was '(redacted token)'."],
     [
-      "a passphrase for something",
+      "a passphrase in a sentence in the past tense",
+      "The passcode was 'open the door'.",
+      "The passcode was '(redacted token)'."
+    ],
+    [
+      "a passphrase in a sentence that says what it is for",
       "The password for the guest wifi is \"open the door\".",
       "The password for the guest wifi is \"(redacted token)\"."
     ],
-    ["a passphrase of Go", `password := "open the door"`, `password := "(redacted token)"`],
-    ["a passphrase of PHP", `'password' => 'open the door',`, `'password' => '(redacted token)',`],
+    ["a passphrase in Go code", `password := "open the door"`, `password := "(redacted token)"`],
+    ["a passphrase in PHP code", `'password' => 'open the door',`, `'password' => '(redacted token)',`],
     ["a passphrase in typographic quotes", "password: “it’s a door”", "password: “(redacted token)”"],
     ["a passphrase in single typographic quotes", "password is ‘it’s a door’", "password is ‘(redacted token)’"],
     ["a passphrase in backticks", "passphrase: `open the door`", "passphrase: `(redacted token)`"],
-    ["a passphrase with quotes", `password="the \\"big door\\" is open"`, `password="(redacted token)"`],
+    [
+      "a passphrase that contains escaped quotes",
+      `password="the \\"big door\\" is open"`,
+      `password="(redacted token)"`
+    ],
     ["a passphrase that ends with a backslash", `password: "open the door\\"`, `password: "(redacted token)"`],
-    ["a passphrase that begins as code does", `password: "this.door is open"`, `password: "(redacted token)"`],
+    ["a passphrase that begins like code", `password: "this.door is open"`, `password: "(redacted token)"`],
     ["a token in backticks", "The token is `q1w2e3r4t5`.", "The token is `(redacted token)`."],
-    ["a password that is set", "password=correct-horse; x", "password=(redacted token); x"],
+    ["a password after an equals sign", "password=correct-horse; x", "password=(redacted token); x"],
     ["a token in JSON", `{"api_key": "q1w2e3r4t5"}`, `{"api_key": "(redacted token)"}`],
     [
       "a key after an escape of JSON",
@@ -61,44 +69,60 @@ describe("Redaction.byPatterns", () => {
     ["a bearer token after an escape", "x\\nBearer abcdefghijklmnop1234", "x\\nBearer (redacted token)"],
     ["a web token after an escape", `x\\n${jwt}`, "x\\n(redacted token)"],
     [
-      "a password in JSON that is text of JSON",
+      "a password in escaped JSON",
       "{\\\"password\\\":\\\"hunter22\\\"}",
       "{\\\"password\\\":\\\"(redacted token)\\\"}"
     ],
-    ["a variable of the environment", `AWS_SECRET_ACCESS_KEY=${key("", 30)}`, "AWS_SECRET_ACCESS_KEY=(redacted token)"],
-    ["a password of the environment", "DB_PASSWORD=hunterhunter", "DB_PASSWORD=(redacted token)"],
-    ["a secret of a client", "client_secret: \"8Q~abcdef01234\"", "client_secret: \"(redacted token)\""],
-    ["a token of access", "{\"access_token\":\"ya29abcdef01234\"}", "{\"access_token\":\"(redacted token)\"}"],
-    ["a token that refreshes", "refreshToken=q1w2e3r4t5", "refreshToken=(redacted token)"],
+    [
+      "a key in an environment variable",
+      `AWS_SECRET_ACCESS_KEY=${key("", 30)}`,
+      "AWS_SECRET_ACCESS_KEY=(redacted token)"
+    ],
+    ["a password in an environment variable", "DB_PASSWORD=hunterhunter", "DB_PASSWORD=(redacted token)"],
+    ["a client secret", "client_secret: \"8Q~abcdef01234\"", "client_secret: \"(redacted token)\""],
+    ["an access token", "{\"access_token\":\"ya29abcdef01234\"}", "{\"access_token\":\"(redacted token)\"}"],
+    ["a refresh token", "refreshToken=q1w2e3r4t5", "refreshToken=(redacted token)"],
     ["the password of a URL without a user", "redis://:s3cr3t@cache:6379", "redis://:(redacted token)@cache:6379"],
     ["a long value", `token: ${"a1".repeat(300)}`, "token: (redacted token)"],
-    ["pwd", "pwd=hunterhunter", "pwd=(redacted token)"],
-    ["a value that begins as a mark does", "password: (redactedhunter22", "password: (redacted token)"],
+    ["a password named `pwd`", "pwd=hunterhunter", "pwd=(redacted token)"],
+    ["a value that begins like a redaction mark", "password: (redactedhunter22", "password: (redacted token)"],
     [
       "a private key of PGP",
       `-----BEGIN ${"PGP PRIVATE"} KEY BLOCK-----\n\nlQdG\n-----END ${"PGP PRIVATE"} KEY BLOCK-----`,
       "(redacted key)"
     ],
-    ["an option of a command", `mysql --password "two words" -u ada`, `mysql --password "(redacted token)" -u ada`],
-    ["an option in a list", `["--db-password", "two words"]`, `["--db-password", "(redacted token)"]`],
+    [
+      "an option of a command line",
+      `mysql --password "two words" -u ada`,
+      `mysql --password "(redacted token)" -u ada`
+    ],
+    [
+      "an option in a JSON list of arguments",
+      `["--db-password", "two words"]`,
+      `["--db-password", "(redacted token)"]`
+    ],
     ["an option of PowerShell", "New-User -Password 'two words'", "New-User -Password '(redacted token)'"],
     ["an option without quotes", "login --api-key q1w2e3r4t5 --all", "login --api-key (redacted token) --all"],
-    ["a name in one word", `{"dbPassword":"two words","x":1}`, `{"dbPassword":"(redacted token)","x":1}`],
-    ["a token by its owner's name", "githubToken = q1w2e3r4t5", "githubToken = (redacted token)"],
-    ["a variable of PostgreSQL", "PGPASSWORD=hunterhunter psql", "PGPASSWORD=(redacted token) psql"],
+    [
+      "a password whose name is one word in camel case",
+      `{"dbPassword":"two words","x":1}`,
+      `{"dbPassword":"(redacted token)","x":1}`
+    ],
+    ["a token whose name contains its issuer", "githubToken = q1w2e3r4t5", "githubToken = (redacted token)"],
+    ["a password in a PostgreSQL variable", "PGPASSWORD=hunterhunter psql", "PGPASSWORD=(redacted token) psql"],
     ["a basic header", "Authorization: Basic YWRhOmxvdmU=", "Authorization: Basic (redacted token)"],
     ["a basic header in JSON", `{"authorization":"Basic YWRhOmxvdmU="}`, `{"authorization":"Basic (redacted token)"}`],
     ["a key of Google", `${key("ya29.", 30)}.`, "(redacted key)."],
     ["a key of PyPI", key("pypi-", 60), "(redacted key)"],
     ["a key of SendGrid", `${key("SG.", 22)}.${key("", 43)}`, "(redacted key)"],
-    ["an app's key of Slack", key("xapp-1-", 30), "(redacted key)"],
-    ["a card with spaces that break no line", "4111\u00a01111\u00a01111\u00a01111", "(redacted card)"],
-    ["a card", "pay with 4111 1111 1111 1111 12 times", "pay with (redacted card) 12 times"],
-    ["a card of 13 digits", "4222222222222", "(redacted card)"],
-    ["a card without spaces", "5555555555554444", "(redacted card)"],
-    ["an American Express card", "3782-822463-10005.", "(redacted card)."],
-    ["addresses of e-mail without a space", "a@b.co_a@b.co+a@b.co.", "(redacted email)."],
-    ["an address of e-mail", "Write to ada.l+x@example.co.uk.", "Write to (redacted email)."]
+    ["a Slack app key", key("xapp-1-", 30), "(redacted key)"],
+    ["a card number with no-break spaces", "4111\u00a01111\u00a01111\u00a01111", "(redacted card)"],
+    ["a card number", "pay with 4111 1111 1111 1111 12 times", "pay with (redacted card) 12 times"],
+    ["a card number of 13 digits", "4222222222222", "(redacted card)"],
+    ["a card number without spaces", "5555555555554444", "(redacted card)"],
+    ["an American Express card number", "3782-822463-10005.", "(redacted card)."],
+    ["e-mail addresses with no space between them", "a@b.co_a@b.co+a@b.co.", "(redacted email)."],
+    ["an e-mail address", "Write to ada.l+x@example.co.uk.", "Write to (redacted email)."]
   ])("the secret is redacted: %s", (_, text, expected) => {
     assert.deepStrictEqual(redact(text), { text: expected, count: 1 })
     assert.deepStrictEqual(redact(expected), { text: expected, count: 0 })
@@ -132,7 +156,7 @@ describe("Redaction.byPatterns", () => {
     })
   })
 
-  it("a second redaction of a redacted text finds nothing", () => {
+  it("a second redaction of a redacted text finds no secret", () => {
     const parts = FastCheck.oneof(
       FastCheck.fullUnicodeString({ maxLength: 8 }),
       FastCheck.constantFrom(

@@ -12,7 +12,7 @@ describe("SecureRandom", () => {
       assert.notStrictEqual(first, second)
     }))
 
-  it.effect("layerSeeded provides the same bytes for equal seeds, and different bytes for different seeds", () =>
+  it.effect("`layerSeeded` provides the same bytes for equal seeds, and different bytes for different seeds", () =>
     Effect.gen(function*() {
       const drawn = (seed: string | number) =>
         Effect.gen(function*() {

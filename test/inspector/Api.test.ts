@@ -49,7 +49,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* ask(record(1, "/graph?depth=4"))).status, 400)
     }))
 
-  it.scopedLive("an edit of an outdated revision is answered with 409 and both revision numbers; /history lists the changes, and /restore undoes them", () =>
+  it.scopedLive("an edit of an outdated revision is answered with 409 and both revision numbers; `/history` lists the changes, `/restore` undoes them", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const edited = yield* post(record(1), { revision: 1, patch: { body: "Drinks tea.\nNo milk.", importance: 0.9 } })
@@ -71,7 +71,7 @@ describe("the inspector's API", () => {
       assert.include(back.json.body, "never coffee")
     }))
 
-  it.scopedLive("/forget moves a record to the trash only if the request names its current revision, and /restore brings it back", () =>
+  it.scopedLive("`/forget` moves a record to the trash only if the request names its current revision, and `/restore` undoes this", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* post(record(4, "/forget"), { revision: 7 })).status, 409)
@@ -84,7 +84,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* post(record(4, "/restore"), {})).status, 409)
     }))
 
-  it.scopedLive("/api/prompt explains the memories of the next prompt, and /api/why tells the reason why a record is not found", () =>
+  it.scopedLive("`/api/prompt` explains the memories of the next prompt, and `/api/why` tells the reason why a record is not found", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json } = yield* post("/api/prompt", { text: "Would she like tea?" })
@@ -99,7 +99,7 @@ describe("the inspector's API", () => {
       assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null, text: null })
     }))
 
-  it.scopedLive("/api/records returns all records or those of one kind; an invalid cursor, and a search limit of 1,000, are answered with 400", () =>
+  it.scopedLive("`/api/records` returns all records or those of one kind; an invalid cursor, or a search limit of 1,000, is answered with 400", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* ask("/api/records")).json.items.length, 4)
@@ -108,7 +108,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* post("/api/search", { text: "tea", limit: 1_000 })).status, 400)
     }))
 
-  it.scopedLive("answers a request for another viewer's record as for a missing one, in every route", () =>
+  it.scopedLive("a request for another viewer's record is answered like one for a missing record, in every route", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const absent = idOf(50)

@@ -64,7 +64,7 @@ const run =
 }))`
 
 describe("the inspector's page", () => {
-  it.scopedLive("a user can search, open, edit, forget and restore records, and move in the graph, with the keyboard only", () =>
+  it.scopedLive("a user can search, open, edit, forget and restore records and move in the graph with the keyboard alone", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -190,7 +190,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("the colours follow the system's colour scheme until the Theme button selects one, which also holds after a reload", () =>
+  it.scopedLive("the colours follow the system until a colour scheme is selected with the Theme button; a reload keeps the selection", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page } = yield* pageOf(url, { colorScheme: "dark" })
@@ -233,7 +233,7 @@ describe("the inspector's page", () => {
       }
     }))
 
-  it.scopedLive("the page asks for a token if the server requires one, and stores it neither in localStorage nor in the URL", () =>
+  it.scopedLive("the page asks for a token if the server requires one, and stores it neither in `localStorage` nor in the URL", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("ada", ada)
       const tokens = path.join(yield* folder, "tokens")

@@ -29,7 +29,7 @@ const attacked = {
 
 describe("isolation of viewers, tested by comparing a store with one that lacks the other viewers' records", () => {
   it.effect(
-    "agents over an in-memory store: other viewers' records affect no tool result, prompt, event, receipt or result of a MemoryManager",
+    "agents over an in-memory store: other viewers' records affect no tool result, prompt, event, receipt or MemoryManager result",
     () =>
       Effect.gen(function*() {
         const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })

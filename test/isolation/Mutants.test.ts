@@ -59,14 +59,14 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
     ...mine,
     hits: mine.hits.map((hit) => ({ ...hit, score: Math.min(1, hit.score / Math.max(hits.length, 1)) }))
   })),
-  "search applies the limit before the viewer check": broken((store) => ({
+  "`search` applies the limit before the viewer check": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(all(viewer), query), (result) => ({
         ...result,
         hits: result.hits.filter(({ record }) => Viewer.sees(viewer, record.scope))
       }))
   })),
-  "search by vector applies the limit before the viewer check": broken((store) => ({
+  "a search by vector applies the limit before the viewer check": broken((store) => ({
     search: (viewer, query) =>
       query.embedding === undefined
         ? store.search(viewer, query)
@@ -75,14 +75,14 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
           hits: result.hits.filter(({ record }) => Viewer.sees(viewer, record.scope))
         }))
   })),
-  "leftOut counts invisible hits": searching((mine, { hits }) => ({
+  "`leftOut` counts invisible hits": searching((mine, { hits }) => ({
     ...mine,
     leftOut: {
       ...mine.leftOut,
       limit: mine.leftOut.limit + Math.max(0, hits.length - mine.hits.length - mine.leftOut.limit)
     }
   })),
-  "the field awaiting of a search result counts invisible records": searching((mine, { awaiting }) => ({
+  "the field `awaiting` of a search result counts invisible records": searching((mine, { awaiting }) => ({
     ...mine,
     ...(mine.awaiting !== undefined && { awaiting: awaiting ?? 0 })
   })),
@@ -90,11 +90,11 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
     ...mine,
     leftOut: { ...mine.leftOut, folded: leftOut.folded }
   })),
-  "update of an invisible record fails with not_owned": broken((store) => ({
+  "an update of an invisible record fails with `not_owned`": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.zipRight(foreignIsSaid(store, viewer, id, "update"), store.update(viewer, id, patch, options))
   })),
-  "forget of an invisible record fails": broken((store) => ({
+  "a forget of an invisible record fails": broken((store) => ({
     forget: (viewer, ids, options) =>
       Effect.zipRight(
         Effect.forEach(ids, (id) => foreignIsSaid(store, viewer, id, "forget")),
@@ -130,7 +130,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
           MemoryError.make("invalid_id", { op, ...(id && { id }), message: "this id is bob's" }))
       )
   })),
-  "list of forgotten records returns invisible ones": broken((store) => ({
+  "the list of forgotten records contains invisible ones": broken((store) => ({
     list: (viewer, filter) => store.list(filter.forgotten === true ? all(viewer) : viewer, filter)
   })),
   "the last page has a cursor if invisible records follow": broken((store) => ({
@@ -157,8 +157,10 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         ...(next !== undefined && { next: Cursor.make(`${size}.${next}`) })
       }))
   })),
-  "changes emits writes of invisible records": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
-  "changes emits Forgotten for an invisible record": broken((store) => ({
+  "`changes` emits writes of invisible records": broken((store) => ({
+    changes: (viewer) => store.changes(all(viewer))
+  })),
+  "`changes` emits Forgotten for an invisible record": broken((store) => ({
     changes: (viewer) =>
       Stream.merge(
         store.changes(viewer),
@@ -177,7 +179,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         )
     }
   }),
-  "get ignores the tenant": broken((store) => ({
+  "`get` ignores the tenant": broken((store) => ({
     get: (viewer, ids) =>
       Effect.gen(function*() {
         const found = [...yield* store.get(viewer, ids)]
@@ -191,13 +193,13 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         return found
       })
   })),
-  "history returns an invisible record": broken((store) => ({
+  "`history` returns an invisible record": broken((store) => ({
     history: (viewer, id, limit) => store.history(all(viewer), id, limit)
   })),
-  "whyNot distinguishes an invisible record from an absent one": broken((store) => ({
+  "`whyNot` distinguishes an invisible record from an absent one": broken((store) => ({
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),
-  "links returns invisible records": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
+  "`links` returns invisible records": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
   "a [[wikilink]] resolves to an invisible record": broken((store) => ({
     links: (viewer, id) =>
       Effect.gen(function*() {
@@ -211,7 +213,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         }
       })
   })),
-  "put deduplicates against invisible records": broken((store) => ({
+  "`put` deduplicates against invisible records": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.gen(function*() {
         const [draft] = drafts
@@ -237,7 +239,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         ))
       })
   })),
-  "forget removes the record with that id in every tenant": broken((store) => ({
+  "`forget` removes the record with the given id in every tenant": broken((store) => ({
     forget: (viewer, ids, options) =>
       Effect.tap(
         store.forget(viewer, ids, options),
@@ -293,7 +295,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
 }
 /** Stores, each of which shows records of other viewers to the agent above it. */
 const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
-  "the memory index in the prompt and memory_view show invisible records": broken((store) => ({
+  "the memory index in the prompt and the tool `memory_view` show invisible records": broken((store) => ({
     list: (viewer, filter) => store.list(all(viewer), filter)
   })),
   "the model and the context get invisible records": broken((store) => ({

@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a call of touch raises the recency of a record to 1, makes no new revision, and does nothing to another viewer's record",
+      "a call of `touch` raises the recency of a record to 1, makes no new revision, and does nothing to another viewer's record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -112,7 +112,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "retrieve returns the best records up to the limit, also those whose score equals minScore, and refuses options out of range",
+      "`retrieve` returns the best records up to the limit, including those whose score equals `minScore`; it refuses options out of range",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -134,7 +134,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the limit counts only records that pass the filter, and no viewer sees another's records",
+      "the limit counts only records that pass the filter, and no viewer sees another viewer's records",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -148,7 +148,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a call of retrieve does not change what store.list returns", (memory, store) =>
+    law("a call of `retrieve` does not change what store.list returns", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         const before = yield* store.list(ada, {})
@@ -201,7 +201,7 @@ describe("AdaptiveMemory", () => {
     }).pipe(Effect.provide(Layer.provideMerge(AdaptiveMemory.layer, MemoryStore.layerInMemory))))
 
   it.effect.prop(
-    "retrieve returns scores within 0..1 in descending order, for random records, texts and weights",
+    "`retrieve` returns scores within 0..1 in descending order, for random records, texts and weights",
     [
       FastCheck.array(
         FastCheck.record({

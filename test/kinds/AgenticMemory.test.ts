@@ -36,7 +36,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "a note is stored with keywords, entities, context and tags, the caller's tags first",
+      "a note is stored with keywords, entities, context and tags; the caller's tags come first",
       (notes, store) =>
         Effect.gen(function*() {
           const stored = yield* write(notes, "a", `${gateway}. See deploy.ts.`, { tags: ["ops"] })
@@ -66,7 +66,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a note that was stored without attributes is returned with attributes derived by rule; only refreshAttributes stores them",
+      "a note that was stored without attributes is returned with attributes derived by rule; only `refreshAttributes` stores them",
       (notes, store) =>
         Effect.gen(function*() {
           const plain = yield* put(store, draft(gateway, { id: id("plain"), kind: "note", scope }))
@@ -91,7 +91,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "storing a note suggests at most five links, to notes of similarity 0.5 or more, best first, and adds none of them",
+      "storing a note suggests, but does not add, links to at most five notes of similarity 0.5 or more, best first",
       (notes, store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 7; n++) yield* write(notes, `n${n}`, `${gateway} ${"and jitter ".repeat(n % 3)}`)
@@ -109,7 +109,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the method link adds each given suggestion of similarity 0.7 or more once, in both directions, if the other note exists",
+      "`link` adds each given suggestion of similarity 0.7 or more once, in both directions, if the suggested note exists",
       (notes, store) =>
         Effect.gen(function*() {
           for (const name of ["a", "b", "c"]) yield* write(notes, name, name)
@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "applying a proposed contradiction ends the validity of the older note; applying a second contradiction of that note fails with conflict",
+      "applying a proposed contradiction ends the validity of the older note; applying a second contradiction of that note fails with `conflict`",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "old", "The ferry to Bern runs daily")
@@ -194,7 +194,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the method evolution proposes changes only of notes that are older than the given note and in the same scope",
+      "`evolution` proposes changes only of notes that are older than the given note and in the same scope",
       (notes) =>
         Effect.gen(function*() {
           yield* write(notes, "elsewhere", gateway, { scope: "global" })
@@ -208,7 +208,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "storing a note proposes no change of an older note that is more trusted than the new one",
+      "storing a note proposes no change of an older note that is more trusted than the new note",
       (notes, store) =>
         Effect.gen(function*() {
           const data = attributesOf(gateway)
@@ -223,7 +223,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "refreshAttributes derives attributes from the current text, and keeps the caller's tags",
+      "`refreshAttributes` derives attributes from the current text, and keeps the caller's tags",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "a", `${gateway}`, { tags: ["ops"] })
@@ -240,7 +240,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "findByShared returns the notes that share values of the attribute with the given note, those with the most common values first",
+      "`findByShared` returns the notes that have values of an attribute in common with the given note, those with most in common first",
       (notes) =>
         Effect.gen(function*() {
           yield* write(notes, "a", "Payments Gateway: apple cake recipe")
@@ -273,7 +273,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "another viewer's notes are neither suggested nor linked, and every method fails with not_found for their ids",
+      "another viewer's notes are neither suggested nor linked, and every method fails with `not_found` for their ids",
       (notes) =>
         Effect.gen(function*() {
           yield* notes.store(bob, { id: id("his"), scope: { userId: "bob" }, body: gateway })
@@ -402,7 +402,7 @@ describe("AgenticMemory with a model", () => {
         assert.deepStrictEqual(evolution.map(({ type }) => type), ["supersession"])
       })))
 
-  it.effect("the attributes are derived by rule if the context has no model, and a blank note fails with invalid_draft", () =>
+  it.effect("attributes are derived by rule if no model is provided, and storing a blank note fails with `invalid_draft`", () =>
     Effect.gen(function*() {
       const [notes] = yield* both
       const { data } = yield* write(notes, "a", gateway)

@@ -14,7 +14,7 @@ import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
   law(
-    "retain makes the summary from subject, predicate and object; a query returns matching beliefs, most confident first, then newest",
+    "`retain` makes the summary from subject, predicate and object; a query returns matching beliefs, most confident first, then newest",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.retain(ada, belief("Bern"))
@@ -59,7 +59,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "revise keeps the id and confidence of a belief, and updates its summary if that was made from subject, predicate and object",
+    "`revise` keeps the id and confidence of a belief, and updates its summary if that was made from subject, predicate and object",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern", { confidence: 0.9 })
@@ -78,7 +78,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "supersede ends the validity of a belief, and stores another with a link to the old one",
+    "`supersede` ends the validity of a belief, and stores a new belief with a link to the old one",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -108,7 +108,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "one of two concurrent calls of supersede for the same belief stores its new belief, and the other call fails",
+    "one of two concurrent calls of `supersede` for the same belief stores its new belief, and the other call fails",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -124,7 +124,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "an interrupted supersede is done completely or not at all",
+    "an interrupted call of `supersede` is done completely or not at all",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -141,7 +141,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "supersede with an invalid belief changes nothing",
+    "`supersede` with an invalid belief changes nothing",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "reinforce moves the confidence towards 1 by the given share of the distance, weaken moves it towards 0, and concurrent calls all count",
+    "`reinforce` moves the confidence towards 1 by the given share of the distance, `weaken` towards 0; concurrent calls all count",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "history returns a belief's current and earlier revisions, newest first; only the current one if the store keeps no history",
+    "`history` returns a belief's current and earlier revisions, newest first, or only the current one if the store keeps no history",
     (memory, store) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -233,20 +233,23 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
       })
   )
 
-  law("retain and weaken accept every string of the Big List of Naughty Strings", (memory) =>
-    Effect.gen(function*() {
-      for (const text of sampled(30).filter((text) => text.trim() !== "" && text.length < 1_000)) {
-        const { record } = yield* memory.retain(ada, belief(text))
-        yield* memory.weaken(ada, record.id, 0.5, { reason: text })
-        assert.strictEqual((yield* recall(memory, record.id)).data.object, text)
-        assert.strictEqual((yield* memory.audit(ada, record.id))[0]?.reason, text)
-      }
-    }))
+  law(
+    "`retain` and `weaken` accept every string of the Big List of Naughty Strings",
+    (memory) =>
+      Effect.gen(function*() {
+        for (const text of sampled(30).filter((text) => text.trim() !== "" && text.length < 1_000)) {
+          const { record } = yield* memory.retain(ada, belief(text))
+          yield* memory.weaken(ada, record.id, 0.5, { reason: text })
+          assert.strictEqual((yield* recall(memory, record.id)).data.object, text)
+          assert.strictEqual((yield* memory.audit(ada, record.id))[0]?.reason, text)
+        }
+      })
+  )
 })
 
 describe("BeliefMemory", () => {
   it.effect.prop(
-    "the confidence of a belief stays within 0..1; reinforce never lowers it, and weaken never raises it",
+    "the confidence of a belief stays within 0..1; `reinforce` never lowers it, and `weaken` never raises it",
     [
       FastCheck.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0),
       FastCheck.array(

@@ -14,7 +14,7 @@ const get = (memory: CoreMemory.Service, viewer: Viewer.Any) =>
 
 onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   law(
-    "an agent without an identity has no constraints, and updating them fails with not_found",
+    "an agent without an identity has no constraints, and updating them fails with `not_found`",
     (memory) =>
       Effect.gen(function*() {
         assert.isUndefined(yield* get(memory, pilot()))
@@ -24,7 +24,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "setIdentity replaces the identity in the same record, and keeps the stored prompt if no new prompt is given",
+    "`setIdentity` replaces the identity in the same record, and keeps the stored prompt if no new prompt is given",
     (memory, store) =>
       Effect.gen(function*() {
         const { record } = yield* memory.setIdentity(pilot(), identity, "You fly.")
@@ -42,7 +42,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "updateConstraints changes only the constraints; concurrent calls leave one identity with the constraints of one of the calls",
+    "`updateConstraints` changes only the constraints; concurrent calls leave one identity, with the constraints of one of these calls",
     (memory, store) =>
       Effect.gen(function*() {
         yield* Effect.all(
@@ -62,7 +62,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "an agent has one identity for all its runs and users, and never gets another agent's identity",
+    "an agent has one identity for all its runs and users, and never gets the identity of another agent",
     (memory) =>
       Effect.gen(function*() {
         yield* memory.setIdentity(pilot({ userId: "ada", runId: "1" }), identity)

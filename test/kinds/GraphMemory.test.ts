@@ -50,7 +50,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "the summary of an entity is its name, and the method relationships returns its relationships in both directions",
+      "the summary of an entity is its name, and `relationships` returns the relationships of an entity in both directions",
       (graph) =>
         Effect.gen(function*() {
           const { record } = yield* graph.addEntity(ada, {
@@ -75,7 +75,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "relate keeps one relationship per from, to and type, updates its weight, and writes nothing if the weight is unchanged",
+      "`relate` keeps one relationship per `from`, `to` and `type`, updates its weight, and writes nothing if the weight is unchanged",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "relate fails if an entity is unknown, both entities are the same, the weight is outside 0..1, or the type is blank",
+      "`relate` fails if an entity is unknown, both entities are the same, the weight is outside 0..1, or the type is blank",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -116,7 +116,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "traverse returns each entity once, nearest first, even if there is a cycle",
+      "`traverse` returns each entity once, nearest first, even if there is a cycle",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -131,7 +131,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "traverse, relationships, queryByPath and findPath find nothing from an entity that is unknown, invisible or without relationships",
+      "`traverse`, `relationships`, `queryByPath` and `findPath` find nothing from an entity that is unknown, invisible or unconnected",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "his", { scope: { userId: "bob" }, viewer: bob })
@@ -146,7 +146,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "traverse and findPath refuse a depth, limit or weight out of range",
+      "`traverse` and `findPath` refuse a depth, limit or weight out of range",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -168,7 +168,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "queryByPath follows outgoing relationships of each given type in turn, and returns the entities reached last",
+      "`queryByPath` follows outgoing relationships of each given type in turn, and returns the entities reached last",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -182,7 +182,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("findPath finds a path of any length up to maxDepth", (graph) =>
+    law("`findPath` finds a path of any length up to `maxDepth`", (graph) =>
       Effect.gen(function*() {
         const chain = Array.from({ length: 31 }, (_, n) => `n${n}`)
         for (const name of chain) yield* add(graph, name)
@@ -196,7 +196,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "findPath visits at most maxVisits entities, and fails with unsupported if more remain, since a path may still exist",
+      "`findPath` visits at most `maxVisits` entities, and fails with `unsupported` if more remain, since a path may still exist",
       (graph, store) =>
         Effect.gen(function*() {
           for (const name of ["hub", "far", "a", "b", "c", "d"]) yield* add(graph, name)
@@ -219,7 +219,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "findPath counts a linked record that is no entity as a visit, but does not follow the links of that record",
+      "`findPath` counts a linked record that is no entity as a visit, but does not follow the links of that record",
       (graph, store) =>
         Effect.gen(function*() {
           const scope = { userId: "ada" }
@@ -241,7 +241,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "findPath returns a shortest path of at most maxDepth relationships, which it follows in both directions by default",
+      "`findPath` returns a shortest path of at most `maxDepth` relationships, and by default follows relationships in both directions",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -279,7 +279,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent calls of relate and forget leave no relationship to a forgotten entity",
+      "concurrent calls of `relate` and `forget` leave no relationship to a forgotten entity",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "hub")
@@ -296,7 +296,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("concurrent calls of relate lose no relationship", (graph) =>
+    law("concurrent calls of `relate` lose no relationship", (graph) =>
       Effect.gen(function*() {
         const names = Array.from({ length: 20 }, (_, n) => `n${n}`)
         yield* Effect.forEach(["hub", ...names], (name) => add(graph, name))
@@ -319,7 +319,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "traverse and relationships ignore linked records that are no entities; relate and forget treat such records as absent",
+      "`traverse` and `relationships` ignore linked records that are no entities; `relate` and `forget` treat such records as absent",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -361,7 +361,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "traverse neither returns nor passes through an entity that has expired or whose validity has ended",
+      "`traverse` neither returns nor passes through an entity that has expired or whose validity has ended",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -376,7 +376,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "search also returns records linked to its hits if they pass the query's filter; each hop multiplies the score by half the link's weight",
+      "`search` also returns records linked to its hits if they pass the query's filter; each hop multiplies the score by half the link's weight",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })
@@ -438,7 +438,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("GraphMemory", () => {
-  it.effect("forget keeps a link that another writer adds at the same time", () =>
+  it.effect("`forget` keeps a link that another writer adds at the same time", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let isFirst = true

@@ -28,7 +28,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   })
 
   law(
-    "applyHindsight weakens the beliefs that the hindsight corrects, adds the change to their audit, and stores the lessons",
+    "`applyHindsight` weakens the beliefs that the hindsight corrects, adds the change to the audit of each belief, and stores the lessons",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -58,7 +58,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "applyHindsight fails and changes nothing if a belief to correct is unknown or superseded",
+    "`applyHindsight` fails and changes nothing if a belief to correct is unknown or superseded",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -73,7 +73,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "applyHindsight refuses a hindsight that has the id of a belief or lacks a required field",
+    "`applyHindsight` refuses a hindsight that has the id of a belief or lacks a required field",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -98,7 +98,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a repeated call of applyHindsight with the same id and data changes nothing; a call with other data or another record's id fails",
+    "a repeated call of `applyHindsight` with the same id and data changes nothing; other data or another record's id is refused",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "hindsights() and counterfactuals() return only reflections that BeliefMemory wrote, not others whose data has the same trigger",
+    "`hindsights` and `counterfactuals` return only reflections that BeliefMemory wrote, not others whose data has the same `trigger`",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual (a hypothesis) lists the beliefs that match its text, or those that the caller gives; validateCounterfactual adds its outcome",
+    "a counterfactual (a hypothesis) lists the beliefs that match its text, or those that the caller gives; `validateCounterfactual` adds its outcome",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -231,7 +231,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruneSuperseded forgets beliefs superseded before the given time, and no current belief",
+    "`pruneSuperseded` forgets beliefs superseded before the given time, and no current belief",
     (memory) =>
       Effect.gen(function*() {
         const chain = [yield* retain(memory, "Bern")]
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "pruneSuperseded keeps a superseded belief if it is still valid, if another writer restores it meanwhile, or if the store refuses to forget it",
+    "`pruneSuperseded` keeps a superseded belief if it is still valid, if another writer restores it meanwhile, or if the store refuses to forget it",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

@@ -42,7 +42,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "a value is kept until its key is deleted; a later set of the key replaces the value in the same record",
+      "a value is kept until its key is deleted; a later `set` of the key replaces the value in the same record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })
@@ -67,7 +67,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "set accepts null, false, 0 and the empty string, and fails if the value is not JSON or contains undefined at any depth",
+      "`set` accepts null, false, 0 and the empty string, and fails if the value is not JSON or contains undefined at any depth",
       (memory) =>
         Effect.gen(function*() {
           for (const value of [null, false, 0, "", {}, []]) {
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is hidden once its expiresAt is reached, and a call of set with an expiresAt in the past is ignored",
+      "an entry is hidden once its `expiresAt` is reached, and a call of `set` with an `expiresAt` in the past is ignored",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -127,7 +127,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the method entries returns the metadata of each entry; an importance that was set as the name of a level is returned as a number",
+      "`entries` returns the metadata of each entry; an importance that was set as the name of a level is returned as a number",
       (memory) =>
         Effect.gen(function*() {
           const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
@@ -147,7 +147,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "clear and prune remove only the selected entries of the given viewer in the service's own namespace",
+      "`clear` and `prune` remove only the selected entries of the given viewer in the service's own namespace",
       (memory, store) =>
         Effect.gen(function*() {
           const other = yield* inNamespace("other", store)
@@ -250,7 +250,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "batchWrite writes all entries or none; of two entries with equal keys, the later is written",
+      "`batchWrite` writes all entries or none; of two entries with equal keys, the later is written",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, [])
@@ -265,7 +265,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "search finds entries by words of key, value and tags, and accepts any text",
+      "`search` finds entries by words of key, value and tags, and accepts any text",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "release", { notes: ["ships 10.104.22", "before winter"] })
@@ -288,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every string of the Big List of Naughty Strings is accepted as key and value, a value may have 160 KB, and similar keys stay distinct",
+      "every string of the Big List of Naughty Strings is accepted as key and value; values may have 160 KB, and similar keys stay distinct",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(5).filter((text) => text.length < 1_000)
@@ -314,7 +314,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "size, keys and clear include every entry, even if there are more entries than one page of the store holds",
+      "`size`, `keys` and `clear` include every entry, even if there are more entries than one page of the store holds",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
@@ -326,7 +326,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     it.effect.prop(
-      "random calls of set, delete, clear and prune have the same results as on a Map",
+      "random calls of `set`, `delete`, `clear` and `prune` have the same results as on a Map",
       [FastCheck.array(action, { maxLength: 25 })],
       ([actions]) =>
         Effect.gen(function*() {
@@ -377,7 +377,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("KeyValueMemory", () => {
-  it.effect("prune keeps an entry that is written while prune runs", () =>
+  it.effect("`prune` keeps an entry that is written while `prune` runs", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* inNamespace("settings", store)
@@ -399,7 +399,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("layerKeyValueStore provides the KeyValueStore of @effect/platform for one viewer; copyKeyValueStore copies given keys out of such a store", () =>
+  it.effect("`layerKeyValueStore` provides the KeyValueStore of @effect/platform for one viewer; `copyKeyValueStore` copies given keys out of such a store", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore
@@ -423,7 +423,7 @@ describe("KeyValueMemory", () => {
       assert.strictEqual(yield* memory.size(bob), 1)
     }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layerKeyValueStore(ada), here))))
 
-  it.effect("toBackend makes an object for one viewer whose methods return promises, and copyBackend copies all entries of such an object", () =>
+  it.effect("`toBackend` makes an object for one viewer whose methods return promises, and `copyBackend` copies all entries of such an object", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* MemoryStore.MemoryStore

@@ -48,7 +48,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures returns the procedures with a trigger that occurs in the context, in upper or lower case, highest success rate first",
+    "`findProcedures` returns the procedures with a trigger that occurs in the context, in upper or lower case, highest success rate first",
     (memory, db) =>
       Effect.gen(function*() {
         yield* store(memory, "never", ["deploy"])
@@ -67,7 +67,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "findProcedures returns all matching procedures, even if there are more of them than one page of the store holds",
+    "`findProcedures` returns all matching procedures, even if there are more of them than one page of the store holds",
     (memory, db) =>
       Effect.gen(function*() {
         const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
@@ -76,7 +76,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
       })
   )
 
-  law("recordExecution counts all concurrent executions", (_, db) =>
+  law("`recordExecution` counts all concurrent executions", (_, db) =>
     Effect.gen(function*() {
       const memory = yield* Effect.provideService(ProceduralMemory.make, MemoryStore.MemoryStore, interleaved(db))
       const { record } = yield* store(memory, "deploy")
@@ -90,7 +90,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
     }))
 
   law(
-    "recordExecution fails with not_found for another viewer's procedure, and for a record that is no procedure",
+    "`recordExecution` fails with `not_found` for another viewer's procedure, and for a record that is not a procedure",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "deploy")
@@ -103,7 +103,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
 })
 
 describe("ProceduralMemory", () => {
-  it.effect.prop("successRate is the share of successes among the executions", [
+  it.effect.prop("`successRate` is the share of successes among the executions", [
     FastCheck.array(FastCheck.boolean(), { maxLength: 30 })
   ], ([outcomes]) =>
     Effect.gen(function*() {

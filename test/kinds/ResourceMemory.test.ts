@@ -36,7 +36,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
   )
 
   law(
-    "findByType and findByLocation return all matching resources, however many there are",
+    "`findByType` and `findByLocation` return all matching resources, however many there are",
     (memory) =>
       Effect.gen(function*() {
         for (let n = 0; n < 30; n++) yield* store(memory, `file ${n}`)
@@ -46,7 +46,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
   )
 
   law(
-    "touch counts a use of the resource, and makes no new revision of its record",
+    "`touch` counts a use of the resource, and makes no new revision of its record",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "a")

@@ -22,7 +22,7 @@ const objects = (all: ReadonlyArray<{ readonly data: SemanticMemory.Fact }>) => 
 
 onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.layer, (law) => {
   law(
-    "the summary of a fact is its subject, predicate and object; searchFacts finds it by words, and storing it twice makes one record",
+    "the summary of a fact is its subject, predicate and object; `searchFacts` finds it by words, and storing it twice makes one record",
     (memory) =>
       Effect.gen(function*() {
         const { data, record } = yield* store(memory, ["Ada", "drinks", "tea"], { body: "She never has coffee." })
@@ -40,7 +40,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
   )
 
   law(
-    "queryBySubject and queryByDomain return all facts of exactly that subject or domain, however many there are",
+    "`queryBySubject` and `queryByDomain` return all facts of exactly the given subject or domain, however many there are",
     (memory) =>
       Effect.gen(function*() {
         for (let n = 0; n < 45; n++) yield* store(memory, ["Ada", "has", `${n}`], { domain: n % 2 ? "odd" : "even" })
@@ -53,7 +53,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
   )
 
   law(
-    "invalidateFact ends the validity of a fact now, unless the validity has already ended",
+    "`invalidateFact` ends the validity of a fact now, unless the validity has already ended",
     (memory, db) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -77,7 +77,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
   )
 
   law(
-    "queries and invalidateFact ignore another viewer's facts, and records that are not facts",
+    "queries and `invalidateFact` ignore another viewer's facts, and records that are not facts",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, ["Ada", "drinks", "tea"], { domain: "d" })
@@ -98,24 +98,27 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       })
   )
 
-  law("invalidateFact keeps the end of validity that another writer sets meanwhile", (_, db) =>
-    Effect.gen(function*() {
-      const { record } = yield* store(yield* over(db), ["Ada", "lives in", "Bern"])
-      yield* TestClock.setTime(1_000)
-      const memory = yield* over({
-        ...db,
-        update: (...args) =>
-          Effect.zipRight(
-            Effect.option(db.update(ada, record.id, { invalidAt: 500 }, { ifRevision: 1 })),
-            db.update(...args)
-          )
+  law(
+    "`invalidateFact` keeps the end of validity that another writer sets meanwhile",
+    (_, db) =>
+      Effect.gen(function*() {
+        const { record } = yield* store(yield* over(db), ["Ada", "lives in", "Bern"])
+        yield* TestClock.setTime(1_000)
+        const memory = yield* over({
+          ...db,
+          update: (...args) =>
+            Effect.zipRight(
+              Effect.option(db.update(ada, record.id, { invalidAt: 500 }, { ifRevision: 1 })),
+              db.update(...args)
+            )
+        })
+        yield* memory.invalidateFact(ada, record.id)
+        assert.deepInclude(yield* get(db, ada, record.id), { invalidAt: 500, revision: 2 })
       })
-      yield* memory.invalidateFact(ada, record.id)
-      assert.deepInclude(yield* get(db, ada, record.id), { invalidAt: 500, revision: 2 })
-    }))
+  )
 
   law(
-    "searchFacts accepts any text; storeFact accepts every string of the Big List of Naughty Strings as subject and domain",
+    "`searchFacts` accepts any text; `storeFact` accepts every string of the Big List of Naughty Strings as subject and domain",
     (memory) =>
       Effect.gen(function*() {
         for (const text of hostile) yield* memory.searchFacts(ada, text)

@@ -29,7 +29,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "start loads the learnings with confidence 0.5 or more from earlier sessions, most confident first, then newest",
+      "`start` loads the learnings with confidence 0.5 or more from earlier sessions, most confident first, then newest first",
       (sessions) =>
         Effect.gen(function*() {
           yield* Effect.scoped(Effect.gen(function*() {
@@ -53,7 +53,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "start loads at most twenty learnings, all of them from the last ten sessions",
+      "`start` loads at most twenty learnings, all of them from the last ten sessions",
       (sessions) =>
         Effect.gen(function*() {
           for (let n = 0; n < 12; n++) {
@@ -68,7 +68,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "search finds learnings of the running session by text, context and solution",
+      "`search` finds learnings of the running session by text, context and solution",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -89,7 +89,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent sessions find each other's learnings, and two sessions with one id share the same learnings",
+      "concurrent sessions find each other's learnings, and two sessions with the same id share their learnings",
       (sessions, store) =>
         Effect.gen(function*() {
           const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
@@ -107,7 +107,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "closing the Effect scope of a session ends the session: further recordings fail, and stored learnings stay",
+      "closing the Effect scope of a session ends the session: further recordings fail, and the stored learnings stay",
       (sessions, store) =>
         Effect.gen(function*() {
           const scope = yield* Scope.make()
@@ -125,7 +125,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a task is stored with its issue, challenges and duration, an error with its files, and search finds them by these texts",
+      "a task is stored with its issue, challenges and duration, an error with its files; `search` finds both by these texts",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -159,7 +159,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "only one of two concurrent calls of end succeeds, and the stored duration is 0 if the clock was set back",
+      "only one of two concurrent calls of `end` succeeds, and the stored duration is 0 if the clock was set back",
       (sessions) =>
         Effect.gen(function*() {
           yield* TestClock.adjust("1 hour")
@@ -176,7 +176,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "recordTask refuses a blank issue or challenge, and challenges that are no list; recordError refuses a blank filePattern",
+      "`recordTask` refuses a blank issue or challenge, and challenges that are not a list; `recordError` refuses a blank `filePattern`",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -215,25 +215,29 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("getRecentErrorSolutions returns solutions of errors only, newest first", (sessions) =>
-      Effect.gen(function*() {
-        const session = yield* sessions.start(ada, "s1")
-        for (let n = 0; n < 12; n++) {
-          yield* session.recordLearning(`learning ${n}`)
-          yield* session.recordError(`error ${n}`, `solution ${n}`)
-          yield* TestClock.adjust("1 second")
-        }
-        const solutions = (all: ReadonlyArray<{ data: SessionMemory.Learning }>) => all.map(({ data }) => data.solution)
-        assert.deepStrictEqual(solutions(yield* sessions.getRecentErrorSolutions(ada, 2)), [
-          "solution 11",
-          "solution 10"
-        ])
-        assert.lengthOf(yield* sessions.getRecentErrorSolutions(ada), 10)
-        for (const limit of [0, -1, NaN, 1.5]) {
-          assert.strictEqual(yield* reason(sessions.getRecentErrorSolutions(ada, limit)), "invalid_draft")
-          assert.strictEqual(yield* reason(sessions.search(ada, "error", limit)), "invalid_draft")
-        }
-      }))
+    law(
+      "`getRecentErrorSolutions` returns only the solutions of errors, newest first",
+      (sessions) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "s1")
+          for (let n = 0; n < 12; n++) {
+            yield* session.recordLearning(`learning ${n}`)
+            yield* session.recordError(`error ${n}`, `solution ${n}`)
+            yield* TestClock.adjust("1 second")
+          }
+          const solutions = (all: ReadonlyArray<{ data: SessionMemory.Learning }>) =>
+            all.map(({ data }) => data.solution)
+          assert.deepStrictEqual(solutions(yield* sessions.getRecentErrorSolutions(ada, 2)), [
+            "solution 11",
+            "solution 10"
+          ])
+          assert.lengthOf(yield* sessions.getRecentErrorSolutions(ada), 10)
+          for (const limit of [0, -1, NaN, 1.5]) {
+            assert.strictEqual(yield* reason(sessions.getRecentErrorSolutions(ada, limit)), "invalid_draft")
+            assert.strictEqual(yield* reason(sessions.search(ada, "error", limit)), "invalid_draft")
+          }
+        })
+    )
 
     law(
       "an invalid learning or session id is refused, and nothing is written",
@@ -256,7 +260,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a viewer sees the sessions of exactly its own scope, and those of narrower scopes only if it has the reach within",
+      "a viewer sees the sessions of exactly its own scope, and those of narrower scopes only if it has the reach `within`",
       (sessions, store) =>
         Effect.gen(function*() {
           const viewers = [ada, bob, Viewer.make({ userId: "ada", agentId: "pilot" })]
@@ -340,7 +344,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("SessionMemory", () => {
-  it.scoped("a session keeps its last 500 learnings and its last 200 errors, even if it was started again in between", () =>
+  it.scoped("a session keeps its last 500 learnings and its last 200 errors, even if the session was started again in between", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const count = (type: string) =>

@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "the defaults of a recorded task are its action as summary, the current time as validAt, and importance 0.5, or 0.75 if the task failed",
+    "a recorded task has by default its action as summary, the current time as `validAt`, and importance 0.5, or 0.75 if the task failed",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -50,7 +50,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "queryEpisodes returns the latest episodes first, and its limit counts only episodes that pass the filter",
+    "`queryEpisodes` returns the latest episodes first, and its limit counts only episodes that pass the filter",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -66,7 +66,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("queryEpisodes accepts 0 as a time and refuses it as a limit", (memory) =>
+  law("`queryEpisodes` accepts 0 as a time and refuses it as a limit", (memory) =>
     Effect.gen(function*() {
       yield* three(memory)
       assert.lengthOf(yield* memory.queryEpisodes(ada, { since: 0 }), 3)
@@ -81,7 +81,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "queryEpisodes changes neither what store.list returns nor the results of later calls",
+    "`queryEpisodes` changes neither what store.list returns nor the results of later calls",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -94,7 +94,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "getSimilarEpisodes accepts any text, and finds the tasks that share words with it, with scores of 0..1",
+    "`getSimilarEpisodes` accepts any text, and finds the tasks that share words with it, with scores of 0..1",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -109,19 +109,22 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("getRecentFailures returns failures only, latest first, ten by default", (memory) =>
-    Effect.gen(function*() {
-      yield* three(memory)
-      for (let n = 0; n < 11; n++) yield* record(memory, `f${n}`, { outcome: "failure" }, { validAt: 500 - n })
-      assert.deepStrictEqual(
-        actions(yield* memory.getRecentFailures(ada)),
-        Array.from({ length: 10 }, (_, n) => `f${n}`)
-      )
-      assert.deepStrictEqual(actions(yield* memory.getRecentFailures(ada, 20)).at(-1), "build")
-    }))
+  law(
+    "`getRecentFailures` returns only failed tasks, latest first, ten by default",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* three(memory)
+        for (let n = 0; n < 11; n++) yield* record(memory, `f${n}`, { outcome: "failure" }, { validAt: 500 - n })
+        assert.deepStrictEqual(
+          actions(yield* memory.getRecentFailures(ada)),
+          Array.from({ length: 10 }, (_, n) => `f${n}`)
+        )
+        assert.deepStrictEqual(actions(yield* memory.getRecentFailures(ada, 20)).at(-1), "build")
+      })
+  )
 
   law(
-    "episodes that are no tasks, and other viewers' tasks, are not returned and do not count for the limit",
+    "episodes that are not tasks, and other viewers' tasks, are not returned and do not count towards the limit",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)

@@ -38,7 +38,7 @@ const reason = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
 
 describe("TypedMemory", () => {
   law(
-    "put stores the data encoded as JSON; the results of put and get have the decoded data",
+    "`put` stores the data encoded as JSON; the results of `put` and `get` have the decoded data",
     (recipes, store) =>
       Effect.gen(function*() {
         const { data, record } = yield* recipes.put(ada, soup)
@@ -54,7 +54,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "search, list and get return only records of the TypedMemory's kind; update, modify and forget treat other records as absent",
+    "`search`, `list` and `get` return only records of the kind; `update`, `modify` and `forget` treat other records as absent",
     (recipes, store) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -77,7 +77,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "list filters records by fields of their data if it is given the option `where`",
+    "`list` filters records by fields of their data if the option `where` is given",
     (recipes) =>
       Effect.gen(function*() {
         yield* recipes.put(ada, soup)
@@ -88,7 +88,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "put and update fail and write nothing if the data violates the Schema of the kind, and the error names the field",
+    "`put` and `update` fail and write nothing if the data violates the Schema of the kind, and the error names the field",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -103,7 +103,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "get, list, search and modify fail with corrupt and the record's id if stored data violates the Schema of the kind",
+    "`get`, `list`, `search` and `modify` fail with `corrupt` and the record's id if stored data violates the Schema of the kind",
     (_, store) =>
       Effect.gen(function*() {
         const Dish = MemoryKind.make({ name: "dish" })
@@ -142,7 +142,7 @@ describe("TypedMemory", () => {
       assert.deepStrictEqual(after.record.data, { a: {}, all: [] })
     }))
 
-  law("modify keeps fields of stored data that the Schema does not name", (recipes, store) =>
+  law("`modify` keeps fields of stored data that the Schema does not name", (recipes, store) =>
     Effect.gen(function*() {
       const [put] = yield* store.put(ada, [{
         scope,
@@ -154,7 +154,7 @@ describe("TypedMemory", () => {
       assert.deepInclude(record.data, { minutes: 2, note: "hot" })
     }))
 
-  law("concurrent calls of modify lose no update", (_, store) =>
+  law("concurrent calls of `modify` lose no update", (_, store) =>
     Effect.gen(function*() {
       const slow = {
         ...store,
@@ -170,7 +170,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "update fails with conflict if the record has another revision than ifRevision, and changes only the fields in the patch",
+    "`update` fails with `conflict` if the record has another revision than `ifRevision`, and changes only the fields in the patch",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)

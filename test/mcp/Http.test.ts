@@ -43,7 +43,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("refuses a foreign Host or Origin header with 403, and accepts its own Origin", () =>
+  it.scopedLive("refuses a Host or Origin header that names a foreign host with 403, and accepts the server's own Origin", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess({ allowedHosts: ["memory.example"], allowedOrigins: ["https://app.example"] })
       const { port } = new URL(url)
@@ -184,7 +184,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(2, "recall") })).status, 200)
     }))
 
-  it.scopedLive("answers requests of a token beyond the limit per minute with 429 and the time to wait, and still answers other tokens", () =>
+  it.scopedLive("answers requests of a token over the limit per minute with 429 and the time to wait, and still answers other tokens", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded({ requestsPerMinute: 5 })
       const status = (headers: Record<string, string>) => ask(url, { method: "GET", path: "/page", headers })
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a new session beyond a viewer's limit ends the session that was idle longest, and is refused with 429 if all sessions are busy", () =>
+  it.scopedLive("a new session beyond a viewer's limit ends the session that was idle longest, or is refused with 429 if all sessions are busy", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)

@@ -46,7 +46,7 @@ const status = (response: Effect.Effect<Response>) =>
 const memory = MemoryService.layerTest({ spec: { writesPerTurn: 0 } })
 
 describe("sessions of an MCP server over HTTP", () => {
-  it.scoped("a session ends once no request has come for the time that the option idle sets", () =>
+  it.scoped("a session ends once no request has come for the time that the option `idle` sets", () =>
     Effect.gen(function*() {
       const ask = yield* served({ idle: "10 minutes" })
       const headers = yield* begun(ask)

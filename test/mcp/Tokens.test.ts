@@ -41,7 +41,7 @@ describe("McpTokens", () => {
       assert.deepStrictEqual(yield* make, yield* make)
     }))
 
-  it.effect("a token is refused if it is changed, truncated, doubled, empty or too long, and so is the hash of a token", () =>
+  it.effect("a changed, truncated, doubled, empty or too long token is refused, and so is the hash of a token", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)
@@ -65,7 +65,7 @@ describe("McpTokens", () => {
       assert.isTrue(Option.isSome(tokens.holderOf(token)))
     }))
 
-  it.effect("fromText fails with invalid_draft if lines of a token file are invalid; the error contains the numbers of those lines, not their text", () =>
+  it.effect("`fromText` fails with `invalid_draft` if lines of a token file are invalid; the error names their numbers, not their text", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const wrong = [
@@ -85,7 +85,7 @@ describe("McpTokens", () => {
       assert.include((yield* Effect.flip(McpTokens.fromText(`${line}\n${line}`))).message, "two lines")
     }))
 
-  it.scoped("fromFile fails with io if the token file cannot be read, and the error does not contain its path", () =>
+  it.scoped("`fromFile` fails with `io` if the token file cannot be read, and the error does not contain its path", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const folder = yield* fs.makeTempDirectoryScoped()

@@ -72,7 +72,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("accepts a call of the tool recall without arguments; such a call of remember is refused, with the reason", () =>
+  it.scopedLive("accepts a call of the tool `recall` without arguments; such a call of `remember` is refused, and the error says why", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.include(textOf(yield* promised(() => client.callTool({ name: "recall" }))), "no memories matched")
@@ -81,7 +81,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.match(textOf(refused), /^invalid_draft: kind: /)
     }))
 
-  it.scopedLive("arguments of a megabyte are accepted; a memory with a text of that size is refused with the reason", () =>
+  it.scopedLive("arguments of a megabyte are accepted; a memory with a text of that size is refused, and the error says why", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const text = "ä".repeat(524_288)
@@ -203,7 +203,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       )
     }))
 
-  it.scopedLive("sends the client the logs of its requests at or above the level that the client set, without the texts of errors", () =>
+  it.scopedLive("sends the client the logs of its requests at or above the level that the client set, but not the texts of errors", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const heard: Array<string> = []

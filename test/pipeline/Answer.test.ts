@@ -94,7 +94,7 @@ describe("readFacts", () => {
   it("a single JSON object outside of a list counts as a failure of the model, not as a fact, since it may be an error message", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
-  it("every fact that parseFacts finds is found by readFacts, too", () => {
+  it("every fact that `parseFacts` finds is found by `readFacts`, too", () => {
     FastCheck.assert(
       FastCheck.property(answers("facts"), (answer) => {
         const parsed = parseFacts(answer)
@@ -146,7 +146,7 @@ describe("readDecision", () => {
     (answer) => assert.deepStrictEqual(readDecision(answer, 2), Either.right([{ event: "ADD", text: "a" }]))
   )
 
-  it("every decision that parseDecision finds is found by readDecision, too", () => {
+  it("every decision that `parseDecision` finds is found by `readDecision`, too", () => {
     FastCheck.assert(
       FastCheck.property(answers("memory"), (answer) => {
         const parsed = parseDecision(answer, 2)
@@ -333,11 +333,11 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("remember either fails with the reason 'model' and changes nothing, or applies all mutations of its receipt", () =>
+  it.effect("`remember` either fails with the reason `model` and changes nothing, or applies all mutations of its receipt", () =>
     run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
-    "remember either fails with the reason 'model' and changes nothing, or applies all mutations of its receipt, on the store %s",
+    "`remember` either fails with the reason `model` and changes nothing, or applies all mutations of its receipt, on the store %s",
     ([, store]) => run(8, 24, store)
   )
 })

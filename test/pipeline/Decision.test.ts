@@ -90,8 +90,8 @@ const decision: FastCheck.Arbitrary<Decision> = FastCheck.record({
   text
 }, { requiredKeys: ["event"] })
 
-describe("makeNearest, which finds the most similar fact", () => {
-  it("makeNearest finds the same fact as if it compared the text with every fact", () => {
+describe("`makeNearest`, which finds the most similar fact", () => {
+  it("`makeNearest` finds the same fact as if it compared the text with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(fact, { maxLength: 12 }),
@@ -109,7 +109,7 @@ describe("makeNearest, which finds the most similar fact", () => {
   })
 })
 
-describe("attribute, which assigns each decision to a fact", () => {
+describe("`attribute`, which assigns each decision to a fact", () => {
   it("each decision is assigned to the same fact as if its text were compared with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
@@ -128,7 +128,7 @@ describe("attribute, which assigns each decision to a fact", () => {
     )
   })
 
-  it("the number of times that each text is split into words does not grow with the number of facts", () => {
+  it("the number of times that a text is split into words does not grow with the number of facts", () => {
     const reads = (count: number) => {
       let total = 0
       const facts = Array.from({ length: count }, (_, n) => ({

@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "a record that supersedes another gets a different id if another viewer's record has the id that is derived for it",
+      "a record that supersedes another gets a different id if another viewer's record already has the id that is derived for it",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

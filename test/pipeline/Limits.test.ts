@@ -63,7 +63,7 @@ describe("maxFacts", () => {
       }).pipe(within(model(texts(100)), store))
   )
 
-  it.effect("maxFacts also limits the facts that customExtract returns", () =>
+  it.effect("`maxFacts` also limits the facts that `customExtract` returns", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, {
@@ -75,7 +75,7 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
     }).pipe(within(model([]))))
 
-  it.effect("a value of maxFacts outside of 1 to 256 makes remember fail before the model is asked", () =>
+  it.effect("a value of `maxFacts` outside 1 to 256 makes `remember` fail before the model is asked", () =>
     Effect.gen(function*() {
       const { plan, remember } = yield* pipeline
       for (const maxFacts of [0, -1, 1.5, 257, Number.NaN]) {
@@ -86,7 +86,7 @@ describe("maxFacts", () => {
       assert.isUndefined(receipt.leftOut)
     }).pipe(within(model(texts(100)))))
 
-  it.effect("maxFacts also limits the records that the model's decisions add, however few facts there were", () =>
+  it.effect("`maxFacts` also limits the records that the model's decisions add, however few facts there were", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, { scope, maxFacts: 4 })
@@ -116,7 +116,7 @@ describe("the related memories shown to the model in one extraction", () => {
         texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
       ))
 
-  it.effect("the model is shown at most 1,000 memories, and its decisions change at most 128 of them", () => {
+  it.effect("the model is shown at most 1,000 memories, and its decisions change at most 128 of these memories", () => {
     let shown = 0
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -163,7 +163,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("a conversation of over 262,144 characters is cut at the end of its longest messages, which are then equally long", () => {
+  it("a conversation of over 262,144 characters is shortened: its longest messages are cut at their ends to one common length", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {

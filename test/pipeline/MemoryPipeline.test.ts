@@ -157,7 +157,7 @@ const reason = <A, R>(self: Effect.Effect<A, MemoryError.MemoryError, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryPipeline.remember", () => {
-  it.effect("a new fact is stored as one record in the given scope, with the origin pipeline and an expiry computed from ttl", () =>
+  it.effect("a new fact is stored as one record in the given scope, with the origin `pipeline` and an expiry computed from `ttl`", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(5_000)
       const { pipeline } = yield* both
@@ -185,7 +185,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("facts, and messages stored word for word, have the origin import if the option origin is import", () =>
+  it.effect("facts, and messages stored word for word, have the origin `import` if the option `origin` is `import`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("concurrent calls of remember with the same fact each ask the model for one decision, and do not ask again if another call adds the fact", () => {
+  it.effect("concurrent calls of `remember` with one fact each ask the model for one decision, and no more if another call adds the fact", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -315,7 +315,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("a contradicted record is no longer valid but stays readable with asOf, and the new fact is added", () =>
+  it.effect("a contradicted record is no longer valid but stays readable with `asOf`, and the new fact is added", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -350,7 +350,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("remember adds the new fact even if the model only deletes the memory that the fact contradicts", () =>
+  it.effect("`remember` adds the new fact even if the model only deletes the memory that the fact contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -389,7 +389,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("the model is asked for a decision even if there are no related memories, and is not asked at all about a blank message", () => {
+  it.effect("the model is asked for a decision even if there are no related memories; it is not asked at all about a blank message", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -405,7 +405,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("remember with customExtract asks the model for decisions only, and passes tool messages to customExtract", () =>
+  it.effect("`remember` with `customExtract` asks the model for decisions only, and passes tool messages to `customExtract`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const tool = new Message.Message({ role: "tool", content: "42 degrees" })
@@ -424,7 +424,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("tags, links, metadata and validAt of a fact from customExtract are stored", () =>
+  it.effect("tags, links, metadata and `validAt` of a fact from `customExtract` are stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* TestClock.setTime(5_000)
@@ -475,7 +475,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("tags, links, metadata and validAt in a model's answer are ignored", () =>
+  it.effect("tags, links, metadata and `validAt` in a model's answer are ignored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* TestClock.setTime(5_000)
@@ -489,7 +489,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("a fact from customExtract that violates its Schema makes remember fail, and nothing is written", () =>
+  it.effect("a fact from `customExtract` that violates its Schema makes `remember` fail, and nothing is written", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (
@@ -504,7 +504,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* everything, [])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("remember fails with invalid_draft if the metadata of a fact has the reserved key turn, and the error names the key", () =>
+  it.effect("`remember` fails with `invalid_draft` if the metadata of a fact has the reserved key `turn`; the error names the key", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const customExtract = () => Effect.succeed([{ text: "Ada sings", metadata: { turn: 3 } }])
@@ -513,7 +513,7 @@ describe("MemoryPipeline.remember", () => {
       assert.include(error.message, "metadata.turn")
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a string that customExtract returns is stored as a fact; values that are neither strings nor objects are dropped", () =>
+  it.effect("a string that `customExtract` returns is stored as a fact; values that are neither strings nor objects are dropped", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
@@ -522,7 +522,7 @@ describe("MemoryPipeline.remember", () => {
       assert.sameMembers(yield* bodies(ada), ["Ada sings", "Ada dances"])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("facts from customExtract beyond maxFacts are counted in leftOut.facts, but neither validated nor stored", () =>
+  it.effect("facts from `customExtract` beyond `maxFacts` are neither validated nor stored, but counted in leftOut.facts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const facts = [{ text: "a" }, { text: "a" }, { text: "b" }, { text: "c", tags: [""] }, { text: "d" }]
@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact whose validAt is in the future is stored once, however often it is extracted", () =>
+  it.effect("a fact whose `validAt` is in the future is stored once, however often it is extracted", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -560,7 +560,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("MemoryPipeline.remember without a model adds every fact from customExtract, except those already stored", () =>
+  it.effect("MemoryPipeline.remember without a model adds every fact from `customExtract`, except those already stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const known = yield* put("Ada lives in Lisbon")
@@ -582,7 +582,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), [known.body])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("MemoryPipeline.remember with a model asks the model what to do with the facts from customExtract", () =>
+  it.effect("MemoryPipeline.remember with a model asks the model what to do with the facts from `customExtract`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { applied } = yield* pipeline.remember(ada, turns, {
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("remember and plan fail with invalid_scope, without asking the model, if the viewer does not see the scope", () =>
+  it.effect("`remember` and `plan` fail with `invalid_scope`, without asking the model, if the viewer does not see the scope", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -625,7 +625,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within()))
 
-  it.effect("the same calls of remember with the same clock, random seed and answers of the model make the same records", () => {
+  it.effect("the same calls of `remember` with the same clock, random seed and answers of the model make the same records", () => {
     const once = Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -648,7 +648,7 @@ describe("MemoryPipeline.remember", () => {
   })
 })
 
-describe("the related memories that remember shows to the model", () => {
+describe("the related memories that `remember` shows to the model", () => {
   /** Returns the memories that the model is shown when Ada's chat is remembered. */
   const seen = (
     fill: Effect.Effect<unknown, MemoryError.MemoryError, MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline>,
@@ -669,7 +669,7 @@ describe("the related memories that remember shows to the model", () => {
     }))
   }
 
-  it.effect("only memories of exactly the scope to which remember writes are shown", () =>
+  it.effect("only memories of exactly the scope to which `remember` writes are shown", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
         put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user's write to Global has trust 2
@@ -685,7 +685,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
-  it.effect("memories that are more trusted than the new fact, and memories with the origin instructions, are not shown, however many match", () =>
+  it.effect("memories that are more trusted than the new fact, or have the origin `instructions`, are not shown, however many match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
@@ -698,7 +698,7 @@ describe("the related memories that remember shows to the model", () => {
       ])
     }))
 
-  it.effect("the option topK is the largest number of memories shown for each fact, by default 5; topK 0 fails with invalid_draft", () =>
+  it.effect("the option `topK` limits the memories shown for each fact, and is 5 by default; `topK: 0` fails with `invalid_draft`", () =>
     Effect.gen(function*() {
       const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
       assert.lengthOf(yield* seen(fill, { scope }), 5)
@@ -706,7 +706,7 @@ describe("the related memories that remember shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("the newest memories are shown, too, until there are five in all, if fewer than five match the fact", () =>
+  it.effect("the newest memories are shown as well, up to five in all, if fewer than five match the fact", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -773,7 +773,7 @@ describe("the related memories that remember shows to the model", () => {
     })))
 })
 
-describe("a fact in remember that equals an existing record", () => {
+describe("a fact given to `remember` that equals an existing record", () => {
   it.effect("no record is added; the existing record, even a more trusted one, supersedes the memory that the fact contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -880,7 +880,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("remember fails with unavailable, and does not call the store again, if the store is unavailable", () => {
+  it.effect("`remember` fails with `unavailable`, and does not call the store again, if the store is unavailable", () => {
     let asked = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -905,7 +905,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("stored messages expire after the option ttl, rounded up to a millisecond, and never if ttl is 0 or Infinity", () =>
+  it.effect("stored messages expire after the time in the option `ttl`, rounded up to a millisecond, or never for 0 or Infinity", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -917,7 +917,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       ])
     }).pipe(within(none)))
 
-  it.effect("the option trust is the trust level of stored messages, but 0 becomes 1, the level of the user", () =>
+  it.effect("the option `trust` is the trust level of stored messages, but 0 becomes 1, the level of the user", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const trust of [0, 2] as const) yield* pipeline.remember(ada, [Message.user(`${trust}`)], { ...raw, trust })
@@ -933,7 +933,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
 })
 
 describe("MemoryPipeline.plan", () => {
-  it.effect("plan returns the mutations that remember would apply, and changes nothing", () =>
+  it.effect("`plan` returns the mutations that `remember` would apply, and changes nothing", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -967,7 +967,7 @@ describe("MemoryPipeline.remember with a failing model call", () => {
       assert.deepStrictEqual(yield* everything, before)
     }).pipe(within({ script })))
 
-  it.effect("the store is unchanged if a timeout interrupts remember while the model decides", () =>
+  it.effect("the store is unchanged if a timeout interrupts `remember` while the model decides", () =>
     Effect.gen(function*() {
       const model = yield* latched(add("x"))
       yield* Effect.gen(function*() {
@@ -983,7 +983,7 @@ describe("MemoryPipeline.remember with a failing model call", () => {
       }).pipe(within({ completion: model.completion }))
     }))
 
-  it.effect("remember fails with unsupported if no model is provided, and the error names the missing service Completion", () =>
+  it.effect("`remember` fails with `unsupported` if no model is provided, and the error names the missing service Completion", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope }))
@@ -1016,7 +1016,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("remember asks the model once more, with the changed record in the prompt, and applies the new decision", () =>
+  it.effect("`remember` asks the model once more, with the changed record in the prompt, and applies the new decision", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1035,7 +1035,7 @@ describe("a change by another writer between search and apply", () => {
       ]])
     }))
 
-  it.effect("remember fails with conflict if the record is changed a second time, and does not overwrite the change", () => {
+  it.effect("`remember` fails with `conflict` if the record is changed a second time, and does not overwrite the change", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1067,7 +1067,7 @@ describe("a change by another writer between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("remember asks the model once more even if the record is changed immediately before apply", () =>
+  it.effect("`remember` asks the model once more even if the record is changed immediately before the mutations are applied", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Porto",
@@ -1152,7 +1152,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("a store that fails to search by vectors causes a single failure in the receipt of remember, even for two facts", () =>
+  it.effect("a store that fails to search by vectors causes only one failure in the receipt of `remember`, even for two facts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { failures } = yield* pipeline.remember(ada, turns, { scope })
@@ -1169,7 +1169,7 @@ describe("vectors of remembered texts", () => {
       })
     })))
 
-  it.effect("remember also searches by vector for the memories that are related to a fact", () => {
+  it.effect("`remember` also searches by vector for the memories that are related to a fact", () => {
     const texts: Array<ReadonlyArray<string>> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1188,7 +1188,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("an Embedder that fails causes failures in the receipt of remember, and a hybrid recall still finds the fact by its words", () => {
+  it.effect("an Embedder that fails causes failures in the receipt of `remember`, and a hybrid recall still finds the fact by words", () => {
     const { layer } = counted(() => true)
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1205,7 +1205,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("embedMissing computes the missing vectors of remembered texts once", () => {
+  it.effect("`embedMissing` computes the missing vectors of remembered texts once", () => {
     let broken = true
     const { calls, layer } = counted(() => broken)
     return Effect.gen(function*() {
@@ -1222,7 +1222,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("embedMissing computes the vectors of all other texts if the Embedder always fails for one text", () => {
+  it.effect("`embedMissing` computes the vectors of all other texts if the Embedder always fails for one of the texts", () => {
     const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1235,7 +1235,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ embedder: layer }))
   })
 
-  it.effect("embedMissing ends after it has computed each vector once, even if the store does not keep them", () => {
+  it.effect("`embedMissing` ends after it has computed each vector once, even if the store does not keep them", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1248,7 +1248,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("recall searches by words if the store keeps no vectors or there is no Embedder; mode hybrid reports a failure, mode vector fails", () => {
+  it.effect("`recall` searches by words if there are no vectors or no Embedder; the mode `hybrid` reports a failure, the mode `vector` fails", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1268,7 +1268,7 @@ describe("vectors of remembered texts", () => {
     })
   })
 
-  it.effect("recall computes no vector for a query that already has an embedding, has mode lexical or has no text", () => {
+  it.effect("`recall` computes no vector for a query that already has an embedding, has the mode `lexical` or has no text", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1287,7 +1287,7 @@ describe("vectors of remembered texts", () => {
 })
 
 describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, store) => {
-  it.effect("remember supersedes a contradicted fact, recall finds the new fact, and undo makes the old fact valid again", () =>
+  it.effect("`remember` supersedes a contradicted fact, `recall` finds the new fact, and `undo` makes the old fact valid again", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
@@ -1327,7 +1327,7 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
     })))
 })
 
-describe.each(Object.entries(stores))("concurrent calls of remember on the store %s", (_, store) => {
+describe.each(Object.entries(stores))("concurrent calls of `remember` on the store %s", (_, store) => {
   it.effect("50 calls with the same fact at the same time of the clock make one record, which has a vector", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1368,7 +1368,7 @@ describe("MemoryPipeline.undo", () => {
   )
 
   it.effect.each(["soft", "hard"] as const)(
-    "undo restores content, times and links of the records that remember changed with the option supersede %s",
+    "`undo` restores content, times and links of the records that `remember` changed with the option `supersede: %s`",
     (supersede) =>
       Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -1394,7 +1394,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* live, before)
     }).pipe(within({ script })))
 
-  it.effect("undo fails with conflict and changes nothing if a record of the receipt was changed after remember", () =>
+  it.effect("`undo` fails with `conflict` and changes nothing if a record of the receipt was changed after `remember`", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* world
@@ -1406,7 +1406,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("a second undo of a receipt fails with conflict; undo of a receipt that plan returned, or of one without changes, does nothing", () =>
+  it.effect("a second `undo` of a receipt fails with `conflict`; `undo` does nothing for a receipt from `plan`, or for one without changes", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))
@@ -1418,7 +1418,7 @@ describe("MemoryPipeline.undo", () => {
       assert.strictEqual(yield* reason(pipeline.undo(receipt)), "conflict")
     }).pipe(within({ script: [...add("x"), ...add("x"), ...add("x")] })))
 
-  it.effect("facts and messages can be remembered again after an undo", () =>
+  it.effect("facts and messages can be remembered again after an `undo`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -1438,7 +1438,7 @@ describe("MemoryPipeline.undo", () => {
       )
     })))
 
-  it.effect("undo reverts all changes of a record that was changed several times", () =>
+  it.effect("`undo` reverts all changes of a record that was changed several times", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -1449,7 +1449,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
     }).pipe(within()))
 
-  it.effect("undo ignores records that have expired since the receipt was made", () =>
+  it.effect("`undo` ignores records that have expired since the receipt was made", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const receipt = yield* pipeline.remember(ada, turns, { scope, ttl: "1 minute" })
@@ -1496,7 +1496,7 @@ describe("MemoryPipeline.undo", () => {
 
   describe.each(Object.entries(stores))("on the store %s", (_, store) => {
     it.effect.each(Object.entries(forgeries))(
-      "undo of a receipt %s fails with not_owned, and nothing is changed",
+      "`undo` of a receipt %s fails with `not_owned`, and nothing is changed",
       ([, forge]) =>
         Effect.gen(function*() {
           const { pipeline } = yield* both
@@ -1512,7 +1512,7 @@ describe("MemoryPipeline.undo", () => {
         }).pipe(within({ script, store }))
     )
 
-    it.effect("undo fails with not_owned for a receipt of another store", () =>
+    it.effect("`undo` fails with `not_owned` for a receipt of another store", () =>
       Effect.gen(function*() {
         const foreign = yield* Effect.flatMap(both, ({ pipeline }) => pipeline.remember(ada, turns, { scope })).pipe(
           within({ script, store })
@@ -1525,7 +1525,7 @@ describe("MemoryPipeline.undo", () => {
   })
 
   it.effect.prop(
-    "MemoryPipeline.verify accepts a receipt that was encoded and decoded, and fails with not_owned if the receipt was changed",
+    "MemoryPipeline.verify accepts a receipt that was encoded and decoded, and fails with `not_owned` if the receipt was changed",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

@@ -105,7 +105,7 @@ describe("parseDecision", () => {
     assert.deepInclude(parseDecision(answer, 2), { event: "ADD", text: "a" })
   })
 
-  it("parseDecision returns only valid decisions, about ids that were in the prompt, for any answer of the model", () => {
+  it("`parseDecision` returns only valid decisions, about ids that were in the prompt, for any answer of the model", () => {
     const isDecision = Schema.is(Reconciliation.Decision)
     const isMutation = Schema.is(MemoryMutation)
     FastCheck.assert(
@@ -154,7 +154,7 @@ describe("applyEvents", () => {
     assert.strictEqual(mutation?._tag === "Put" && mutation.draft.kind, "semantic")
   })
 
-  it("an UPDATE decided by the model becomes an Update mutation, whose ifRevision is the revision of the record that was in the prompt", () => {
+  it("an UPDATE decided by the model becomes an Update mutation, whose `ifRevision` is the revision of the record that was in the prompt", () => {
     assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon, in Alfama" }]), [{
       _tag: "Update",
       id: lisbon.id,
@@ -189,7 +189,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(mutations.map(({ _tag }) => _tag), ["Update", "Put"])
   })
 
-  it("a DELETE together with an ADD ends the validity of the deleted record, and makes the added record its successor", () => {
+  it("a DELETE together with an ADD ends the validity of the deleted record; the added record supersedes it", () => {
     const [close, add, ...rest] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }])
     assert.deepStrictEqual(rest, [])
     const id = add?._tag === "Put" ? add.draft.id : undefined
@@ -203,7 +203,7 @@ describe("applyEvents", () => {
     assert.deepInclude(add, { ifRevision: 0 })
   })
 
-  it("a deleted record is superseded by the added record that has most words in common with it", () => {
+  it("a deleted record is superseded by the added record that has the most words in common with it", () => {
     const mutations = after([
       { event: "DELETE", id: "1" },
       { event: "ADD", text: "Ada moved to Porto" },
@@ -217,7 +217,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("the id of a successor depends on the revision of the old record, so that a record can be superseded again after an undo", () => {
+  it("the id of a superseding record depends on the revision of the old one, which can be superseded again after an undo", () => {
     const idAt = (revision: number) => {
       const [, add] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Porto" }], [
         record("Ada lives in Lisbon", { revision })
@@ -238,7 +238,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an UPDATE of a record to the text of another record ends the validity of the updated one, and makes the other its successor", () => {
+  it("an UPDATE of a record to the text of another record ends the validity of the updated record; the other record supersedes it", () => {
     const closed = (id: string) => [
       { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
     ]
@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD with the text of an existing record adds nothing; the existing record, even if not in the prompt, supersedes a deleted record", () => {
+  it("an ADD with the text of an existing record adds nothing; that record, even if not in the prompt, supersedes a deleted record", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{
@@ -303,7 +303,7 @@ describe("applyEvents", () => {
 describe("attribute", () => {
   const porto = { text: "Ada moved to Porto", kind: "project", importance: 0.9 }
 
-  it("attribute gives an ADD the kind and importance of the fact whose text it resembles", () => {
+  it("`attribute` gives an ADD the kind and importance of the fact whose text it resembles", () => {
     const facts = [{ text: "Ada drinks tea", importance: 0.1 }, porto]
     assert.deepStrictEqual(attribute([{ event: "ADD", text: "Ada moved to Porto" }], facts, []), [{
       event: "ADD",
@@ -316,12 +316,12 @@ describe("attribute", () => {
     }])
   })
 
-  it("attribute keeps a kind that the model set in its decision, and adds the importance of the fact", () => {
+  it("`attribute` keeps a kind that the model set in its decision, and adds the importance of the fact", () => {
     const [decision] = attribute([{ event: "ADD", text: porto.text, kind: "working" }], [porto], [])
     assert.deepInclude(decision, { kind: "working", importance: 0.9 })
   })
 
-  it("attribute adds the new fact if the model only deletes the memory that the fact contradicts", () => {
+  it("`attribute` adds the new fact if the model only deletes the memory that the fact contradicts", () => {
     assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [porto], [lisbon]), [
       { event: "DELETE", id: "0" },
       { event: "ADD", ...porto }
@@ -336,7 +336,7 @@ describe("attribute", () => {
     )
   })
 
-  it("attribute adds the facts, in their order, if the model only deletes the two memories that they contradict", () => {
+  it("`attribute` adds the facts, in their order, if the model only deletes the two memories that they contradict", () => {
     const facts = [{ text: "Now Porto" }, { text: "Now coffee" }]
     assert.deepStrictEqual(
       attribute([{ event: "DELETE", id: "0" }, { event: "DELETE", id: "1" }], facts, [lisbon, tea]).slice(2),
@@ -344,12 +344,12 @@ describe("attribute", () => {
     )
   })
 
-  it("attribute does not add a fact that the model already adds in other words", () => {
+  it("`attribute` does not add a fact that the model already adds in other words", () => {
     const decisions: ReadonlyArray<Decision> = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Now in Porto" }]
     assert.lengthOf(attribute(decisions, [porto], [lisbon]), 2)
   })
 
-  it("attribute drops a decision to delete a memory that has the same text as the fact", () => {
+  it("`attribute` drops a decision to delete a memory that has the same text as the fact", () => {
     assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [{ text: "Ada lives  in Lisbon" }], [lisbon]), [])
   })
 })

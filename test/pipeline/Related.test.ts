@@ -61,7 +61,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("the search covers the records of the scope to which remember writes and, if the viewer has the reach within, those of narrower scopes", () =>
+  it.effect("the search covers the scope to which `remember` writes, and narrower scopes if the viewer has the reach `within`", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
@@ -94,7 +94,7 @@ describe("the search for related memories of a fact", () => {
       }
     }))
 
-  it.effect("remember fails with invalid_scope if the viewer does not see the scope", () =>
+  it.effect("`remember` fails with `invalid_scope` if the viewer does not see the scope", () =>
     Effect.gen(function*() {
       for (const viewer of [Viewer.make({ userId: "bob" }), Viewer.make({ userId: "bob", reach: "within" })]) {
         const error = yield* Effect.flip(remembered(viewer, ada))

@@ -105,7 +105,7 @@ if (hasClusters) {
     const writes = times(80, 2_000)
 
     it.scopedLive(
-      `a server that is restarted twice during ${writes} writes by ${fibers} fibers loses no acknowledged write, and the store works again`,
+      `a server that is restarted twice during ${writes} writes by ${fibers} fibers loses no acknowledged write and works again`,
       () =>
         Effect.gen(function*() {
           const cluster = yield* throwAway
@@ -130,7 +130,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("calls to a suspended server fail with unavailable, or end at once if interrupted; calls succeed once the server is resumed", () =>
+    it.scopedLive("calls to a suspended server fail with `unavailable`, or end at once if interrupted; calls succeed once the server is resumed", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -153,7 +153,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* persistent(listed(patient, ada), refusals)).sort(), ["coffee", "tea"])
       }))
 
-    it.scopedLive("a replica promoted after its primary stopped has all acknowledged writes, and a store opened on the replica can write", () =>
+    it.scopedLive("a replica promoted after its primary has stopped has all acknowledged writes, and a store opened on it can write", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const store = yield* opened(placeOf(primary.url, "memories"))
@@ -180,7 +180,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("a store whose server is replaced by a standby without the last commits finds no record of those commits, and all records written later", () =>
+    it.scopedLive("a store whose server is replaced by a standby that lacks the last commits finds all records except those of the lost commits", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -217,7 +217,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
       }))
 
-    it.scopedLive("a store reads from its standby if the standby's lag is at most the option staleness; the store reads its own writes at once", () =>
+    it.scopedLive("a store reads from its standby if the standby's lag is at most `staleness`; the store reads its own writes at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -267,7 +267,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("the standby answers reads, within the option staleness, after the primary has stopped; writes fail with unavailable", () =>
+    it.scopedLive("the standby answers reads, within `staleness`, after the primary has stopped; writes fail with `unavailable`", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica

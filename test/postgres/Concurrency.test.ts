@@ -40,7 +40,7 @@ const options = { statementTimeout: "1 hour" } as const
 
 if (isReal) {
   describe("interruption of a PostgreSQL store", () => {
-    it.scopedLive("interruption leaves a batch written completely or not at all, and releases the connection", () =>
+    it.scopedLive("an interrupted batch is written completely or not at all, and its connection is released", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 3 })
@@ -122,7 +122,7 @@ if (isReal) {
         assert.deepStrictEqual(count, ["20"])
       }).pipe(seeded("orders")))
 
-    it.scopedLive("concurrent calls of touch for the same records in different orders do not deadlock, and every use is counted", () =>
+    it.scopedLive("concurrent calls of `touch` for the same records in different orders do not deadlock, and every use is counted", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const stores = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -152,7 +152,7 @@ if (isReal) {
         assert.deepStrictEqual(count, [String(500 * batches)])
       }))
 
-    it.scopedLive("writers of one tenant do not block writers of another tenant, nor writers of one user those of another user", () =>
+    it.scopedLive("writers of one tenant do not block writers of another, and writers of one user do not block writers of another", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -176,7 +176,7 @@ if (isReal) {
       }))
   })
 
-  it.scopedLive("writes of a store take no part in a transaction of the caller: they remain if that transaction is rolled back", () =>
+  it.scopedLive("writes of a store are not part of a transaction of the caller: they remain if that transaction is rolled back", () =>
     Effect.gen(function*() {
       const at = yield* place
       const store = yield* opened(at)

@@ -32,7 +32,7 @@ describe("opening a PostgreSQL store", () => {
       ["an invalid escape", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
     ] as const
   ) {
-    it.live(`the option url with ${what} makes opening fail with unsupported, and the error does not quote the url`, () =>
+    it.live(`the option \`url\` with ${what} makes opening fail with \`unsupported\`, and the error does not quote the url`, () =>
       Effect.gen(function*() {
         const error = yield* refused(url)
         assert.strictEqual(error.reason, "unsupported")
@@ -41,7 +41,7 @@ describe("opening a PostgreSQL store", () => {
       }))
   }
 
-  it.live("a server that refuses the connection makes opening fail with unavailable, and the error does not contain the url", () =>
+  it.live("a server that refuses the connection makes opening fail with `unavailable`, and the error does not contain the `url`", () =>
     Effect.gen(function*() {
       const port = yield* Effect.async<number>((resume) => {
         const probe = net.createServer().listen(0, "127.0.0.1", () => {
@@ -56,7 +56,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("a server that does not respond makes opening fail with unavailable within connectTimeout", () =>
+  it.live("a server that does not respond makes opening fail with `unavailable` within `connectTimeout`", () =>
     Effect.scoped(Effect.gen(function*() {
       const sockets = new Set<net.Socket>()
       const mute = yield* Effect.acquireRelease(
@@ -77,7 +77,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     })))
 
-  it.live("a missing certificate file makes opening fail with unavailable, as an error and not a defect", () =>
+  it.live("a missing certificate file makes opening fail with `unavailable`, as an error and not a defect", () =>
     Effect.gen(function*() {
       const url = `postgres://ada:${secret}@127.0.0.1:5432/memory?sslmode=verify-full&sslrootcert=/no/such.pem`
       const error = yield* refused(url)
@@ -86,7 +86,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("a schema name that the server would shorten or misread makes opening fail with unsupported", () =>
+  it.live("a schema name that the server would shorten or misread makes opening fail with `unsupported`", () =>
     Effect.gen(function*() {
       for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
         const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })
@@ -97,7 +97,7 @@ describe("opening a PostgreSQL store", () => {
 
 if (isReal) {
   describe("a busy PostgreSQL server", () => {
-    it.scopedLive("a statement that exceeds statementTimeout fails with unavailable, and later calls work", () =>
+    it.scopedLive("a statement that exceeds `statementTimeout` fails with `unavailable`, and later calls work", () =>
       Effect.gen(function*() {
         const at = yield* place
         const patient = yield* opened(at)
@@ -118,7 +118,7 @@ if (isReal) {
         assert.include(yield* listed(patient, ada), "coffee")
       }))
 
-    it.scopedLive("a call that gets no connection within connectTimeout fails with unavailable, and later calls work", () =>
+    it.scopedLive("a call that gets no connection within `connectTimeout` fails with `unavailable`, and later calls work", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 1, connectTimeout: "200 millis" })
@@ -137,7 +137,7 @@ if (isReal) {
   })
 
   describe("opening a PostgreSQL store", () => {
-    it.scopedLive("a database that does not exist makes opening fail with unavailable, and the error does not contain the url", () =>
+    it.scopedLive("a database that does not exist makes opening fail with `unavailable`, and the error does not contain the `url`", () =>
       Effect.gen(function*() {
         const { url } = yield* place
         const all = new URL(Redacted.value(url))
@@ -218,7 +218,7 @@ if (hasClusters) {
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
       }))
 
-    it.scopedLive("new connections of an open store fail with unavailable if the role's password was changed, until the old password is restored", () =>
+    it.scopedLive("new connections of an open store fail with `unavailable` while the role has another password", () =>
       Effect.gen(function*() {
         const at = placeOf(urlOf(cluster, "guest", secret), "given")
         const store = yield* opened(at)

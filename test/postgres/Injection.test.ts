@@ -200,7 +200,7 @@ if (isReal) {
   })
 }
 
-it.scoped("put with a kind that contains SQL fails, and so does get with such an id and list with such a cursor", () =>
+it.scoped("`put` fails for a kind that contains SQL, `get` for such an id, and `list` for such a cursor", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     for (const text of attacks.filter((text) => !isOf(Name, text))) {

@@ -144,7 +144,7 @@ if (isReal) {
         for (const store of stores) assert.lengthOf((yield* store.list(ada, { limit: 3, after: next })).items, 3)
       }))
 
-    it.scopedLive("an instance fails with unsupported if a later release made the tables, and leaves the tables unchanged", () =>
+    it.scopedLive("an instance fails with `unsupported` and leaves the tables unchanged if a later release of the library made them", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         yield* Effect.scoped(Effect.flatMap(opened(at), (store) => put(store, draft("tea"))))

@@ -21,7 +21,7 @@ describe("buildDoc", () => {
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
   })
 
-  it("a tag that is one word, in any script, is in the field tags of the result of buildDoc", () => {
+  it("a tag that is one word, in any script, is in `tags` of the result of `buildDoc`", () => {
     const { tags } = buildDoc(1, {
       summary: "",
       body: "",
@@ -55,7 +55,7 @@ describe("bm25", () => {
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
-  it("a document is found even if it only has terms that do not count towards its length, such as single ASCII characters", () => {
+  it("a document is found even if it has only terms that do not count towards its length, such as single ASCII characters", () => {
     const letters = (text: string) => text.split(" ")
     const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body, summaryDerived: true }, letters))
     assert.deepStrictEqual(docs.map(({ length }) => length), [0, 0, 0])
@@ -79,7 +79,7 @@ describe("bm25", () => {
     assert.deepStrictEqual(bm25("tea", [doc(""), doc("…")]), [])
   })
 
-  it("a tokenizer that is passed to buildDoc and bm25 is used for documents and query", () => {
+  it("a tokenizer that is passed to `buildDoc` and to `bm25` is used for documents and query", () => {
     const stemmed = make({ stem: true })
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" }, stemmed)], stemmed), 1)
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" })]), 0)

@@ -105,7 +105,7 @@ const crowded: Embedder.Service = {
 }
 
 describe("Embedder.calibrate", () => {
-  it.effect("calibrate sets the floor to the model's cosine of unrelated texts, and keeps the weight", () =>
+  it.effect("`calibrate` sets the floor to the model's cosine of unrelated texts, and keeps the weight", () =>
     Effect.gen(function*() {
       const { calibration } = yield* Embedder.calibrate(crowded)
       assert.closeTo(calibration!.floor!, 0.9, 1e-6)

@@ -26,7 +26,7 @@ turns.forEach(([actor, body], sequence) =>
 const sure = (text: string) => index.search(Viewer.everyone(), { text, confidence: true }, 0).confidence!
 
 describe("the confidence of a search result", () => {
-  it("the confidence is lower if the question names another speaker than the one who said the words", () => {
+  it("the confidence is lower if the question names a speaker other than the one who said the words", () => {
     assert.isAbove(sure("What did Bob row in the harbour race?"), sure("What did Ada row in the harbour race?"))
   })
 
@@ -53,7 +53,7 @@ describe("the confidence of a search result", () => {
     assert.isUndefined(search({ text: undefined, confidence: true }).confidence)
   })
 
-  it.effect("no memory is injected into a prompt if the confidence of the search is below the option minConfidence", () =>
+  it.effect("no memory is injected into a prompt if the confidence of the search is below the option `minConfidence`", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* put(store, draft("Ada drinks green tea."))

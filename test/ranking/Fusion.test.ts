@@ -20,12 +20,12 @@ describe("reciprocalRank", () => {
     assert.closeTo(scores.get("c")!, 2 / 62 / most, 1e-15)
   })
 
-  it("a hit that is first in every ranking scores 1, and one that is first in a single ranking of two scores 0.5", () => {
+  it("a hit that is first in every ranking has the score 1, and a hit that is first in one of two rankings has the score 0.5", () => {
     assert.deepStrictEqual(reciprocalRank([leg("a"), leg("a", 7), leg("a", 0.1)]), [{ id: "a", score: 1 }])
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("a hit that is last in two rankings precedes one that is first in a single ranking, but follows it if the constant k is 0", () => {
+  it("a hit that is last in both rankings precedes one that is first in only one ranking, unless the constant `k` is 0", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
@@ -41,7 +41,7 @@ describe("reciprocalRank", () => {
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })
 
-  it("a ranking of weight 0 or less is ignored, and without rankings there are no hits", () => {
+  it("a ranking of weight 0 or less is ignored, and there are no hits if there are no rankings", () => {
     assert.strictEqual(order(leg("a"), leg("bcd", 0), leg("e", -1)), "a")
     assert.strictEqual(reciprocalRank([leg("a"), leg("b", 0)])[0]!.score, 1)
     assert.deepStrictEqual(reciprocalRank([]), [])

@@ -35,7 +35,7 @@ const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewe
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
 
 describe("MemoryIndex", () => {
-  it("a vector search finds the same records whether the vectors are prepared in steps, with changes in between, or at once", () => {
+  it("a vector search finds the same records, whether vectors were prepared at once or in steps with changes in between", () => {
     const vectors = Array.from({ length: 40 }, (_, n) => new Float32Array([n + 1, 40 - n]))
     const filled = () => {
       const index = indexOf(...vectors.map((_, n) => record(`${n}`, { body: `body ${n}` })))
@@ -71,7 +71,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.preparing("of another").next().done)
   })
 
-  it("isPrepared is true once preparing has ended, until another vector is attached", () => {
+  it("`isPrepared` is true once preparing has ended, until another vector is attached", () => {
     const index = MemoryIndex.make()
     const records = Array.from({ length: 3 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
     for (const record of records) index.add(record)
@@ -95,7 +95,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(index.isPrepared("m"))
   })
 
-  it("each step of `preparing` looks up at most one vector, also if many vectors were added since the last call", () => {
+  it("each step of `preparing` looks up at most one vector, even if many vectors were added since the last call", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
@@ -120,7 +120,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(lookedUp(), 0)
   })
 
-  it("add replaces a record of the same id even if its scope was another, and remove of an id returns true only the first time", () => {
+  it("`add` replaces a record of the same id even in another scope, and `remove` of an id returns true only the first time", () => {
     const index = indexOf(record("a", { body: "tea" }))
     index.add(record("a", { body: "coffee", scope: "global" }))
     assert.strictEqual(index.size, 1)
@@ -134,7 +134,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("words of every script are found, single characters too, in any Unicode composition", () => {
+  it("words of every script are found, including single characters, in any Unicode composition", () => {
     const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
     const cases = {
       京: "東京に行く",
@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("relevance is relative to the best hit; a query without text returns all records by recency, a query with a text without terms no record", () => {
+  it("relevance is relative to the best hit; a query without text returns all records by recency, and one whose text has no terms returns none", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -192,7 +192,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
-  it("restore returns false for bytes of another format, byte order or tokenizer, and if a record of the encoded index no longer exists", () => {
+  it("`restore` returns false for bytes of another format, byte order or tokenizer, and if a record in the bytes no longer exists", () => {
     const records = [record("tea"), record("coffee")]
     const encoded = () => indexOf(...records).encode().slice()
     const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {
@@ -290,7 +290,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("encoded bytes contain no word and no scope of a removed record, also after a restore", () => {
+  it("encoded bytes contain no word and no scope of a removed record, even after a restore", () => {
     const first = indexOf(record("tea"), record("secretly", { scope: { userId: "secretive" } }))
     const restored = MemoryIndex.make()
     const all = [record("tea"), record("secretly", { scope: { userId: "secretive" } })]
@@ -333,7 +333,7 @@ describe("MemoryIndex", () => {
     assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
   })
 
-  it("leftOut counts the hits beyond limit and budget; the first hit that exceeds the budget and all hits after it are left out", () => {
+  it("`leftOut` counts the hits beyond limit and budget; the first hit that exceeds the budget and all hits after it are left out", () => {
     const index = indexOf(
       ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )
@@ -362,7 +362,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("explanations are sums: terms and tags add up to bm25, ranker shares to relevance, and all shares to the score", () => {
+  it("explanations are sums: terms and tags add up to `bm25`, shares of the ranker to relevance, and all shares to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),
@@ -410,7 +410,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(index, { text: "runs" }), ["running"])
   })
 
-  it("a record stays in the index if the tokenizer throws on the record that is to replace it", () => {
+  it("a record stays in the index if the tokenizer throws on the record that should replace it", () => {
     const index = MemoryIndex.make({
       tokenizer: (text) => {
         if (text === "bad") throw new Error("bad")
@@ -496,7 +496,7 @@ describe("MemoryIndex.list", () => {
 })
 
 describe("MemoryIndex.whyNot", () => {
-  it("whyNot returns the first reason that excludes the record, in a fixed order of reasons", () => {
+  it("`whyNot` returns the first reason that excludes the record, in a fixed order of reasons", () => {
     const index = indexOf(
       record("tea", { createdAt: 2 }),
       record("tea and milk", { createdAt: 1, expiresAt: 9, invalidAt: 8 }),

@@ -91,7 +91,7 @@ describe("isNear", () => {
     }
   })
 
-  it("more than 280 of 300 long texts are near to their copy in which one word is changed, removed or added", () => {
+  it("more than 280 of 300 long texts are near to a copy of themselves in which one word is changed, removed or added", () => {
     let folded = 0
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(600, seed)
@@ -122,7 +122,7 @@ describe("isNear", () => {
     signatures.forEach((a, i) => signatures.slice(i + 1).forEach((b) => assert.isFalse(isNear(a, b))))
   })
 
-  it("isNear is reflexive and symmetric for any texts, and the signature of a text is three 32-bit integers", () => {
+  it("`isNear` is reflexive and symmetric for any texts, and the signature of a text is three 32-bit integers", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -140,7 +140,7 @@ describe("isNear", () => {
     )
   })
 
-  it("none of 20,000 short texts is near to its copy in which one word was changed", () => {
+  it("none of 20,000 short texts is near to a copy of itself in which one word is changed", () => {
     for (let seed = 0; seed < 20_000; seed++) {
       const words = prose(3 + seed % 60, seed)
       assert.isFalse(near(words.join(" "), words.with(seed % words.length, "another").join(" ")))
@@ -161,5 +161,5 @@ describe("fold", () => {
     assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
   })
 
-  it("the function fold is also exported as Scorer.fold", () => assert.strictEqual(Scorer.fold, fold))
+  it("the function `fold` is also exported as Scorer.fold", () => assert.strictEqual(Scorer.fold, fold))
 })

@@ -101,7 +101,7 @@ describe("search of a long record", () => {
     }
   })
 
-  it("a search with ranker weight 0 scores all words of a long record, and still returns a passage", () => {
+  it("a search whose weight `ranker` is 0 scores all words of a long record, and still returns a passage", () => {
     const bodies = [chapter, needle, ...Array.from({ length: 20 }, (_, n) => `The kiosk number ${n} sells cordial.`)]
     const text = "kiosk rhubarb cordial"
     const { hits } = indexed(bodies)({ text, weights: { ranker: 0 }, limit: 30 })

@@ -23,7 +23,7 @@ const counting = () => {
 const ascending = (n: number) => MemoryId.make(`${n}`.padStart(26, "0"))
 
 describe("RecencyIndex", () => {
-  it("records are ordered by recency, whatever the order of additions and whenever the index is read", () => {
+  it("records are ordered by recency, whatever the order in which they were added and whenever the index is read", () => {
     const { array, boolean, integer, property, tuple } = FastCheck
     FastCheck.assert(
       property(

@@ -57,7 +57,7 @@ describe("MemoryIndex.match", () => {
     assert.strictEqual(candidates[1]!.score, candidates[1]!.lexical / best)
   })
 
-  it("records named in includeIds are candidates, too, each once, if they are visible and pass the filter", () => {
+  it("records named in `includeIds` are candidates, too, each once, if they are visible and pass the filter", () => {
     const index = indexOf(...records)
     const also = ["third", "other", "best", "third", "user", "bob", "nobody"].map(id)
     assert.deepStrictEqual(names(index, { kinds: ["note"] }, { includeIds: also, depth: 1 }), [
@@ -85,7 +85,7 @@ describe("MemoryIndex.match", () => {
     assert.isFalse(counts.has("other"))
   })
 
-  it("the `depth` best candidates are selected after ranker and weights were applied, not before", () => {
+  it("the `depth` best candidates are selected after the ranker and the weights were applied, not before", () => {
     const lone = Array.from({ length: 5 }, (_, n) => record(`lone ${n}`, { body: "tea tea" }))
     const turns = [0, 1, 2].map((n) =>
       record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
@@ -185,7 +185,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
     }))
 
-  it.effect("search reads the bodies of the hits and of folded candidates, and of few other records", () =>
+  it.effect("`search` reads the bodies of the hits and of folded candidates, and of few other records", () =>
     Effect.gen(function*() {
       const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
       const index = indexOf(

@@ -58,7 +58,7 @@ describe("score", () => {
     assert.strictEqual(recency(1, {}, { ...MemoryKind.working, halfLife: Duration.zero }), 0.1)
   })
 
-  it("the factor emotion tells how well the emotions of record and query agree: it is 0.5 if the record has none, and absent if the query has none", () => {
+  it("the factor `emotion` measures how well emotions of record and query agree; it is 0.5 if the record has none, absent if the query has none", () => {
     const weights = { lexical: 0, emotion: 1 }
     const emotion = { V: 1, A: 1, D: 1 }
     const of = (felt: MemoryRecord["data"][string]) =>
@@ -70,7 +70,7 @@ describe("score", () => {
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })
 
-  it("the weights vector, conversation and graph are ignored if the search was by words only", () => {
+  it("the weights `vector`, `conversation` and `graph` are ignored if the search was by words only", () => {
     const weights = { vector: 5, conversation: 5, graph: 5 }
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })

@@ -130,7 +130,7 @@ it("a search folds 300 equal records into one hit, and still returns the only ot
   }
 })
 
-it("a record whose score equals minScore is a hit, and whyNot returns no reason against it", () => {
+it("a record whose score equals `minScore` is a hit, and `whyNot` gives no reason for its absence", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (
     const [name, body] of [["one", "green tea"], ["two", "tea at the harbour"], ["three", "a boat and tea, then bread"]]
@@ -188,7 +188,7 @@ describe("hybrid search, and search among copies", () => {
     }
   })
 
-  it.effect("a search with limit 10 among 50 copies each of 40 texts returns the newest copies of ten texts after at most three calls of match", () =>
+  it.effect("a search with limit 10 among 50 copies each of 40 texts finds the newest copies of ten texts by at most three calls of `match`", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

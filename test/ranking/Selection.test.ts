@@ -267,7 +267,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(left, 10)
   })
 
-  it("a search with a filter by kind, tag, trust or asOf evaluates fewer than 100 of thousands of matches, and counts the matches exactly", () => {
+  it("a search with a filter by kind, tag, trust or `asOf` evaluates fewer than 100 of thousands of matches, and counts the matches exactly", () => {
     for (
       const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
     ) {
@@ -299,7 +299,7 @@ describe("search that evaluates few of its matches", () => {
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 
-  it("the count of matches is exact if few records match or few of the matches pass the filter", () => {
+  it("the count of matches is exact if few records match, or if few of the matches pass the filter", () => {
     const few = { text: "cup7", minImportance: 0.5 }
     assert.deepStrictEqual(looksOf(few).leftOut, whole.search(everyone, few, now).leftOut)
     assert.notProperty(looksOf({ text: "cup7", minImportance: 0.5 }).leftOut, "exact")

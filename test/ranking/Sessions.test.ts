@@ -165,7 +165,7 @@ describe("search among thousands of turns in hundreds of sessions", () => {
   })
 })
 
-describe("search among turns with minScore", () => {
+describe("search among turns with `minScore`", () => {
   const any = random(16)
   const { index } = worldOf(4_000, any)
   const ask = (query: MemoryQuery) =>
@@ -175,7 +175,7 @@ describe("search among turns with minScore", () => {
     return hits.length + leftOut.limit
   }
 
-  it("the count of matches includes every match that reaches minScore, whatever the limit", () => {
+  it("the count of matches includes every match that reaches `minScore`, whatever the limit", () => {
     for (const weights of [undefined, { recency: 0.3 }]) {
       const all = ask({ limit: 5_000, weights }).hits.length
       assert.isAbove(all, 1_000)

@@ -44,7 +44,7 @@ describe("TimeExpression", () => {
     assert.deepStrictEqual(spans(text), [expected])
   })
 
-  it("a date whose order of day and month is ambiguous has both readings, and an impossible date has none", () => {
+  it("a date whose order of day and month is ambiguous is read in both ways, and an impossible date in neither", () => {
     assert.deepStrictEqual(spans("8/5/2023"), ["2023-05-08 2023-05-08", "2023-08-05 2023-08-05"])
     assert.deepStrictEqual(spans("31.12.2023"), ["2023-12-31 2023-12-31"])
     assert.isUndefined(spans("31 Feb 2023"))
@@ -75,7 +75,7 @@ describe("TimeExpression", () => {
     assert.strictEqual(at(40), 0)
   })
 
-  it("asksWhen is true for questions that ask for a time, such as 'How long ago?'; namesTime is true for texts that name a time, such as 'recently'", () => {
+  it("`asksWhen` is true for questions that ask for a time ('How long ago?'), and `namesTime` for texts that name one ('recently')", () => {
     for (const text of ["When did she go?", "How long ago?", "On which day?", "what year was it"]) {
       assert.isTrue(TimeExpression.asksWhen(text), text)
     }

@@ -37,7 +37,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise(text).join(" "), terms)
   })
 
-  it("a text that contains a word of any script between brackets, between quotation marks and before an exclamation mark has the first term of that word", () => {
+  it("a word of any script has the same first term between brackets, between quotation marks and before an exclamation mark", () => {
     for (const word of ["京", "東京", "café", "чай", "サッカー", "ชา", "학교", "tea", "茶"]) {
       const [first] = tokenise(word)
       assert.include(tokenise(`(${word}) – “${word}”, x${" "}${word}!`), first)
@@ -149,7 +149,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(compounds(text), terms)
   })
 
-  it("the option compounds is off by default: the default tokenizer returns no whole compounds", () => {
+  it("the option `compounds` is off by default: the default tokenizer returns no whole compounds", () => {
     assert.deepStrictEqual(tokenise("8.104.9 in src/index.ts and getUserName by R"), [
       "104",
       "src",

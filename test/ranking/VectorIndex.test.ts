@@ -44,7 +44,7 @@ const vector = (dimensions: number) =>
   ).map((numbers) => Float32Array.from(numbers))
 
 describe("cosineSimilarity", () => {
-  it("the cosine is 1 for the same direction, -1 for the opposite and 0 for a right angle", () => {
+  it("the cosine is 1 for vectors of the same direction, -1 for opposite ones, and 0 for those at a right angle", () => {
     assert.strictEqual(cosineSimilarity([1, 2, 3], [1, 2, 3]), 1)
     assert.closeTo(cosineSimilarity([1, 2, 3], [2, 4, 6]), 1, 1e-15)
     assert.closeTo(cosineSimilarity([1, 2, 3], [-1, -2, -3]), -1, 1e-15)
@@ -223,7 +223,7 @@ describe("VectorIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("vectors are found after the memory of the index has grown by many pages, and after the space of removed vectors is used again", () => {
+  it("vectors are found after the memory of the index has grown by many pages, and after the space of removed vectors is reused", () => {
     const next = gaussian(5)
     const rows = Array.from({ length: 3_000 }, () => Float32Array.from({ length: 200 }, next))
     const index = filled(rows, 0)

@@ -49,7 +49,7 @@ describe.each(worldsOf)("an agent over the store %s that is interrupted or crash
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("the next process remembers a text exactly once if turnEnd or add_memory had returned before the crash, and at most once otherwise", () =>
+  it.effect("the next process remembers a text exactly once if `turnEnd` or `add_memory` had returned before the crash, else at most once", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {

@@ -147,7 +147,7 @@ describe("the text that a user said", () => {
       for (const event of events) unsaid(event._tag, encodeEvent(event))
     }).pipe(Effect.provide(federation(false))))
 
-  it.effect("the text is in memory_written and memory_recalled events if `texts: true` is set, and in no error even then", () =>
+  it.effect("the text is in `memory_written` and `memory_recalled` events if the option `texts` is true, and in no error even then", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       const texts = events.filter((event) => encodeEvent(event).includes("7F3A"))

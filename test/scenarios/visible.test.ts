@@ -64,7 +64,7 @@ describe("text that a model reads", () => {
       })
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("search_memory shows no invisible characters and no chat markup from a store's name, description or records", () =>
+  it.effect("`search_memory` shows no invisible characters and no chat markup from a store's name, description or records", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       yield* add(ada, [draft], { origin: "import", trust: 3 })

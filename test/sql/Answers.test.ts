@@ -48,7 +48,7 @@ const queries = times(60, isLong ? 1_000 : 200)
 
 describe.each(Object.entries(databases))("the database store %s", (_, layer) => {
   for (const { repeating, seed, size } of worlds) {
-    it.scoped(`search, list and whyNot return the same as in an in-memory store (random queries, ${size} records, share that repeats other records: ${repeating})`, () =>
+    it.scoped(`search, list and \`whyNot\` return the same as in an in-memory store (random queries, ${size} records, share of copies: ${repeating})`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any

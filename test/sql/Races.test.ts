@@ -84,7 +84,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(hits.map(({ record }) => record.id).sort(), ids.toSorted())
     }))
 
-  it.scoped("compact erases a vector that was attached to a text after the record with that text had been purged", () =>
+  it.scoped("`compact` erases a vector that was attached to a text after the record with that text had been purged", () =>
     Effect.gen(function*() {
       const store = yield* built(layer)
       const [put] = yield* store.put(ada, [draft("soon gone", { scope: { userId: "ada" } })])

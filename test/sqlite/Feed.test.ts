@@ -48,7 +48,7 @@ describe("changes from another process on one SQLite file", () => {
       assert.lengthOf(heard, 1)
     }))
 
-  it.scoped("changes are emitted completely and in order, each once, however many a poll returns", () =>
+  it.scoped("changes are emitted completely and in order, each once, however many changes a poll returns", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename)
@@ -123,7 +123,7 @@ const writes = times(100, 2_000)
 const numbers = Array.from({ length: writes }, (_, n) => n)
 
 describe("reads of another process's writes on one SQLite file", () => {
-  it.scopedLive("search, list, get and links immediately return what another process wrote, and no longer what it forgot", () =>
+  it.scopedLive("`search`, `list`, `get` and `links` immediately return what another process wrote, and no longer what it forgot", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { tell } = yield* peer

@@ -68,7 +68,7 @@ describe("opening a SQLite file", () => {
       }
     }))
 
-  it.scopedLive("a file with tables of a later release fails to open, and another process that has the file open continues", () =>
+  it.scopedLive("a file with tables of a later release fails to open, and another process that has the file open can still use it", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const other = yield* opened(filename)
@@ -78,7 +78,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(bodies(yield* all(other)), ["later"])
     }))
 
-  it.scopedLive("a file that is no database fails to open with the reason corrupt, and no byte is written", () =>
+  it.scopedLive("a file that is not a database fails to open with the reason `corrupt`, and no byte is written", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "# Shopping\n\n".repeat(1_000))
@@ -103,7 +103,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(yield* raw(filename, "SELECT a FROM theirs"), [{ a: 1 }])
     }))
 
-  it.scopedLive("a file in a missing folder, or a path of a folder, fails to open with the reason io, and nothing is created", () =>
+  it.scopedLive("a path that is a folder or lies in a missing folder fails to open with the reason `io`, and nothing is created", () =>
     Effect.gen(function*() {
       const root = yield* place
       const missing = yield* reasonOf(path.join(root, "missing", "memory.db"))
@@ -113,7 +113,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(fs.readdirSync(root), [])
     }))
 
-  it.scopedLive("opening fails with unsupported if no driver is installed, and the error names the packages and versions to install", () =>
+  it.scopedLive("opening fails with `unsupported` if no driver is installed, and the error names packages and versions to install", () =>
     Effect.gen(function*() {
       const { devDependencies } = JSON.parse(
         fs.readFileSync(path.join(import.meta.dirname, "../../package.json"), "utf8")
@@ -132,7 +132,7 @@ describe("opening a SQLite file", () => {
 })
 
 describe("a SQLite file without write access or space", () => {
-  it.scopedLive("opening or the first write fails with read_only if the file or its folder is read-only, and the file is unchanged", () =>
+  it.scopedLive("opening, or the first write, fails with `read_only` if the file or folder is read-only, and the file is unchanged", () =>
     Effect.gen(function*() {
       const { ask, tell } = yield* peer
       yield* tell("nobody")
@@ -153,7 +153,7 @@ describe("a SQLite file without write access or space", () => {
       }
     }))
 
-  it.scopedLive("a write fails with io if the file cannot grow, writes nothing of the batch, and succeeds once there is space", () =>
+  it.scopedLive("a write fails with `io` if the file cannot grow, writes nothing of the batch, and succeeds once there is space", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* made(filename)
@@ -187,7 +187,7 @@ describe("a SQLite file without write access or space", () => {
   // skipped on machines where no disk can be mounted; there, only the test above, which limits the pages of the file, covers this
   if (mayMount) {
     it.scopedLive(
-      "a write fails with io if the disk becomes full at any point of the write, writes nothing of its batch, and succeeds once there is space",
+      "a write fails with `io` if the disk becomes full at any point of the write, writes nothing of its batch, and succeeds once there is space",
       () =>
         Effect.gen(function*() {
           const folder = yield* disk("2m")

@@ -15,7 +15,7 @@ const texts = [
 const questions = ["deploying", "the", "to", "run", "src/index.ts", "8.104.9", "walked"]
 
 describe("a SQLite file whose index was made by another analyzer", () => {
-  it.scoped("the file fails to open with the advice to reindex, and remains usable with the analyzer that made its index", () =>
+  it.scoped("the file fails to open, the error advises to reindex it, and it remains usable with the analyzer that made its index", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)

@@ -21,7 +21,7 @@ import { all, bob, bodies, draft, file, opened, raw, sound } from "./File.ts"
 const failure = MemoryError.make("io", { op: "test", message: "no" })
 
 describe("a SQL transaction of the caller", () => {
-  it.scoped("the caller's transaction does not include the store's writes, which remain if the transaction is rolled back", () =>
+  it.scoped("the store's writes are not part of the caller's transaction, and remain if the transaction is rolled back", () =>
     Effect.gen(function*() {
       const theirs = yield* file
       const ours = yield* file
@@ -131,7 +131,7 @@ describe("an interrupted call of a SQLite store", () => {
 })
 
 describe("opening a SQLite file that another process has locked", () => {
-  it.scopedLive("opening waits until the lock is released, and fails with unavailable if that takes longer than the option patience", () =>
+  it.scopedLive("opening waits until the lock is released, and fails with `unavailable` after the time in the option `patience`", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })
@@ -215,7 +215,7 @@ describe("a transaction of a SQLite store", () => {
 })
 
 describe("a SQLite store whose layer is closed", () => {
-  it.scoped("calls of a store whose layer is closed fail with unavailable, and the file is closed", () =>
+  it.scoped("calls of a store whose layer is closed fail with `unavailable`, and the file is closed", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const scope = yield* Scope.make()

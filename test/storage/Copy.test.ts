@@ -71,7 +71,7 @@ describe("Copy.copy", () => {
       yield* equal(from, store)
     }))
 
-  it.scoped("a second copy of an unchanged store writes nothing, whether the target is in memory or a vault", () =>
+  it.scoped("a second copy of an unchanged store writes nothing, whether the target is in memory or is a vault", () =>
     Effect.gen(function*() {
       for (const to of [memory, vault]) {
         const from = yield* lived(memory, "again", 10)
@@ -190,7 +190,7 @@ describe("Copy.copy", () => {
       assert.lengthOf((yield* to.search(ada, { text: "two" })).hits, 1)
     }))
 
-  it.scoped("a copy fails with conflict and the record's id if the target has other revisions of that id, and changes nothing", () =>
+  it.scoped("a copy fails with `conflict` and the record's id if the target has other revisions of that id, and changes nothing", () =>
     Effect.gen(function*() {
       const change = (store: MemoryStore.Service, body: string) => Effect.asVoid(store.update(ada, id("x"), { body }))
       const ways: Readonly<
@@ -261,7 +261,7 @@ describe("Copy.copy", () => {
       yield* equal(from, to, ["ACME/é", "zeta"])
     }))
 
-  it.scoped("a copy keeps records that only the target has, and use counts that are higher in the target", () =>
+  it.scoped("a copy keeps records that only the target has, and use counts that are higher in the target than in the source", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -277,7 +277,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(to, ada, theirs.id))?.body, "theirs")
     }))
 
-  it.scoped("a copy into a store without history and vectors copies newest revisions, and reports history and vectors as omitted", () =>
+  it.scoped("a copy into a store without history and vectors copies only newest revisions, and reports the rest as omitted", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "shelf", 8)
       const to = yield* built(stores.shelf)
@@ -298,7 +298,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(back, ada, id("default long")))?.revision, 3)
     }))
 
-  it.scoped("onProgress is called with counts that never fall and are those of the report at the end", () =>
+  it.scoped("`onProgress` is called with counts that never decrease, and finally with those of the report", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "progress", 8)
       const to = yield* memory

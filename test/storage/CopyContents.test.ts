@@ -42,7 +42,7 @@ describe("Copy.copy", () => {
       yield* equal(from, back)
     }))
 
-  it.scoped("vectors of models that were not used since the vault was opened are copied", () =>
+  it.scoped("vectors of models that were not used since the vault was opened are copied as well", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {
@@ -80,7 +80,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("use counts of records are copied if the target's engine can set them, and are otherwise reported as omitted", () =>
+  it.scoped("use counts of records are copied if the target's engine can set use counts, and are otherwise reported as omitted", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const record = yield* put(from, draft("one"))
@@ -106,7 +106,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* into(false), { omitted: ["uses"], written: 1, uses: [{ count: 0 }] })
     }))
 
-  it.scoped("a copied tombstone keeps use count and time of forgetting; its record can be restored, forgotten again, and is then erased after 30 days", () =>
+  it.scoped("a copied tombstone keeps use count and time of forgetting; its record can be restored, and if forgotten again is erased after 30 days", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory

@@ -56,14 +56,14 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(calls, [{ op: "due", asked: 1_000, given: 0 }])
     }))
 
-  it.effect("a put of 500 drafts calls the engine once, with a transaction that looks up 500 ids", () =>
+  it.effect("a put of 500 drafts makes one call of the engine: a transaction that looks up 500 ids", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(100)
       const drafts = Array.from({ length: 500 }, (_, n) => fact(`another ${n}`))
       assert.deepStrictEqual(yield* during(store.put(ada, drafts)), [{ op: "transact", asked: 500, given: 0 }])
     }))
 
-  it.effect("update, forget and restore read one row, get reads one row per id, and history reads no more revisions than its limit", () =>
+  it.effect("`update`, `forget` and `restore` read one row, `get` one row per id, and `history` no more revisions than its limit", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const { id: tea } = yield* put(store, draft("tea", { id: id("tea") }))
@@ -78,7 +78,7 @@ describe("calls of an Engine", () => {
       ])
     }))
 
-  it.effect("list reads one row more than its page, search reads at most twice its limit, and whyNot of an unknown id reads one row", () =>
+  it.effect("`list` reads one row more than its page, `search` at most twice its limit, and `whyNot` of an unknown id one row", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])
@@ -89,7 +89,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(ops(calls), ["read"])
     }))
 
-  it.effect("the store's method stream reads each row of the engine once", () =>
+  it.effect("`stream` of the store reads each row of the engine once", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_050)
       const calls = yield* during(Stream.runDrain(store.stream(ada, { limit: 100 })))
@@ -112,7 +112,7 @@ describe("calls of an Engine", () => {
       assert.strictEqual((yield* again.search(ada, { text: "tea" })).hits.length, 1)
     }))
 
-  it.effect("the store's method links reads only the record and the records that are linked with it", () =>
+  it.effect("`links` of the store reads only the record and the records that are linked with it", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const tea = yield* put(store, draft("[[Water]]", { summary: "Tea" }))
@@ -192,7 +192,7 @@ it.effect("100 puts to 50 tenants on an engine with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a store with `shared: true` and no index scans its backend only for search, list, deduplication and compact", () =>
+it.effect("a store with `shared: true` and no index scans its backend only for searches, lists, deduplication and `compact`", () =>
   Effect.gen(function*() {
     const rows = new Map<string, MemoryStore.Stored>()
     let scans = 0
@@ -228,7 +228,7 @@ it.effect("a store with `shared: true` and no index scans its backend only for s
   }))
 
 describe("the in-memory engine", () => {
-  it.effect("tenantsWith lists the tenants with records in a scope; overCap lists the scopes with more records of a kind than the kind's cap", () =>
+  it.effect("`tenantsWith` lists the tenants with records in a scope; `overCap` lists the scopes whose records of a kind exceed the kind's cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -304,7 +304,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }))
 
-  it.effect("a transaction whose decide function returns a Left writes nothing, and fails with the error in the Left", () =>
+  it.effect("a transaction whose `decide` function returns a Left writes nothing, and fails with the error in the Left", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const needs = { ids: [id("x")], dedupeKeys: [], revisions: [] }
@@ -342,7 +342,7 @@ it("the queue of rows to erase returns each row once, sorted by the time from wh
   )
 })
 
-it.effect("a record's index entry has the terms that search counts, and the names and references by which the method links finds records", () =>
+it.effect("a record's index entry has the terms that a search counts, and the names and references by which `links` finds records", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const record = yield* put(

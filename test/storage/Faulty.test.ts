@@ -76,7 +76,7 @@ law(
 )
 
 law(
-  "a fault without `when` occurs before the operation: put fails, and nothing is written",
+  "a fault without `when` occurs before the operation: `put` fails, and nothing is written",
   [{ ops: ["put"] }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -86,7 +86,7 @@ law(
 )
 
 law(
-  "a fault with `when: after` makes a put fail although its record has been written",
+  "a fault with `when: after` makes `put` fail although its record has been written",
   [{ ops: ["put"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -106,7 +106,7 @@ law(
 )
 
 law(
-  "a fault with `when: after` makes a stream fail at its end, after every record was emitted",
+  "a fault with `when: after` makes `stream` fail at its end, after every record was emitted",
   [{ ops: ["stream"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -119,7 +119,7 @@ law(
 )
 
 law(
-  "only the first of two faults set for the same call occurs, and each fault also counts the calls at which other faults occur",
+  "only the first of two faults set for one call occurs; each fault also counts the calls at which other faults occur",
   [
     { ops: ["list"], at: 2, fault: "unavailable" },
     { at: 2, fault: "corrupt" },
@@ -136,7 +136,7 @@ law(
 
 for (const reason of ReasonSchema.literals as ReadonlyArray<Reason>) {
   law(
-    `a fault with the reason ${reason} makes the call fail with this reason`,
+    `a fault with the reason \`${reason}\` makes the call fail with this reason`,
     [{ fault: reason }],
     (faulty) => refuses(reason, faulty.list(ada, {}))
   )

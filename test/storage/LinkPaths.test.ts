@@ -161,7 +161,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     }
   })
 
-  it("a [[wikilink]] resolves to a file rather than to a record without a path, and to the newest record if none has a path", () => {
+  it("a [[wikilink]] resolves to a file rather than to a record without a path, and to the newest record if no record has a path", () => {
     const plain = [1, 2].map((n) =>
       note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
     )
@@ -171,7 +171,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("a [[wikilink]] in the properties of a file is a link, also in lists and maps; in the metadata of other records it is not", () => {
+  it("a [[wikilink]] in the properties of a file is a link, even in a list or map; one in the metadata of other records is not", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

@@ -126,7 +126,7 @@ describe("the index of links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a [[wikilink]] also resolves to a file by the file's path or source.reference; of files with the same title, the one with the shortest path is the target", () => {
+  it("a [[wikilink]] also resolves by a file's path or `source.reference`; of files with the same title, the one with the shortest path is the target", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -177,7 +177,7 @@ describe("the index of links", () => {
 })
 
 describe("KeyIndex", () => {
-  it("get returns the objects of every key, even if there are so many keys (15,000) that they are spread over several tables", () => {
+  it("`get` returns the objects of every key, even if there are so many keys (15,000) that they are spread over several tables", () => {
     const index = new KeyIndex<{ n: number }>()
     const all = Array.from({ length: 20_000 }, (_, n) => ({ key: Math.imul(n % 15_000, 0x01000193), n }))
     for (const one of all) index.add(one.key, one)
@@ -187,7 +187,7 @@ describe("KeyIndex", () => {
     for (const [key, some] of expected) assert.deepStrictEqual(Array.from(index.get(key)), some)
   })
 
-  it("get returns the objects that were added and not removed, each once, in the order in which they were added", () => {
+  it("`get` returns the objects that were added and not removed, each once, in the order in which they were added", () => {
     const { array, boolean, constantFrom, integer, property, tuple } = FastCheck
     const objects = Array.from({ length: 5 }, (_, n) => ({ n }))
     FastCheck.assert(

@@ -86,7 +86,7 @@ describe("a long batch in memory", () => {
       assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(long, unpaced)))
     }))
 
-  it.effect("an update, forget or put by another fiber while the batch yields is not lost, even if it concerns a record of the batch", () =>
+  it.effect("an update, forget or put by another fiber while the batch yields is not lost, even if it changes a record of the batch", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -115,7 +115,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch with an ifRevision for a record fails with conflict if another fiber changes this record while the batch yields", () =>
+  it.effect("a batch with an `ifRevision` for a record fails with `conflict` if another fiber changes it while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()

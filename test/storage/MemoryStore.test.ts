@@ -48,13 +48,13 @@ const Other = Layer.effectDiscard(
   Layer.provide(MemoryStore.layerInMemory)
 )
 
-it.effect("layerInMemory provided to two layers gives both the same store", () =>
+it.effect("`layerInMemory` provided to two layers gives both the same store", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), ["by another layer"])
   }).pipe(Effect.provide(Layer.provideMerge(Other, MemoryStore.layerInMemory))))
 
-it.effect("Layer.fresh(layerInMemory) makes a new store, separate from the one that layerInMemory gives to other layers", () =>
+it.effect("`Layer.fresh(layerInMemory)` makes a new store, separate from the one that `layerInMemory` gives to other layers", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), [])
@@ -82,7 +82,7 @@ it.effect("the in-memory store erases expired records every hour, and forgotten 
     assert.deepStrictEqual(yield* left(store), [])
   }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-it.effect("compact erases a forgotten record after the duration of the option trash: at once, after two days, or never", () =>
+it.effect("`compact` erases a forgotten record after the duration of the option `trash`: at once, after two days, or never", () =>
   Effect.gen(function*() {
     for (const [trash, days] of [[0, 0], ["2 days", 2], [Infinity, 9]] as const) {
       const made = MemoryStore.make("rows", { ...rows().primitives, trash })
@@ -102,7 +102,7 @@ it.effect("compact erases a forgotten record after the duration of the option tr
     }
   }))
 
-it.effect("compact does not erase records that a backend wrongly reports as forgotten", () =>
+it.effect("`compact` does not erase records that a backend wrongly reports as forgotten", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     const store = yield* MemoryStore.make("lossy", {
@@ -153,7 +153,7 @@ it.effect("a failed commit changes neither the index nor the table of dedupe key
     assert.isEmpty(others)
   }).pipe(Effect.scoped))
 
-it.effect("a batch whose commit conflicts with a write of another process is computed again from the rows which that process wrote", () =>
+it.effect("a batch whose commit conflicts with a write of another process is computed again from the rows that this process wrote", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     let intruders = 3
@@ -193,7 +193,7 @@ it.effect("MemoryStore.make refuses a durable or shared store without a secret",
     }
   }))
 
-it.effect("a write whose every commit conflicts fails with unavailable after a number of attempts", () =>
+it.effect("a write whose every commit conflicts fails with `unavailable` after a number of attempts", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("crowded", {
       ...rows().primitives,
@@ -240,7 +240,7 @@ it.effect("a store whose backend reads no revisions reports `history: false`, ev
     assert.isFalse(store.capabilities.history)
   }))
 
-it.effect("put checks data against the kind's Schema and names the invalid field, also for a kind that the application defines", () =>
+it.effect("`put` checks data against the kind's Schema and names the invalid field, also for a kind that the application defines", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const recipe = { kind: "recipe", body: "Leek soup", scope: { userId: "ada" } }
@@ -255,7 +255,7 @@ it.effect("put checks data against the kind's Schema and names the invalid field
     )
   ))))
 
-it.effect("a subscriber with too many unread changes fails with unavailable", () =>
+it.effect("a subscriber with too many unread changes fails with `unavailable`", () =>
   Effect.gen(function*() {
     const changeFeed = ChangeFeed.make()
     const record = yield* Effect.provide(
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch that puts a record under an invisible record's id fails with another mutation's error if there is one, else with invalid_id", () =>
+it.effect("a batch that puts a record under an invisible record's id fails with the error of another mutation, if any, else with `invalid_id`", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

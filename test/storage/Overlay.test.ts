@@ -48,7 +48,7 @@ law(
 )
 
 law(
-  "an Overlay shows later writes of the base store to a record until the overlay itself has written that record",
+  "an Overlay shows later writes of the base store to a record until the Overlay itself has written that record",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -158,7 +158,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with conflict if the base store has changed a record of the overlay, and changes nothing",
+  "Overlay.commit fails with `conflict` and changes nothing if the base store has changed a record that the overlay has written",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with conflict if both stores put a record under one id, or if the base store forgot a record that the overlay updated",
+  "Overlay.commit fails with `conflict` if both stores put a record under one id, or if the base store forgot a record that the overlay updated",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit writes new records of several origins with the origin pipeline and the worst of their trusts; updated records keep their source",
+  "Overlay.commit writes new records with the origin `pipeline` and the trust of the least trusted of them; updated records keep their source",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "Overlay.commit does not write records with the origin instructions; they stay in the overlay",
+  "Overlay.commit does not write records with the origin `instructions`; they stay in the overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -251,7 +251,7 @@ law(
 )
 
 law(
-  "Overlay.commit does not write records that have expired in the overlay; those that the base store also has are forgotten there",
+  "Overlay.commit does not write records that expired in the overlay; those that the base store also has are forgotten there",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const bread = yield* put(below, draft("bread"))
@@ -265,7 +265,7 @@ law(
 )
 
 law(
-  "a subscriber of an Overlay gets the changes of both stores, except those of the base store to records that the overlay has written",
+  "a subscriber of an Overlay gets the changes of both stores, except base-store changes to records that the overlay has written",
   (below, branch) =>
     Effect.scoped(Effect.gen(function*() {
       const x = yield* put(below, draft("x", { id: id("x") }))
@@ -299,7 +299,7 @@ law(
 )
 
 law(
-  "Overlay.commit of an Overlay over another Overlay writes only to that other Overlay, not to the store below both",
+  "Overlay.commit of an Overlay over another Overlay writes only to this other Overlay, not to the store below it",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("tea", { id: id("x") }))
@@ -333,7 +333,7 @@ const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
 
 law(
-  "an Overlay lists a tenant until the tenant's last record or tombstone is purged in the Overlay",
+  "an Overlay lists a tenant until the last record or tombstone of the tenant is purged in the Overlay",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -383,7 +383,7 @@ it.effect("calls of an Overlay fail if the base store fails", () =>
     ))
   ))
 
-it.effect("making an Overlay over a federation fails with unsupported, but a member store of a federation can be an Overlay", () =>
+it.effect("making an Overlay over a federation fails with `unsupported`, but a member store of a federation can be an Overlay", () =>
   Effect.gen(function*() {
     const federation = Federated.layer({ main: { layer: layerInMemory, writable: true } })
     yield* refuses("unsupported", Effect.provide(MemoryStore.MemoryStore, Layer.provide(Overlay.layer, federation)))

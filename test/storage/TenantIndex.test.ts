@@ -38,7 +38,7 @@ describe("a TenantIndex that yields to the event loop while it is built", () => 
       assert.isTrue(tenantIndex.isBuilt())
     }))
 
-  it.live("a call of the method index completes an unfinished build at once, without yielding", () =>
+  it.live("a call of `index` completes an unfinished build at once, without yielding", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 4; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("a call of the method index completes an unfinished restore at once, or builds the index anew if a row that the bytes contain was removed", () =>
+  it.live("a call of `index` completes an unfinished restore at once, or builds the index anew if a row that the bytes contain was removed", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -156,7 +156,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isTrue(lacking.isBuilt())
     }))
 
-  it("an index that was never built has no encoding, and one restored from bytes is encoded as the same bytes until a row is set", () => {
+  it("an index that was never built has no encoding; one restored from bytes is encoded as the same bytes until a row is set", () => {
     const tenantIndex = made()
     assert.isUndefined(tenantIndex.encoded())
     tenantIndex.set(id("a"), row(record("a", "tea")))

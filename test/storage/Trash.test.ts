@@ -46,7 +46,7 @@ describe("an Overlay", () => {
       assert.isUndefined(yield* get(below, system, id("b")))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.scoped("Restore of any revision has the same result in an Overlay as in its base store, also for a forgotten, re-created or expired record", () =>
+  it.scoped("a Restore has the same result in an Overlay as in its base store, even of a forgotten, re-created or expired record", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const history: ReadonlyArray<MemoryMutation> = [
@@ -78,7 +78,7 @@ describe("an Overlay", () => {
       }
     }).pipe(Effect.provide(MemoryStore.layerInMemoryWith({ trash: Infinity }))))
 
-  it.scoped("an Overlay keeps its tombstones for the duration of the option trash of Overlay.layerWith", () =>
+  it.scoped("an Overlay keeps its tombstones for the duration of the option `trash` of Overlay.layerWith", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const context = yield* branchOf(below, Overlay.layerWith({ trash: "1 day" }))
@@ -162,7 +162,7 @@ describe("a federation", () => {
       ))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("a record forgotten in a store and its mirror is listed as forgotten once, until the store erases it; restore and purge affect both", () =>
+  it.effect("a record forgotten in a store and its mirror is listed once, until the store erases it; a restore or purge affects both", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       const copies = (yield* federated.get("copies")).store

@@ -56,7 +56,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("copy fails with `conflict` if the target has another thread of the same name, and does not change that thread", () =>
+  it.scoped("`copy` fails with `conflict` if the target has another thread of the same name, and does not change that thread", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("copy fails with `conflict` if a thread's owner has another thread in the target, and succeeds after the purge that the error advises", () =>
+  it.scoped("`copy` fails with `conflict` if a thread's owner has another thread in the target; it succeeds after the purge that the error advises", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread that is renamed between two copies has its new name in the target; an append under the old name fails", () =>
+  it.scoped("a thread that is renamed between two copies has its new name in the target; an append under the old name then fails", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

@@ -66,7 +66,7 @@ const at = <A, R, E>(layer: Layer.Layer<R, E>, tag: Context.Tag<R, A>) =>
 
 describe("importing a file", () => {
   for (const [name, decode] of Object.entries(formats)) {
-    it.scoped(`importing a file of ${name} a second time changes nothing, even if an imported record was edited or forgotten in between`, () =>
+    it.scoped(`importing a file of ${name} a second time changes nothing, even if an imported record was edited or forgotten meanwhile`, () =>
       Effect.gen(function*() {
         const store = yield* memory
         const items = decode()
@@ -158,7 +158,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
     }))
 
-  it.scoped("importing a file of a Letta agent turns its blocks into notes, its passages into records and its messages into a thread", () =>
+  it.scoped("importing a file of a Letta agent makes notes of its blocks, records of its passages and a thread of its messages", () =>
     Effect.gen(function*() {
       const { provided, report, store } = yield* imported("letta")
       const { items } = yield* store.list(Viewer.make({ agentId: "agent-0" }), {})
@@ -181,7 +181,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it.scoped("importing a file of a Letta agent with unreadable and non-textual parts reads the rest, and reports these parts", () =>
+  it.scoped("importing a file of a Letta agent with unreadable or non-textual parts imports the rest, and reports these parts", () =>
     Effect.gen(function*() {
       const text = JSON.stringify({
         agents: [null, {
@@ -219,7 +219,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("importing conversations of ChatGPT or Claude makes a thread of each one's current branch, and reports parts that are not text", () =>
+  it.scoped("importing ChatGPT or Claude conversations makes a thread of each conversation's current branch, and reports parts that are not text", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -290,7 +290,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
     }))
 
-  it.scoped("importing a folder of Obsidian or Claude Code makes a record of each note, with its tags, kind and links", () =>
+  it.scoped("importing a folder of Obsidian or Claude Code makes a record of each note, with the note's tags, kind and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!
@@ -310,7 +310,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("importing a file that is not in the expected format makes no record; memories with illegal ids, __proto__ keys or too long texts are reported", () =>
+  it.scoped("importing a file of another format makes no record; memories with illegal ids, __proto__ keys or too long texts are reported", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

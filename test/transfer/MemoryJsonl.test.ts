@@ -32,7 +32,7 @@ const pairs = [
 describe("a MemoryJsonl file", () => {
   for (const [from, source, to, target] of pairs) {
     for (let seed = 0; seed < times(1, isLong ? 10 : 2); seed++) {
-      it.scoped(`a MemoryJsonl file from ${from} and the file exported again after it was read into ${to} are equal byte for byte (${seed})`, () =>
+      it.scoped(`a MemoryJsonl file from ${from} that is read into ${to} and exported again stays the same, byte for byte (${seed})`, () =>
         Effect.gen(function*() {
           const first = yield* lived(source, `file ${seed}`, 20)
           const text = yield* written(first)
@@ -52,7 +52,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("a MemoryJsonl file contains the messages of threads; a second reading adds none of them again, and only a thread's owner sees its messages", () =>
+  it.scoped("a MemoryJsonl file contains the messages of threads; a second reading adds no message again, and only a thread's owner sees its messages", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -78,7 +78,7 @@ describe("a MemoryJsonl file", () => {
       assert.notInclude(yield* written(first, { threads: false }), "question")
     }))
 
-  it.scoped("a MemoryJsonl file can be read again after an interruption at any line; the result is that of one complete run", () =>
+  it.scoped("a MemoryJsonl file can be read again after an interruption at any line; the result equals that of one run", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "interrupted", 8)
       const text = yield* written(first)
@@ -94,7 +94,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file can be read again after a failure of the store at any call; the result is that of one complete run", () =>
+  it.scoped("a MemoryJsonl file can be read again after a failure of the store at any call; the result equals that of one run", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "failing", 8)
       const text = yield* written(first)
@@ -106,7 +106,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file that is truncated is read as far as it goes, and the report says that it is incomplete", () =>
+  it.scoped("a MemoryJsonl file that is truncated is read up to its end, and the report says that the file is incomplete", () =>
     Effect.gen(function*() {
       const lines = linesOf(yield* written(yield* lived(memory, "cut", 8)))
       const second = yield* memory
@@ -114,7 +114,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([report.complete, report.records, report.skipped], [false, 4, []])
     }))
 
-  it.scoped("a MemoryJsonl file with damaged lines is read without them, and the report names them with reasons", () =>
+  it.scoped("a MemoryJsonl file with damaged lines is read without these lines, and the report lists them with reasons", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "damaged", 8)
       const lines = linesOf(yield* written(first))
@@ -257,7 +257,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([records, tombstones, messages], [2, 1, 1])
     }))
 
-  it.scoped("a MemoryJsonl file is read in batches, and only a few lines are read ahead of those written to the store", () =>
+  it.scoped("a MemoryJsonl file is read in batches, and at most a few lines are read ahead of those written to the store", () =>
     Effect.gen(function*() {
       const first = yield* memory
       const total = 400

@@ -55,7 +55,7 @@ const isRow = (row: string) => ({ data }: MemoryRecord) => data["row"] === row
 
 describe("data of a newer release", () => {
   law(
-    "a vault of a newer release does not open, and no file changes",
+    "a vault of a newer release does not open, and no file is changed",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "an outbox row with the version of a newer release is ignored and does not stop the outbox if its file was edited by hand",
+    "an outbox row with the version of a newer release is ignored, and does not stop the outbox, if the row's file was edited by hand",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")

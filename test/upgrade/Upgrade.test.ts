@@ -48,7 +48,7 @@ describe("data of an earlier release", () => {
   it("the data of at least one earlier release is tested", () => assert.isNotEmpty(all()))
 
   law(
-    "a vault of an earlier release gives the same results as in that release, also when it is opened a second time",
+    "a vault of an earlier release gives the same results as in that release, even when it is opened a second time",
     (root, { vault: before }) =>
       Effect.gen(function*() {
         for (let opening = 0; opening < 2; opening++) {
@@ -106,7 +106,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "each message in an outbox of an earlier release is extracted once; a dead letter is extracted only after a call of Outbox.release",
+    "each message in an outbox of an earlier release is extracted once; a dead letter is extracted only after a call of `Outbox.release`",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {

@@ -104,7 +104,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
       }))
 
     law(
-      `vault.repair lists the file, and restores its last good revision if the option write is set (a file ${name})`,
+      `vault.repair lists the file, and restores its last good revision if the option \`write\` is set (a file ${name})`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)
@@ -245,7 +245,7 @@ describe("a record whose file is deleted by hand", () => {
 
 describe("a vault whose .effect-memory folder is deleted", () => {
   law(
-    "every record is kept; until vault.adopt is called, each has origin file and trust 2, and the vault reports one issue",
+    "every record is kept, with origin `file` and trust 2 until vault.adopt is called; the vault reports one issue",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>

@@ -86,7 +86,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a user's viewer with reach `within` also lists records of the user's narrower scopes, but none that has expired or is no longer valid", () =>
+  it.scoped("a user's viewer with reach `within` also lists records of the user's narrower scopes, but no expired or invalid ones", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })
@@ -140,7 +140,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("a Deuz record gets a new id even if Deuz's id is a ULID; the file of an expired Deuz record is erased at the opening", () =>
+  it.scoped("a Deuz record gets a new id even if Deuz's id is a ULID; an expired Deuz record's file is erased at the opening", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"
@@ -157,7 +157,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isTrue(fs.existsSync(path.join(root, "agents", "support-bot", `${id(ulid)}.md`)))
     }))
 
-  it.scoped("an edit of a file that is still at Deuz's path becomes the next revision of the record", () =>
+  it.scoped("an edit of a file that is still at the path that Deuz gave it becomes the next revision of the record", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const { store, vault } = yield* opened(root)
@@ -207,7 +207,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.make({ userId: "bob" }), {})).items, [])
     }))
 
-  it.scoped("a file without a body becomes a record whose summary is Deuz's id; a fractional createdAt is rounded down", () =>
+  it.scoped("a file without a body becomes a record whose summary is Deuz's id; a fractional `createdAt` is rounded down", () =>
     Effect.gen(function*() {
       const root = yield* place
       const before = "---\nid: \"a b\"\nkind: \"semantic\"\nuserId: \"ada\"\ncreatedAt: 1717286400000.25\n---\n\n\n"

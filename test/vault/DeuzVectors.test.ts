@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("a record gets the vector that Deuz stored, unless the record's text was edited since or the vector's length differs from that of Deuz's other vectors", () =>
+  it.scoped("a record gets the vector that Deuz stored, unless the text was edited since or the vector's length differs from that of Deuz's other vectors", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")
@@ -63,7 +63,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("a vector whose record names no embedding model counts as one of the model in the option `deuzModel`, unless the record's text was edited", () =>
+  it.scoped("a vector whose record names no embedding model belongs to the model in the option `deuzModel`, unless the record's text was edited", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz

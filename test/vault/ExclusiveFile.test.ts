@@ -120,7 +120,7 @@ describe("a writer that stalls while it takes the lock", () => {
 })
 
 describe("a lock on a disk that gives each name of a file its own inode number", () => {
-  it.scopedLive("concurrent and later writers acquire and release the lock, and never take it for a stale one", () =>
+  it.scopedLive("concurrent and later writers acquire and release the lock, and never mistake it for a stale one", () =>
     Effect.gen(function*() {
       const root = yield* place
       const numbers = new Map<string, number>()
@@ -170,7 +170,7 @@ describe("a process that fences a lock holder (moves away the folder of the hold
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`the folder is moved away and deleted even if ${name} from an earlier fencing is at the path to which it is moved`, () =>
+    it.scopedLive(`the folder is moved away and deleted even if ${name} from an earlier fencing is at the destination`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -245,7 +245,7 @@ describe("a live process whose staging folder (the folder of its temporary files
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("each process takes the lock with a different file, so that one can take over the lock that the other left when it died", () =>
+  it.scopedLive("each process takes the lock with a file of its own, so that one can take over the lock of the other after its death", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -288,7 +288,7 @@ describe("two processes with the same random seed", () => {
     }))
 })
 
-describe("a lock that is requested after its scope began to close", () => {
+describe("a lock that is requested after its Effect scope began to close", () => {
   for (const [name, platform] of [["with", NodeContext.layer], ["without", platformWith(oneName)]] as const) {
     it.scopedLive(`the lock is still granted, and no file stays open, on a file system ${name} hard links`, () =>
       Effect.gen(function*() {

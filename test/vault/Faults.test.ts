@@ -155,7 +155,7 @@ describe("a vault on a failing disk", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault changes no record: the vault opens, or the opening fails with a typed error`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault changes no record; the vault opens, or the opening fails with a typed error`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -174,7 +174,7 @@ describe("a vault on a failing disk", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault is tolerated or fails the creation with a typed error, and the next attempt succeeds`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault is tolerated or causes a typed error, and the next attempt succeeds`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")

@@ -75,7 +75,7 @@ describe("a vault written by drover (another memory program)", () => {
       assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
     }))
 
-  it.scopedLive("a record that has two files, since a crash interrupted its move, is read from the new file, and its next write deletes the old file", () =>
+  it.scopedLive("a record that has two files because a crash interrupted its move is read from the new file, and its next write deletes the old file", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const old = fs.readFileSync(path.join(root, bobs), "utf8")
@@ -171,7 +171,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
 })
 
 describe("a folder of Obsidian notes", () => {
-  it.scopedLive("notes become records of kind reference in the global scope, with trust 2 and the file name as summary", () =>
+  it.scopedLive("notes become records of kind `reference` in the global scope, with trust 2 and the file name as summary", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)
@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("a link can name a note with or without the note's folder; links by the old and the new name resolve once the note is renamed", () =>
+  it.scopedLive("a link can name a note with or without the note's folder; links by old and new name resolve once the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")

@@ -92,7 +92,7 @@ describe("an update of a hand-written note", () => {
     metadata: { title: "Green: tea", mood: "rainy" }
   }, tea.replace("'sunny'", "'rainy'"))
   law(
-    "an update of a hand-written note's body replaces only the changed text in its file",
+    "an update of a hand-written note's body replaces only the changed part of the text in its file",
     tea,
     { body: "Sow.\r\nRest." },
     tea.replace("Reap.", "Rest.")
@@ -103,13 +103,13 @@ describe("an update of a hand-written note", () => {
   }
   const { kind: _, ...patch } = sidecar
   law(
-    "an update of importance, tags, links and other fields leaves the file of a note without frontmatter byte for byte as it is",
+    "an update of importance, tags, links and other fields leaves the file of a note without frontmatter unchanged, byte for byte",
     plain,
     patch,
     plain
   )
   law(
-    "an update of the importance leaves the file of a note with unparsable frontmatter byte for byte as it is",
+    "an update of the importance leaves the file of a note with unparsable frontmatter unchanged, byte for byte",
     "---\na: b: c\n---\nSow.\n",
     {
       importance: 0.9
@@ -118,7 +118,7 @@ describe("an update of a hand-written note", () => {
   )
   law("an update of the importance of an empty note leaves its file empty", "", { importance: 0.9 }, "")
 
-  it.scopedLive("an update that cannot be expressed in the note's text fails with invalid_draft and changes neither file nor record", () =>
+  it.scopedLive("an update that cannot be expressed in the note's text fails with `invalid_draft`, and changes no file or record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Alias.md": alias, "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -169,7 +169,7 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(files(root), { "Plain.md": `${edited} Well.`, "Tea.md": "Sow.\n" })
     }))
 
-  it.scopedLive("an update of a note in the signed format of earlier releases keeps that format, also after the note is renamed", () =>
+  it.scopedLive("an update of a note in the signed format of earlier releases keeps that format, even after the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const record = yield* session(root, ({ store }) => the(store, system, idOf("Tea.md")))
@@ -242,7 +242,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("a Restore of an earlier revision writes the note's file back byte for byte, also if the note was forgotten or its file deleted", () =>
+  it.scopedLive("a Restore of an earlier revision writes the note's file back byte for byte, even if the note was forgotten or its file deleted", () =>
     Effect.gen(function*() {
       const notes = { "Deep/Tea.md": tea, "Plain.md": plain }
       const root = yield* folder(notes)
@@ -288,7 +288,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("a batch that fails on disk leaves every byte of the notes unchanged, also of a note that is not UTF-8", () =>
+  it.scopedLive("a batch that fails on disk leaves every byte of the notes unchanged, even in a note that is not UTF-8", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const latin = Buffer.from("Caf\xe9 au lait", "latin1")
@@ -437,7 +437,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepStrictEqual(yield* vault.issues, [])
     })
   for (const one of cases) {
-    it.scopedLive(`${one.title}, whether the change is noticed by refresh, by the poll, or at an opening with or without a snapshot`, () =>
+    it.scopedLive(`${one.title}, whether the change is noticed by \`refresh\`, by the poll, or at opening with or without a snapshot`, () =>
       Effect.gen(function*() {
         const texts = (root: string) => Effect.sync(() => files(root))
         // while the vault is open, by refresh and by the poll
@@ -611,7 +611,7 @@ describe("a note that is moved or renamed", () => {
       }
     }))
 
-  it.scopedLive("notes whose whole folder is renamed remain the same records, whether the vault is open or closed meanwhile", () =>
+  it.scopedLive("notes whose whole folder is renamed remain the same records, whether the vault is open or closed at that time", () =>
     Effect.gen(function*() {
       const count = times(300, 3_000)
       const notes = Array.from(

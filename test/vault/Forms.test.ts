@@ -31,7 +31,7 @@ describe("the library's own encoder and printer of a record", () => {
     )
   })
 
-  it("a record's file is printed as the YAML library prints it, and read back as the same record with a valid signature", () => {
+  it("a record's file is printed as the YAML library prints it, and is read back as the same record with a valid signature", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(record, plain), FastCheck.constantFrom("default", "acme"), (any, tenant) => {
         const scope = MemoryScope.normalise(any.scope)

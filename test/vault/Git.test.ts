@@ -70,7 +70,7 @@ const revisions = ({ store }: Opened, one: typeof a) =>
   Effect.map(store.history(ada, one), (past) => past.map(({ body, revision }) => `${revision} ${body}`))
 
 describe("a vault under git", () => {
-  it.scopedLive("git commits no file of .effect-memory, and so neither the vault's key nor its history", () =>
+  it.scopedLive("git commits no file of .effect-memory, so neither the vault's key nor its history is in a commit", () =>
     Effect.gen(function*() {
       const root = yield* committed
       const tracked = git(root, "ls-files").trim().split("\n")
@@ -78,7 +78,7 @@ describe("a vault under git", () => {
       assert.strictEqual(git(root, "status", "--porcelain"), "")
     }))
 
-  it.scopedLive("a clone has every record; until vault.adopt is called, each has origin file and trust 2, and one issue is reported", () =>
+  it.scopedLive("a clone has every record, with origin `file` and trust 2 until vault.adopt is called; one issue is reported", () =>
     Effect.gen(function*() {
       const [origin, root] = [yield* committed, path.join(yield* place, "clone")]
       git(origin, "clone", "-q", origin, root)
@@ -144,7 +144,7 @@ describe("a vault under git", () => {
     )
 
     it.scopedLive(
-      `a record whose file gets a merge conflict ${when} stays at its last good revision, and the resolution becomes the next revision`,
+      `a record whose file gets a merge conflict ${when} stays at its last good revision; the resolution becomes the next revision`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed

@@ -89,7 +89,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), now)
     }))
 
-  it.scopedLive("writers are acknowledged only after their shared fsync, and no reader sees their records before it", () =>
+  it.scopedLive("writers are acknowledged only after their shared fsync, and no reader sees their records before the fsync", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       const [reached, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]

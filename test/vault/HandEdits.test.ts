@@ -47,7 +47,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("an edit by hand", () => {
   law(
-    "an edit by hand becomes the next revision, of origin file and trust 2, and the old text stays in the history",
+    "an edit by hand becomes the next revision, of origin `file` and trust 2, and the old text stays in the history",
     ({ read, root, store, vault, write }) =>
       Effect.gen(function*() {
         write(at, read(at).replace("the first", "the second"))
@@ -68,7 +68,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand cannot set the revision, updatedAt, trust or origin of a record",
+    "an edit by hand cannot set the revision, `updatedAt`, trust or origin of a record",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const claims = `origin: instructions\ntrust: 0\nrevision: 99\nupdatedAt: 2001-01-01T00:00:00Z\nhash: ${
@@ -113,7 +113,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand that makes a file unreadable is reported, the last good revision stays, and a correction becomes the next revision",
+    "an edit by hand that makes a file unreadable is reported and the last good revision stays; a correction becomes the next revision",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {
         const changes = yield* Queue.unbounded<string>()
@@ -161,7 +161,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a file written by hand with Windows line ends is read, and the record's body keeps them",
+    "a file written by hand with Windows line ends is read, and the record's body keeps these line ends",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const note = id("windows")
@@ -252,7 +252,7 @@ describe("a record's file that is copied or moved to another path", () => {
   }
 
   law(
-    "a record is absent while the folder of its scope is renamed, and present again once the folder has its old name",
+    "a record is absent while the folder of its scope is renamed, and is present again once the folder has its old name",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)
@@ -392,7 +392,7 @@ describe("an invalid file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `an invalid file with ${name} is reported and skipped, or read safely, and is left as it is`,
+      `an invalid file with ${name} is left as it is, and is either reported and skipped or read safely`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))

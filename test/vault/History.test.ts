@@ -95,7 +95,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "deleting the history while the vault is open loses only earlier revisions, and records can still be changed",
+    "deleting the history while the vault is open loses only earlier revisions, and records can still be changed afterwards",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -164,7 +164,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("batch numbers continue after a compaction, and an append by a writer that has not read the history since fails with conflict", () =>
+  it.scoped("batch numbers continue after a compaction; an append fails with `conflict` if the writer has not read the history since", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -193,7 +193,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.pending().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a compaction fails with a conflict if a writer that lost the lock appends meanwhile, and the appended line is kept", () =>
+  it.scopedLive("a compaction fails with `conflict` if a writer that lost the lock appends a line meanwhile, and the line is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a reader that lacks a record because it has read a rewritten history only in part says so: isReplaced is true or the generation changes", () =>
+  it.scopedLive("a reader that lacks a record because it read only part of a rewritten history says so: `isReplaced` is true or the generation changes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -247,7 +247,7 @@ describe("the history of a vault", () => {
       assert.isFalse(yield* theirs.isReplaced)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a history that was rewritten under the same inode number is read again", () =>
+  it.scoped("a history that was rewritten but has the same inode number as before is read again", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -271,7 +271,7 @@ describe("the history of a vault", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 
   law(
-    "a forgotten record stays listed and can be restored if its line in the history is damaged after the snapshot was saved",
+    "a forgotten record stays listed as forgotten, and can be restored, if its line in the history is damaged after the snapshot was saved",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -293,7 +293,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "a history restored from a backup is used instead of a snapshot that is newer",
+    "a history that was restored from a backup is used, rather than a snapshot that is newer than the backup",
     (root) =>
       Effect.gen(function*() {
         const snapshot = path.join(root, ".effect-memory/snapshot")
@@ -330,7 +330,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a batch of which a crash left only a part is ignored, even after later batches were appended to the history", () =>
+  it.scoped("a batch that a crash left incomplete is ignored, even after later batches were appended to the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -353,7 +353,7 @@ describe("the history of a vault", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a stalled writer fails with conflict if another writer has appended a batch meanwhile, and that batch is kept", () =>
+  it.scoped("a stalled writer fails with `conflict` if another writer has appended a batch meanwhile, and that batch is kept", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))

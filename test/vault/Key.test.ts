@@ -90,7 +90,7 @@ describe("the key of a vault, with which it signs its records", () => {
       }))
   }
 
-  it.scopedLive("the key is read from vault.copy.json if there is a folder in place of vault.json", () =>
+  it.scopedLive("the key is read from vault.copy.json if a folder is in place of vault.json", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(manifest(root))
@@ -137,7 +137,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* refused(root)
     }))
 
-  it.scopedLive("a key replaced in one copy of the manifest by that of another vault is restored to the key that signed the records", () =>
+  it.scopedLive("a key replaced in one copy of the manifest by that of another vault is set back to the key that signed the records", () =>
     Effect.gen(function*() {
       for (const name of ["vault.json", "vault.copy.json"]) {
         const [root, other] = [yield* filled, yield* filled]
@@ -147,7 +147,7 @@ describe("the key of a vault, with which it signs its records", () => {
       }
     }))
 
-  it.scopedLive("a new key is generated if a person writes `new` in place of the key in vault.json, and all records and their history remain", () =>
+  it.scopedLive("a new key is generated if a person writes `new` in place of the key in vault.json; all records and their history remain", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const first = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>
@@ -164,7 +164,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("a new key is generated once for a vault whose .effect-memory folder was deleted, and is then kept although no signature is valid", () =>
+  it.scopedLive("one new key is generated for a vault whose .effect-memory folder was deleted, and it is kept although no signature is valid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })

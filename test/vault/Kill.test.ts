@@ -15,7 +15,7 @@ const epochOf = (root: string) => Number(/"epoch":(\d+)/.exec(fs.readFileSync(hi
 
 describe("a writer killed at any moment", () => {
   it.scopedLive(
-    "every acknowledged write is kept, no batch is kept in part, and no purged record returns",
+    "every acknowledged write is kept, no batch is kept in part, and no purged record reappears",
     () =>
       survives({
         rounds: times(2, isLong ? 3_000 : 120),

@@ -92,7 +92,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "an entity or link made invalid by hand is reported as an issue, and its file is left unchanged until it is corrected",
+    "an entity or link that a hand edit made invalid is reported as an issue, and its file is left unchanged until it is corrected",
     ({ edit, graph, issues, read }) =>
       Effect.gen(function*() {
         yield* add(graph, "Ada")
@@ -129,7 +129,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "refreshAttributes derives a note's attributes from the text that an edit by hand gave the note",
+    "`refreshAttributes` derives a note's attributes from the text as last edited by hand",
     ({ edit, issues, store }) =>
       Effect.gen(function*() {
         const notes = yield* Effect.provideService(AgenticMemory.make, MemoryStore, store)

@@ -3,7 +3,7 @@ import * as FastCheck from "effect/FastCheck"
 import { LargeMap } from "../../src/storage/MemoryStore/Markdown/LargeMap.ts"
 
 describe("LargeMap", () => {
-  it("a LargeMap has the same contents as a Map after any sequence of calls, also once it is so large that it is divided internally", () => {
+  it("a LargeMap has the same contents as a Map after any sequence of calls, even if it is so large that it is divided internally", () => {
     const key = FastCheck.integer({ min: 0, max: 9_000 }).map((n) => `users/ada/${n}.md`)
     const call = FastCheck.oneof(
       FastCheck.record({ key, value: FastCheck.option(FastCheck.integer()) }),

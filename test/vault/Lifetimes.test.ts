@@ -39,13 +39,13 @@ const readsOfOpening = (count: number) =>
   })
 
 describe("a vault with tombstones (entries of forgotten records in its history)", () => {
-  it.scoped("opening the vault reads the history file as often with 150 tombstones as with 50", () =>
+  it.scoped("opening the vault takes as many reads of the history file with 150 tombstones as with 50", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`compaction erases a forgotten record once it expires, or after 30 days if it never expires, ${closed ? "also after a reopening" : "in the process that forgot it"}`, () =>
+    it.scoped(`compaction erases a forgotten record once it expires, or after 30 days if it never expires, ${closed ? "even after a reopening" : "in the process that forgot it"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000
@@ -73,7 +73,7 @@ describe("a vault with tombstones (entries of forgotten records in its history)"
   }
 })
 
-it.scoped("a record whose file is deleted by hand while the history cannot be written is still erased from the history once expired", () =>
+it.scoped("a record whose file is deleted by hand while the history is not writable is still erased from the history once expired", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

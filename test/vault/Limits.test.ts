@@ -27,7 +27,7 @@ describe("a record's file", () => {
       assert.deepStrictEqual(found?.tags, tags)
     }))
 
-  it.scopedLive("a record whose frontmatter would be too large is not written, and put fails with invalid_draft", () =>
+  it.scopedLive("a record whose frontmatter would be too large is not written, and `put` fails with `invalid_draft`", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const error = yield* Effect.flip(store.put(bob, [{ ...draft, metadata: { k: "y".repeat(300_000) } }]))

@@ -113,7 +113,7 @@ const openedBy = (root: string) => {
 }
 
 describe("the lock of a vault", () => {
-  it.scoped("a lock left by a dead process is taken over after the timeout, and not before", () =>
+  it.scoped("a lock left by a dead process is taken over only after the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("heartbeats are written during every use of the lock, also directly after another use, after a long pause, and after the lock's scope closed", () =>
+  it.scoped("heartbeats are written during every use of the lock, even after another use, a long pause or the end of the lock's Effect scope", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -209,7 +209,7 @@ describe("the lock of a vault", () => {
 
   for (const hasOneName of [false, true]) {
     const where = hasOneName ? "without hard links" : "with hard links"
-    it.scoped(`withLock returns only once a heartbeat in progress has been written, on a file system ${where}`, () =>
+    it.scoped(`\`withLock\` returns only once a heartbeat in progress has been written, on a file system ${where}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [writes, goesOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("a release of the lock that dies with a defect leaves no file open and stops the heartbeat, and the stale lock can be taken over", () =>
+  it.scoped("a release of the lock that dies with a defect leaves no file open, no heartbeat, and a stale lock that can be taken over", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -295,7 +295,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.right(true))
     }))
 
-  it.scopedLive("two processes find a stale lock: one takes it over, and the other puts back the new lock that it moved by mistake", () =>
+  it.scopedLive("two processes find a stale lock: one takes it over, and the other puts back the new lock, which it moved by mistake", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -343,7 +343,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scopedLive("a process fails with unavailable if a live process holds the lock for longer than the timeout", () =>
+  it.scopedLive("a process fails with `unavailable` if a live process holds the lock for longer than the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const lock = Effect.provide(VaultFileSystem.make(root), NodeContext.layer).pipe(
@@ -354,7 +354,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
     }))
 
-  it.scoped("a process whose every disk call takes longer than its timeout does not give up waiting for the lock", () =>
+  it.scoped("a process whose every disk call takes longer than its timeout keeps waiting for the lock", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -375,7 +375,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.void)
     }))
 
-  it.scoped("a process waits beyond the timeout for a lock that changes holders again and again", () =>
+  it.scoped("a process waits beyond the timeout for a lock whose holder keeps changing", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const seen = counting(root)

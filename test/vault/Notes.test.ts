@@ -228,7 +228,7 @@ describe("a folder of unusual notes", () => {
     }))
 
   law(
-    "an update of a note's importance leaves the note's text as it is, and fails with invalid_draft if only a part of the note could be read",
+    "an update of a note's importance keeps the note's text, but fails with `invalid_draft` if only a part of the note could be read",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault
@@ -282,7 +282,7 @@ describe("a folder of unusual notes", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   law(
-    "list filters notes by the properties in their frontmatter, also by nested ones",
+    "`list` filters notes by the properties in their frontmatter, including nested properties",
     ({ store, root, vault }) =>
       Effect.gen(function*() {
         fs.writeFileSync(path.join(root, "one.md"), matter("status: open\nrating: 5\nauthor: {name: Ada}"))
@@ -318,7 +318,7 @@ describe("a folder of unusual notes", () => {
       assert.deepInclude(record, { revision: 2, tags: ["hot"], importance: 0.5 })
     }))
 
-  it.scopedLive("the notes in a vault of an earlier release are read as in that release unless the option `notes: \"whole\"` is given", () =>
+  it.scopedLive("the notes in a vault of an earlier release are read as in that release unless `notes: \"whole\"` is given", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))

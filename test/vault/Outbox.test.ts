@@ -87,7 +87,7 @@ describe("an outbox (queue of messages from which memories are extracted) in a v
 describe("two outboxes in two processes on one vault and the same conversations", () => {
   for (const extractor of ["pipeline", "ingest"]) {
     it.scopedLive(
-      `no message is lost or extracted twice if the extractor is ${extractor}`,
+      `no message is lost or extracted twice if the option \`extractor\` is \`${extractor}\``,
       () =>
         Effect.gen(function*() {
           const root = yield* place
@@ -109,7 +109,7 @@ describe("two outboxes in two processes on one vault and the same conversations"
   }
 })
 
-describe("forgetAll with purge in a vault with an outbox", () => {
+describe("`forgetAll` with `purge` in a vault with an outbox", () => {
   const { ada, bob, down, model, never, refused, refusing, rows, settled, users, writes } = Boxes
   const word = "quokka"
   /** Returns the files that contain `word`, hidden files included. */
@@ -148,7 +148,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
         assert.deepStrictEqual(where(root), [])
       }))
 
-  law("forgetAll removes every queued message from disk if no outbox runs", (store) =>
+  law("`forgetAll` removes every queued message from disk if no outbox runs", (store) =>
     Effect.gen(function*() {
       const outbox = yield* boxOf(store, model(() => down))
       yield* outbox.append(ada, "s", users(word, `${word} `.repeat(30_000)))
@@ -157,7 +157,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
     }))
 
   law(
-    "forgetAll removes from disk every write that an extraction planned but could not make",
+    "`forgetAll` removes from disk every write that an extraction planned but could not carry out",
     (store) =>
       Effect.gen(function*() {
         const outbox = yield* boxOf(refusing(store, (batch) => writes(batch) ? down : undefined), model())
@@ -168,7 +168,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
   )
 
   law(
-    "forgetAll removes from disk every message that was set aside after its extraction failed",
+    "`forgetAll` removes from disk every message that was set aside after its extraction failed",
     (store) =>
       Effect.gen(function*() {
         const outbox = yield* boxOf(store, model(() => refused))
@@ -178,7 +178,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       })
   )
 
-  it.scopedLive("forgetAll during an extraction discards what the model then returns, and later messages of the conversation are extracted", () =>
+  it.scopedLive("`forgetAll` during an extraction discards the model's answer; later messages of the conversation are still extracted", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -208,7 +208,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("forgetAll by an agent's viewer leaves the queued messages of the agent's users, and removes those of its sessions only with reach `within`", () =>
+  it.scopedLive("`forgetAll` by an agent's viewer leaves queued messages of the agent's users, and removes those of its sessions only with reach `within`", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -224,7 +224,7 @@ describe("forgetAll with purge in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("forgetAll removes only queued messages that the viewer sees and the filter's scope includes, and none if the filter names kinds", () =>
+  it.scopedLive("`forgetAll` removes only queued messages that the viewer sees and the filter's scope includes; none if the filter names kinds", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

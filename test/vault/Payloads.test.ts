@@ -181,7 +181,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "the services of the kinds read and change the data as it was last edited by hand",
+    "the services of the kinds read and change the data as last edited by hand",
     ({ beliefs, core, edit, knowledge, page, procedures, root, tasks, vault }) =>
       Effect.gen(function*() {
         yield* edit("- never guess\n", "- never guess\n    - ask first\n")
@@ -203,7 +203,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "data edited by hand that its kind's Schema rejects is reported, affects no other record, and is read again once corrected",
+    "data edited by hand that the Schema of its kind rejects is reported, affects no other record, and is read again once corrected",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (

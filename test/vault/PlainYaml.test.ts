@@ -254,7 +254,7 @@ describe("the fast printer of frontmatter", () => {
     return true
   }
 
-  it("values and lists are printed with the same bytes as by the YAML library, or left to it, and are read back unchanged", () => {
+  it("values and lists are printed byte for byte as by the YAML library, or are left to that library, and read back unchanged", () => {
     FastCheck.assert(
       FastCheck.property(said, FastCheck.array(said, { minLength: 1, maxLength: 4 }), (value, list) => {
         printed({ a: value })

@@ -60,7 +60,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.isAtLeast(looks * takes, 16)
     }))
 
-  it.scoped("a vault without calls and subscribers is no longer scanned after a while, and the next call scans it", () =>
+  it.scoped("a vault without calls and subscribers is no longer scanned after a while; the next call causes a scan", () =>
     Effect.gen(function*() {
       const { called, during } = yield* polled
       assert.isAtMost(yield* during(100), 2)

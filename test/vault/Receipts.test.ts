@@ -27,8 +27,8 @@ const using = <A, E>(
     return yield* use(yield* Effect.provide(MemoryPipeline.make, layers), store)
   }))
 
-describe("the receipt that remember returns, in a vault", () => {
-  it.scopedLive("undo of the receipt succeeds after the vault was reopened, and fails with not_owned in another vault", () =>
+describe("the receipt that `remember` returns, in a vault", () => {
+  it.scopedLive("`undo` of the receipt succeeds after the vault was reopened, and fails with `not_owned` in another vault", () =>
     Effect.gen(function*() {
       const [root, elsewhere] = [yield* place, yield* place]
       const json = yield* using(root, (pipeline) =>

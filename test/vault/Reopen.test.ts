@@ -117,7 +117,7 @@ describe("a reopened vault", () => {
       assert.strictEqual(yield* state(root), open)
     }))
 
-  it.scopedLive("the search index in the snapshot is used, and updated with the files that were edited, added or deleted since", () =>
+  it.scopedLive("the search index in the snapshot is used, and is updated with the files that were edited, added or deleted since", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -193,7 +193,7 @@ describe("a reopened vault", () => {
       })
   )
 
-  it.scopedLive("duplicates are found by the `dedupe` option of the kinds configured now, not of those configured when the snapshot was saved", () =>
+  it.scopedLive("duplicates are found by the current option `dedupe` of the kinds, not by its value when the snapshot was saved", () =>
     Effect.gen(function*() {
       const root = yield* place
       const say = Effect.scoped(Effect.gen(function*() {
@@ -245,7 +245,7 @@ describe("a reopened vault", () => {
       }))
   }
 
-  it.scopedLive("a vault of a newer format fails to open with unsupported, and no file is changed", () =>
+  it.scopedLive("a vault of a newer format fails to open with `unsupported`, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))

@@ -83,7 +83,7 @@ describe("the sample of files whose content each scan checks", () => {
     }
   })
 
-  it("the sample starts at a position that depends on the clock, so that short-lived processes check different files", () => {
+  it("the sample starts at a position that depends on the clock, so that processes that run only briefly check different files", () => {
     const paths = Array.from({ length: 1_000 }, (_, n) => `${n}.md`)
     const firsts = Array.from({ length: 50 }, (_, n) => [...VaultFile.makeSampling().next(paths, n)][0])
     assert.strictEqual(new Set(firsts).size, 50)

@@ -110,7 +110,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("a put during the scan finds a duplicate that another process wrote, even before the scan has read its file", () =>
+  it.scopedLive("a put during the scan finds another process's duplicate, even before the scan has read the duplicate's file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = yield* gate
@@ -133,7 +133,7 @@ describe("a scan in progress in a vault", () => {
       assert.strictEqual(again?.record.id, tea.id)
     }))
 
-  it.scopedLive("a read of a record's history has no gap if a scan notices meanwhile that the history was compacted", () =>
+  it.scopedLive("a read of a record's history has no gap if a scan notices during the read that the history was compacted", () =>
     Effect.gen(function*() {
       const { compacted, read, reader, right } = yield* twins
       read.arm((path) => path.endsWith("history"))

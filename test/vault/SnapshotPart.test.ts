@@ -63,7 +63,7 @@ describe("a part of a snapshot", () => {
     )
   })
 
-  it("half of a surrogate pair in a body is read as U+FFFD, and the bodies after it are read whole", () => {
+  it("half of a surrogate pair in a body is read as U+FFFD, and the bodies that follow are read completely", () => {
     const entries = ["a\ud83d", "\ude00b", "c"].map(placed)
     const bytes = bytesOf(textsOf(entries))
     assert.deepStrictEqual(entriesOf(bytes, version).map(({ entry }) => entry.row.record.body), [

@@ -39,7 +39,7 @@ const notes = (count: number, length: number) =>
     }).pipe(Effect.withRandom(Random.make("notes"))))
 
 describe("the snapshot of a vault", () => {
-  it.scoped("a vault without a snapshot saves one, and saves another only after its search index was built or many records changed", () =>
+  it.scoped("a vault saves a snapshot if it has none, and another only after its search index was built or many records changed", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 50)
       const { store } = yield* opened(root)

@@ -101,7 +101,7 @@ describe("a vault that yields to the event loop during long work", () => {
       }
     }))
 
-  it.scopedLive("the comparison of the first scan's files with the history yields, and that of later scans does not", () =>
+  it.scopedLive("the first scan yields while it compares its files with the history, and later scans do not", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       yield* history.news(true)
@@ -162,7 +162,7 @@ describe("the steps in which a snapshot is made", () => {
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("the function locate finds the position of each entry in the history, at most 2,048 entries per step", () => {
+  it("`locate` finds the position of each entry in the history, at most 2,048 entries per step", () => {
     const { most, value } = perStep(entries, (entries) => SnapshotPart.locate(entries, locations))
     assert.isAtMost(most, 2_048)
     assert.isAtMost(perStep(locations, (locations) => SnapshotPart.locate(entries, locations)).most, 4_096)
@@ -172,7 +172,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("the function groupsOf divides the entries into parts in order, omits none, and measures at most 512 entries per step", () => {
+  it("`groupsOf` divides the entries into parts in order, omits none, and measures at most 512 entries per step", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -189,7 +189,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("the functions concatSteps (joins bytes) and signed (signs them) work in steps of a megabyte, with the same result as in one step", () => {
+  it("`concatSteps` (joins bytes) and `signed` (signs them) work in steps of a megabyte, with the same result as in one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

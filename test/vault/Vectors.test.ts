@@ -51,7 +51,7 @@ const filled = Effect.gen(function*() {
 })
 
 describe("vectors of a vault", () => {
-  it.scopedLive("vectors are kept across reopening, in files that only their owner can read and git ignores", () =>
+  it.scopedLive("vectors are kept across reopening, in files that only their owner can read and that git ignores", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -89,7 +89,7 @@ describe("vectors of a vault", () => {
       assert.isBelow(size(root), 41 * row + 100)
     }))
 
-  it.scopedLive("two calls attach vectors of different dimensions to a model at once: one fails, the other stores its vector", () =>
+  it.scopedLive("one of two concurrent calls that attach vectors of different dimensions to a model fails, and the other succeeds", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])
@@ -177,7 +177,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, texts), 3)
     }))
 
-  it.scopedLive("vectors of purged texts are erased from every file and every process, for good", () =>
+  it.scopedLive("vectors of purged texts are erased permanently, from every file and in every process", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -205,7 +205,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
     }))
 
-  it.scopedLive("vectors of earlier texts of a record are erased by compaction, so that the vector file stays small", () =>
+  it.scopedLive("vectors of earlier texts of a record are erased by a compaction, so that the vector file stays small", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)

@@ -27,7 +27,7 @@ const watching = (watch: FileSystem.FileSystem["watch"]) =>
 const watchers = Effect.sync(() => process.getActiveResourcesInfo().filter((name) => name === "FSEventWrap").length)
 
 describe("a vault that watches its folder", () => {
-  it.scopedLive("a put or a forget of another process is read without waiting for the next poll", () =>
+  it.scopedLive("a put or a forget of another process is noticed without waiting for the next poll", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, never)
@@ -102,7 +102,7 @@ describe("a vault that watches its folder", () => {
       }))
   }
 
-  it.live("the watch ends when the scope of the vault closes, and the folder is not watched if the vault does not poll", () =>
+  it.live("the watch ends when the Effect scope of the vault closes, and the folder is not watched if the vault does not poll", () =>
     Effect.gen(function*() {
       const before = yield* watchers
       const scope = yield* Scope.make()

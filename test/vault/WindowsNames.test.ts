@@ -45,7 +45,7 @@ const isLegal = (name: string): boolean =>
   !/[<>:"/\\|?*\u0000-\u001f]|[. ]$/.test(name) && !/^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)/i.test(name)
 
 describe("names of a vault on Windows", () => {
-  it("the folder name of any id is legal, shorter than 200 characters, and differs from every other id's in more than case", () => {
+  it("the folder name of any id is legal, shorter than 200 characters, and differs from that of every other id in more than case", () => {
     const seen = new Map<string, string>()
     const check = (id: string) => {
       const segment = Layout.segmentOf(id)

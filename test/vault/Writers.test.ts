@@ -246,7 +246,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       }
     }))
 
-  it.scopedLive("a write of a record succeeds after an earlier one failed, and nothing is left of the failed write", () =>
+  it.scopedLive("a write of a record succeeds after an earlier one failed, and nothing remains of the failed write", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -294,7 +294,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
 })
 
 describe("writers that commit together", () => {
-  it.scopedLive("changes are published in the order of the commits, however many steps each writer's fiber runs before it yields", () =>
+  it.scopedLive("changes are published in the order of the commits, however many steps a writer's fiber runs before it yields", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, quick)
@@ -311,7 +311,7 @@ describe("writers that commit together", () => {
 })
 
 describe("writers of two processes that write without a pause", () => {
-  it.scopedLive("each process waits for no more than a few group commits of the other", () =>
+  it.scopedLive("each process waits for at most a few group commits of the other process", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]

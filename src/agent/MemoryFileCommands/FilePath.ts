@@ -1,6 +1,6 @@
 /**
- * Paths of the files of `MemoryFileCommands`. They are only names in records, not on a disk; nevertheless a path outside `/memories` is
- * rejected.
+ * Paths of the files of `MemoryFileCommands`. Such a path is only a name in a record; no file on a disk has it. Nevertheless, a path
+ * outside `/memories` is rejected.
  */
 import * as Effect from "effect/Effect"
 import * as PromptText from "../../domain/PromptText.ts"
@@ -10,8 +10,9 @@ import * as MemoryTool from "../../host/MemoryTool.ts"
 export const root = "/memories"
 
 /**
- * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path leads out of `/memories` (also
- * when percent-decoded), has invisible characters, is longer than 1,024 characters, or has a segment longer than 255.
+ * Returns the path in Unicode form NFC and without a slash at its end. Fails with `path_escape` if the path is neither `/memories` nor
+ * below it, has invisible characters, is longer than 1,024 UTF-16 units, or has a segment that is longer than 255 or is no plain name
+ * (`isName`).
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")
@@ -26,7 +27,10 @@ export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> 
     ))
 }
 
-/** Whether a path segment is a plain name, neither `.` nor `..` nor with a slash, even after up to three rounds of percent-decoding. */
+/**
+ * Whether a path segment is a plain name, that is, not empty, not `.` or `..`, and without slashes, backslashes and control characters. The
+ * segment must also be a plain name after one, two and three rounds of percent-decoding.
+ */
 const isName = (name: string): boolean => {
   let decoded = name
   for (let n = 0; n < 4; n++) {

@@ -1,4 +1,4 @@
-/** A chat of @effect/ai whose messages are stored in a thread, so that it can go on after a restart. */
+/** A chat of @effect/ai whose messages are stored in a thread, so that the chat can go on after a restart. */
 import * as AiError from "@effect/ai/AiError"
 import * as Chat from "@effect/ai/Chat"
 import * as Prompt from "@effect/ai/Prompt"
@@ -22,8 +22,8 @@ import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
 /**
- * The thread of the chat in which a tool is called; `undefined`, the default, outside of a chat. A `Reference` has a default, so effects
- * that read it do not require it in their type `R`.
+ * The thread of the chat in which a tool is called. The default, `undefined`, means that the call is outside of a chat. A
+ * `Context.Reference` always has a value, so effects that read the thread do not require it in their type `R`.
  */
 export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
   defaultValue: (): string | undefined => undefined
@@ -31,24 +31,25 @@ export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/C
 
 /** Options of `chat`. */
 export interface ChatOptions {
-  /** System message, sent before all others and not stored in the thread. Default: none. */
+  /** System message, sent before all other messages and not stored in the thread. Default: none. */
   readonly system?: string | undefined
-  /** Budget in tokens for earlier messages, at four characters a token. Default 32,000. */
+  /** Budget in tokens for the stored messages that each call sends to the model, at four characters a token. Default 32,000. */
   readonly budget?: number | undefined
 }
 
 /**
- * Makes a chat for the current viewer on one of its threads. Each call sends the model the newest messages of the thread that fit into the
- * budget, including those that other processes appended meanwhile. Prompt and answer are appended to the thread in one batch, once the
- * answer is complete: if the process dies before, neither is stored. If the consumer of a stream ends it early, the received part is
- * stored, without tool calls that have no result yet. A call that fails stores nothing. Cost: each call reads the messages within the
- * budget.
+ * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model the newest messages of the thread that fit
+ * into the budget, including those that other processes appended meanwhile. The prompt and the answer are appended to the thread in one
+ * batch, once the answer is complete; if the process dies before that, neither is stored. If the consumer of a stream ends it early, the
+ * received part of the answer is stored, without tool calls that have no result yet. A call that fails stores nothing. Cost: each call
+ * reads the messages within the budget.
  *
  * A chat belongs to the viewer that is current where the chat is made. A call on behalf of a viewer that has other threads fails with
  * the reason `not_owned`, because the results of the call's tools would be stored in a thread of the first viewer. Make a chat for each
  * viewer.
  *
- * A failure to read or write the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
+ * A failure to read or write the thread fails the call with an `AiError` of module `ThreadChat`. The `cause` of this error is the
+ * `MemoryError`.
  */
 export const chat = (
   thread: string,
@@ -65,7 +66,10 @@ export const chat = (
     const calls = yield* Effect.makeSemaphore(1)
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
-    /** Reads the thread's newest messages into the history; returns its length. Fails if the caller is a viewer that has other threads. */
+    /**
+     * Reads the newest messages of the thread into the history, and returns the length of the history. Fails if the calling viewer has
+     * other threads than the viewer of the chat.
+     */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
       if (Option.isSome(caller) && !isSameThread(caller.value, viewer)) {
@@ -78,7 +82,7 @@ export const chat = (
       return all.length
     })
 
-    /** Appends to the thread all messages of the history but the first `length`. */
+    /** Appends to the thread the messages of the history after the first `length`, as `kept` returns them. */
     const keep = (
       length: number,
       kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity
@@ -135,7 +139,7 @@ const isSameThread = (one: Viewer.Viewer, other: Viewer.Viewer): boolean =>
   Viewer.tenantOf(one) === Viewer.tenantOf(other) &&
   MemoryScope.key(Viewer.subjectOf(one)) === MemoryScope.key(Viewer.subjectOf(other))
 
-/** Whether a stream failed; false if its consumer ended it. */
+/** Whether a stream failed. False if the consumer ended the stream. */
 const isFailed = (exit: Exit.Exit<unknown, unknown>): boolean =>
   Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)
 
@@ -154,8 +158,8 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
 }
 
 /**
- * Updates `open` with the next part of a streamed answer. `open` maps the id of each text that has begun and not yet ended to what was
- * received of it.
+ * Updates `open` with the next part of a streamed answer. For each text that has begun and not yet ended, `open` maps the id of the text to
+ * the part of the text that was received so far.
  */
 const follows = (open: Map<string, string>, part: unknown): void => {
   const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // every part of an answer has a type
@@ -165,7 +169,10 @@ const follows = (open: Map<string, string>, part: unknown): void => {
   if (type === "text-end") open.delete(id)
 }
 
-/** Adds the texts that had not ended when the consumer ended the stream. @effect/ai's chat leaves such texts out of its history. */
+/**
+ * Adds to the messages the texts that had not ended when the consumer ended the stream. The chat of @effect/ai leaves such texts out of its
+ * history.
+ */
 const withOpen = (
   said: ReadonlyArray<Prompt.Message>,
   open: ReadonlyMap<string, string>
@@ -200,7 +207,10 @@ const jsonOf = (value: unknown): unknown =>
     : value
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
-/** Converts a message to a thread's format: its text, and the whole message as JSON in `data` if it contains more than text. */
+/**
+ * Converts a message of a prompt to a message of a thread, which has only its text. If the message contains more than text, the whole
+ * message is put into `data` as JSON.
+ */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const turn: Message = turnOf(message)
@@ -234,7 +244,10 @@ const unreadable = (op: string) => (cause: unknown) =>
     cause
   })
 
-/** Converts a message of a prompt to a `Message` with its text only. `tool: true` marks a result of a tool, or tool calls without text. */
+/**
+ * Converts a message of a prompt to a `Message`, which has only the text. A result of a tool, or a message that has tool calls and no text,
+ * gets `tool: true`.
+ */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })
   const parts: ReadonlyArray<Prompt.Part> = message.content

@@ -109,17 +109,20 @@ export const repair = make({
 /** Schema of the JSON output of `doctor`. */
 export const Examined = Schema.Struct({
   ...Doctor.Report.fields,
-  /** Numbers of problems that `--repair` solved; absent without that option. */
+  /**
+   * Repairs that `--repair` made: the number of restored files, the number of computed vectors, and whether the index was rebuilt. Absent
+   * if `--repair` was not given or found nothing to repair.
+   */
   mended: Schema.optional(Schema.Struct({
     files: Schema.Number,
     vectors: Schema.Number,
     isReindexed: Schema.Boolean,
-    /** Number of problems that remain. */
+    /** Number of problems that remain after the repairs. */
     left: Schema.Number
   }))
 })
 
-/** `doctor`: makes all checks of a store and, with `--repair`, the repairs that lose no data. */
+/** `doctor`: makes all checks of a store. With `--repair`, also makes the repairs that lose no data. */
 export const doctor = make({
   name: "doctor",
   summary: "check the store in every way, and mend what is safe",

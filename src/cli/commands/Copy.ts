@@ -31,7 +31,7 @@ export const Copied = Schema.Struct({
   omitted: Schema.Array(Schema.Literal("history", "vectors", "uses"))
 })
 
-/** `copy`: copies a store, and then compares both. */
+/** `copy`: copies a store into another one, and then compares the two stores. */
 export const copy = make({
   name: "copy",
   summary: "copy the store into another one, and verify it",
@@ -71,7 +71,7 @@ export const copy = make({
         Effect.ensuring(progress.end),
         Effect.onInterrupt(() => screen.err(`${stopped(last)}\n`))
       )
-      // a vault keeps use counts in memory only, and this process is about to end
+      // a vault keeps use counts in memory only, so they are lost when this process ends
       const areUsesLost = copied.uses > 0 && address._tag === "Vault"
       const report = { ...copied, omitted: [...copied.omitted, ...(areUsesLost ? ["uses" as const] : [])] }
       yield* print(shared, Copied, report, (report) =>

@@ -1,4 +1,4 @@
-/** The command `forget`, which forgets single records, or all data of one person. */
+/** The command `forget`, which forgets single records or erases all data of one person. */
 import { fs } from "#builtins"
 import * as Options from "@effect/cli/Options"
 import { FileSystem } from "@effect/platform/FileSystem"
@@ -33,7 +33,7 @@ export const Erased = Schema.Struct({
   scan: Erasure.Scan
 })
 
-/** `forget`: forgets or purges records. */
+/** `forget`: forgets or purges records, or erases all data of one person. */
 export const forget = make({
   name: "forget",
   summary: "forget records, or erase everything of a person",
@@ -141,7 +141,7 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes an erased person's folder in a vault and the folders in it, except those that contain a file at any depth. */
+/** Removes an erased person's folder in a vault, and all folders below it. A folder that still contains a file, at any depth, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const disk = yield* FileSystem

@@ -16,11 +16,11 @@ import * as StoreAddress from "../StoreAddress.ts"
 export const Index = Schema.Struct({
   text: Schema.String,
   ids: Schema.Array(MemoryId),
-  /** Number of records that the index does not show, for lack of room. */
+  /** Number of records for which the index has no room. */
   leftOut: Schema.Number
 })
 
-/** `index`: prints the memory index, the summaries and ids that an agent's system prompt contains. */
+/** `index`: prints the memory index, that is, the summaries and ids that an agent's system prompt contains. */
 export const index = make({
   name: "index",
   summary: "print the memory index that an agent is shown",

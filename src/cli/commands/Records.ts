@@ -25,7 +25,7 @@ export const Remembered = Schema.Struct({
   record: MemoryRecord
 })
 
-/** Largest size of a text on stdin, in bytes: the longest body, and room for white space at its end, which is removed. */
+/** Largest size, in bytes, of a text on stdin. It allows for the longest body and for white space at the end, which is removed. */
 const longestInput = 4_194_304
 const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
 
@@ -132,7 +132,7 @@ export const Shown = Schema.Struct({
   uses: Schema.Struct({ count: Schema.Number, accessedAt: Schema.optional(Schema.Number) })
 })
 
-/** Reads a record; fails with `not_found` if it does not exist or the viewer does not see it. */
+/** Reads a record. Fails with the exit code `notFound` if the record does not exist or the viewer does not see it. */
 const recordOf = (shared: Shared, id: MemoryId) =>
   Effect.gen(function*() {
     const store = yield* MemoryStore
@@ -140,7 +140,7 @@ const recordOf = (shared: Shared, id: MemoryId) =>
     return Option.isSome(found) ? found.value : yield* absent
   })
 
-/** `show`: prints one record. */
+/** `show`: prints one record, its links, and how often it was used. */
 export const show = make({
   name: "show",
   summary: "show a record, its links and its uses",
@@ -265,8 +265,8 @@ export const restore = make({
 })
 
 /**
- * Returns the revision that `restore` uses by default. If the record is forgotten, it is the revision that was forgotten; otherwise it is
- * the revision before the current one.
+ * Returns the number of the revision that `restore` uses by default. For a forgotten record, this is the revision that was forgotten. For
+ * any other record, it is the revision before the current one.
  */
 const previous = ({ viewer }: Shared, id: MemoryId) =>
   Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** The commands that search: `recall`, and `why`, which explains why a record was not found. */
+/** The commands that search: `recall`, which finds records, and `why`, which explains why a record was not found. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Clock from "effect/Clock"

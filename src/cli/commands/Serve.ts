@@ -22,7 +22,7 @@ import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The files of the inspector's page as JSON. When the command is built, the bundler replaces `process.env[…]` by that text. */
+/** The files of the inspector's page as JSON text. When the command is built, the bundler replaces `process.env[…]` by this text. */
 const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
 /** Schema of the JSON output of `serve token`. */
@@ -105,7 +105,9 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
 
-/** Adds a line to a file of tokens; creates the file if it does not exist. First ends the file's last line if that lacks a line feed. */
+/**
+ * Adds a line to a file of tokens; creates the file if it does not exist. If the last line of the file lacks a line feed, adds that first.
+ */
 const addLine = (file: string, line: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem

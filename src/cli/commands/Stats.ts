@@ -28,9 +28,9 @@ const Tenant = Schema.Struct({
   /** Number of characters in the bodies of the records that `records` counts. */
   characters: Schema.Number,
   kinds: Counts,
-  /** Number of texts without a vector, for each model that has vectors in the store. */
+  /** Number of texts that lack a vector, for each model that has vectors in the store. The keys are names of models. */
   awaiting: Counts,
-  /** Numbers of messages that wait for extraction, and of messages in dead letters, whose extraction failed for good. */
+  /** Number of messages that wait for extraction (`waiting`), and number of messages whose extraction failed for good (`parked`). */
   messages: Schema.Struct({ waiting: Schema.Number, parked: Schema.Number }),
   /** Time of the last change of a record, epoch milliseconds. */
   changedAt: Schema.optional(Schema.Number)

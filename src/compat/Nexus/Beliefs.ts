@@ -9,7 +9,7 @@ import * as BeliefMemory from "../../kinds/BeliefMemory.ts"
 import type { Typed } from "../../kinds/TypedMemory.ts"
 import type { Run } from "../Promises.ts"
 
-/** A level of confidence; `confidenceOf` has the number of each, such as `high` .9 and `medium` .6. */
+/** A level of confidence. `confidenceOf` maps each level to a number, for example `high` to .9 and `medium` to .6. */
 export type BeliefConfidence = BeliefMemory.Level
 
 /** A belief to store. */
@@ -25,7 +25,7 @@ export interface RetainedBelief extends Belief {
   readonly supersededBy: MemoryId | undefined
 }
 
-/** Conditions of a query. `minConfidence` is a number; `confidenceOf` converts a level to one. */
+/** Conditions of a query. `minConfidence` is a number; `confidenceOf` converts a level to such a number. */
 export type BeliefQuery = BeliefMemory.BeliefQuery
 /** Counts of the beliefs that the viewer sees. */
 export type BeliefMemoryStats = BeliefMemory.Statistics
@@ -39,7 +39,7 @@ export interface Counterfactual extends BeliefMemory.Counterfactual {
 /** The memory of beliefs. Changes require a reason; a change of a belief that is no longer valid rejects with `read_only`. */
 export interface IBeliefMemory {
   retain(belief: Belief): Promise<RetainedBelief>
-  /** Returns a belief, even if another has superseded it; `null` if there is none. */
+  /** Returns a belief, even if another belief has superseded it; `null` if there is no such belief. */
   recall(id: MemoryId): Promise<RetainedBelief | null>
   /** Returns matching beliefs, by default the most certain first. */
   query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
@@ -49,9 +49,9 @@ export interface IBeliefMemory {
   recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>
   /** Replaces the belief's object (the third part of subject, predicate, object). */
   revise(id: MemoryId, object: string, reason: string): Promise<RetainedBelief>
-  /** Stores the belief `by`, and marks the belief `id` as superseded by it; the old belief is kept. */
+  /** Stores the belief `by`, and marks the belief `id` as superseded by the new one. The old belief is kept. */
   supersede(id: MemoryId, by: Belief, reason: string): Promise<RetainedBelief>
-  /** Raises the confidence halfway from its value to 1. */
+  /** Raises the confidence by half of its distance to 1. */
   reinforce(id: MemoryId, reason: string): Promise<RetainedBelief>
   /** Halves the confidence. */
   weaken(id: MemoryId, reason: string): Promise<RetainedBelief>

@@ -38,20 +38,26 @@ export interface Relationship {
 /** The memory of entities and their relationships. Methods that find entities return the names of these entities. */
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
-  /** Relates two entities, by at most one relationship of each type. Rejects with `not_found` unless both entities exist. */
+  /**
+   * Adds a relationship. If the two entities already have one of this type in this direction, sets its weight. Rejects with `not_found`
+   * unless both entities exist.
+   */
   addRelationship(relationship: Relationship): Promise<void>
   /** Removes a relationship. Returns whether it existed. */
   removeRelationship(relationship: Relationship): Promise<boolean>
-  /** Returns the relationships of an entity, greatest weight first. Their ends are record ids, not the caller's ids. */
+  /** Returns the relationships of an entity, greatest weight first. In the result, `from` and `to` are record ids, not the caller's ids. */
   getRelationships(
     id: string,
     options?: Omit<GraphMemory.Traversal, "maxDepth">
   ): Promise<ReadonlyArray<GraphMemory.Relationship>>
-  /** Returns the neighbours of an entity, by relationships of `type`; by default of any type. */
+  /** Returns the entities that have a relationship of `type` with this entity, in either direction; by default, one of any type. */
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
   /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
-  /** Returns the types of the relationships along a shortest path, each followed in either direction; `null` if there is no path. */
+  /**
+   * Returns the types of the relationships along a shortest path. The path may follow relationships in either direction. Returns `null` if
+   * there is no path.
+   */
   findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
   /** Returns the entities reached by following one relationship of each of these types in turn, from source to target. */
   queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
@@ -96,11 +102,11 @@ export interface MemoryItem {
   readonly components: AdaptiveMemory.Priority
 }
 
-/** Retrieval by priority, a weighted sum of recency, importance and relevance. */
+/** Retrieval by priority, the weighted mean of recency, importance and relevance. */
 export interface IAdaptiveMemory {
   /** Returns the matching memories of any kind, best first. `limit`: default 20. */
   retrieve(query: string, options?: RetrievalOptions): Promise<ReadonlyArray<MemoryItem>>
-  /** Returns the priority of one memory; its relevance is computed for `query` if one is given. */
+  /** Returns the priority of one memory. The relevance in it is computed for `query`, if one is given. */
   getPriorityScore(id: MemoryId, query?: string): Promise<MemoryItem>
   /** Records that a memory is used now. */
   touch(id: MemoryId): Promise<void>
@@ -131,18 +137,20 @@ export interface StoredNote {
 
 /** The memory of linked notes. */
 export interface IAgenticMemory {
-  /** Stores a note with its attributes. Suggests links and changes of older notes, but applies none. */
+  /** Stores a note with its attributes. Suggests links to other notes and changes of older notes, but applies none of them. */
   storeWithAttributes(text: string): Promise<
     StoredNote & {
       readonly linkSuggestions: ReadonlyArray<AgenticMemory.LinkSuggestion>
       readonly evolution: ReadonlyArray<AgenticMemory.Evolution>
     }
   >
-  /** Suggests notes to which the note could be linked, best first. */
+  /** Suggests notes to which this note could be linked, best first. */
   suggestLinks(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Links a note to all notes of similarity 0.7 or more, in both directions. Returns the new links. */
+  /**
+   * Links this note, in both directions, to each note that `suggestLinks` suggests with a similarity of 0.7 or more. Returns the new links.
+   */
   linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Returns notes that have values of `attribute` in common with the note, those with the most values in common first. */
+  /** Returns the notes that share values of `attribute` with this note. The notes that share the most values come first. */
   findBySharedAttributes(
     id: MemoryId,
     attribute: "keywords" | "semanticTags" | "entities"
@@ -203,8 +211,8 @@ export interface SessionError {
 /** The memory of sessions; one session runs at a time. The `record…` methods and `endSession` reject with `unsupported` if none runs. */
 export interface ISessionMemory {
   /**
-   * Starts a session. Returns those learnings of earlier sessions that have the highest confidence. Rejects with `unsupported` while a
-   * session is running.
+   * Starts a session. Returns the learnings of former sessions that have the highest confidence. Rejects with `unsupported` while a session
+   * is running.
    */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
   recordLearning(learning: SessionLearning): Promise<void>
@@ -212,7 +220,7 @@ export interface ISessionMemory {
   recordError(error: SessionError): Promise<SessionMemory.Learning>
   /** Ends the session with a summary. Returns the summary and the duration of the session. */
   endSession(summary: string): Promise<{ readonly summary: string; readonly durationMs: number | undefined }>
-  /** Finds learnings that contain any of the words, best first; those of the running session are included. */
+  /** Finds learnings that contain any of the words, best first. The learnings of the running session are included. */
   searchLearnings(text: string): Promise<ReadonlyArray<string>>
   /** Returns the solutions of recorded errors, newest first. */
   getRecentErrorSolutions(): Promise<ReadonlyArray<string | undefined>>
@@ -220,7 +228,10 @@ export interface ISessionMemory {
 
 /** Makes the memory of sessions for one viewer. */
 export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
-  /** The running session and the scope that ends it; `"starting"` while a session starts, `undefined` if there is none. */
+  /**
+   * The running session and the Effect scope that ends it. The value is `"starting"` while a session starts, and `undefined` if there is
+   * none.
+   */
   let running:
     | { readonly session: SessionMemory.Session; readonly scope: Scope.CloseableScope }
     | "starting"

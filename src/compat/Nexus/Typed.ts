@@ -23,10 +23,10 @@ export interface CoreMemoryData extends CoreMemory.Identity {
   readonly systemPrompt?: string | undefined
 }
 
-/** The memory of an agent's identity; each viewer has at most one. */
+/** The memory of an agent's identity. Each viewer has at most one identity. */
 export interface ICoreMemory {
   getIdentity(): Promise<CoreMemoryData | null>
-  /** Replaces the whole identity, except that the stored system prompt is kept if `systemPrompt` is absent. */
+  /** Replaces the whole identity. If `systemPrompt` is absent, the stored system prompt is kept. */
   setIdentity(identity: CoreMemoryData): Promise<void>
   /** Returns the constraints; an empty list if there is no identity. */
   getConstraints(): Promise<ReadonlyArray<string>>
@@ -54,7 +54,7 @@ export interface Episode {
   readonly taskType: string
   readonly outcome: string
   readonly success: boolean
-  /** Time of the episode, epoch milliseconds. Default now. 0 means 1970, not a missing time. */
+  /** Time of the episode, epoch milliseconds. Default now. A time of 0 means 1970, not a missing time. */
   readonly timestamp?: number | undefined
 }
 
@@ -128,7 +128,10 @@ export interface ISemanticMemory {
   queryBySubject(subject: string): Promise<ReadonlyArray<StoredFact>>
   /** Finds facts by words, best first. */
   searchFacts(text: string): Promise<ReadonlyArray<StoredFact>>
-  /** Ends the validity of a fact now; a query with an earlier `asOf` still finds it. Rejects with `not_found` if there is no such fact. */
+  /**
+   * Ends the validity of a fact now. A query whose `asOf` is before now still finds the fact. Rejects with `not_found` if there is no such
+   * fact.
+   */
   invalidateFact(factId: string): Promise<void>
 }
 
@@ -162,7 +165,7 @@ export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" |
   readonly triggerConditions: ReadonlyArray<string>
 }
 
-/** A stored procedure, with its record's id, the share of its executions that succeeded (0..1), and the number of its executions. */
+/** A stored procedure, with the id of its record, the number of its executions, and the share of them that succeeded (0..1). */
 export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
   readonly id: MemoryId
   readonly successRate: number
@@ -173,7 +176,7 @@ export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
 export interface IProceduralMemory {
   /** Stores a procedure; its counts of executions start at 0. */
   storeProcedure(procedure: Procedure): Promise<void>
-  /** Returns the procedures of which a trigger phrase occurs in the context, most successful first. */
+  /** Returns the procedures that have a trigger phrase that occurs in the context, most successful first. */
   findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>
   /** Counts one execution, successful or not; concurrent calls are all counted. */
   updateSuccessRate(procedureId: string, success: boolean): Promise<void>
@@ -260,7 +263,7 @@ export interface IKnowledgeVault {
   findByCategory(category: VaultEntry["category"]): Promise<ReadonlyArray<StoredVaultEntry>>
   /** Returns all entries whose importance is at least `minImportance`, 0..1, newest first. */
   findByImportance(minImportance: number): Promise<ReadonlyArray<StoredVaultEntry>>
-  /** Finds entries by words, best first; archived ones are included. `limit`: default 20. */
+  /** Finds entries by words, best first. Archived entries are included. `limit`: default 20. */
   search(text: string, limit?: number): Promise<ReadonlyArray<StoredVaultEntry>>
   /** Sets the category of an entry to `archive`. */
   archive(vaultId: string): Promise<void>

@@ -1,17 +1,17 @@
-/** SHA-256, HMAC and secret bytes by node:crypto. `#hash` resolves to this module under Node, Bun and Deno. */
+/** SHA-256, HMAC and secret bytes, made with node:crypto. `#hash` resolves to this module under Node, Bun and Deno. */
 import { createHmac, hash, randomBytes } from "node:crypto"
 
-/** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
+/** Returns the SHA-256 of the content as 64 hex digits. A text is hashed as UTF-8. */
 export const sha256 = (content: string | Uint8Array): string => hash("sha256", content)
 
 /** Returns the SHA-256 of a text in UTF-8 as 32 bytes. */
 export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "buffer")
 
-/** Returns the HMAC-SHA-256 (RFC 2104) as hex digits. */
+/** Returns the HMAC-SHA-256 (RFC 2104) of the text as hex digits. */
 export const sign = (key: string, text: string | Uint8Array): string =>
   createHmac("sha256", key).update(text).digest("hex")
 
-/** Makes a signer: `add` takes a part of the content, `end` returns the signature of all parts, as `sign` would. */
+/** Makes a signer for content that comes in parts: `add` takes the next part; `end` returns what `sign` returns for the whole content. */
 export const signer = (key: string) => {
   const hmac = createHmac("sha256", key)
   return { add: (bytes: Uint8Array): void => void hmac.update(bytes), end: (): string => hmac.digest("hex") }

@@ -1,5 +1,5 @@
 /**
- * Turns waiting messages into memories. An extraction run asks the model, stores its answer as a plan, and writes the plan. `drain`
+ * Turns waiting messages into memories. An extraction run asks the model, stores the answer as a plan, and applies the plan. `drain`
  * repeats runs until no message of a conversation waits. A batch is the messages of one append; a dead letter is a batch that is set aside
  * and no longer extracted. Failures are handled as follows:
  *
@@ -53,8 +53,8 @@ export const make = (
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
 /**
- * Handles one request to extract from a conversation's messages: calls `drain`. After ten failures of the conversation in a row, calls
- * `drain` only for requests whose caller waits (`isUrgent`) and for every third other request; otherwise fails with `unavailable`.
+ * Handles one request to extract from a conversation's messages by calling `drain`. After ten failures of the conversation in a row, calls
+ * it only for requests whose caller waits (`isUrgent`) and for every third other request; rejects the rest with `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -68,7 +68,7 @@ export const attempt = (
       : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
   })
 
-/** Repeats extraction runs until no message of the conversation waits; fails if a run fails and its messages still wait. */
+/** Repeats extraction runs until no message of the conversation waits. Fails if a run fails and its messages still wait. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
     worker.isExtracting = true
@@ -110,7 +110,7 @@ export const targetOf = (
 }
 
 /**
- * Lists the violations in an outbox's options that can be found without the store or the model; each message begins with the option's name.
+ * Lists the violations in an outbox's options that can be found without the store or the model. Each message begins with the option's name.
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
@@ -136,7 +136,7 @@ export const checked = (options: Options): Effect.Effect<void, MemoryError.Memor
  * batch, while other batches succeed, after which that batch is set aside.
  */
 const maxFailures = 10
-/** Largest number of messages, and of store rows (up to 60,000 characters each), in one extraction run; a single batch may exceed both. */
+/** Largest number of messages and of rows (of up to 60,000 characters) in an extraction run. A single batch may exceed both limits. */
 const runLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
@@ -150,7 +150,7 @@ const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<vo
     return Effect.void
   })
 
-/** Performs one extraction run: writes the stored plan if there is one, else extracts from the next batches. */
+/** Performs one extraction run: applies the stored plan if there is one, else extracts from the next batches. */
 const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const before = worker.state
@@ -214,7 +214,7 @@ const countFailure = (
   error: MemoryError.MemoryError
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const isFinal = !error.isRetryable && error.reason !== "not_found" // `not_found` is worth a retry: a related record was deleted
+    const isFinal = !error.isRetryable && error.reason !== "not_found" // `not_found`: a related record was deleted, so a retry may succeed
     if (!isFinal) {
       runner.failuresInARow++
       worker.failuresInARow++
@@ -246,8 +246,8 @@ const countFailure = (
   })
 
 /**
- * Extracts memories from the batches; writes them and erases the batches in one write. With the extractor `ingest`, passes the messages to
- * the store, and then erases the batches. Fails with `OutboxState.superseded` if another process has extracted the batches first.
+ * Extracts memories from the batches. Stores the memories and erases the batches in one write. The extractor `ingest` passes the messages
+ * to the store, and then erases the batches. Fails with `OutboxState.superseded` if another process extracted the batches first.
  */
 const extract = (
   runner: ExtractionRunner,
@@ -295,15 +295,15 @@ const extract = (
   })
 
 /**
- * Returns a text that identifies the conversation; the pipeline derives ids of records from this text. It begins with the option
+ * Returns a text that identifies the conversation, and from which the pipeline derives ids of records. It begins with the option
  * `conversation`, if that is set, so that outboxes with different values of the option never derive the same id.
  */
 const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   conversation === undefined ? OutboxState.keyOf(worker) : JSON.stringify([conversation, OutboxState.keyOf(worker)])
 
 /**
- * Writes the stored plan (the model's answer). If the plan does not fit the waiting messages, the allowed scopes or the records any more,
- * deletes it and returns false.
+ * Applies the stored plan (the model's answer). If the plan no longer fits the waiting messages, the allowed scopes or the records, deletes
+ * the plan and returns false.
  */
 const resume = (
   runner: ExtractionRunner,
@@ -347,8 +347,8 @@ const finish = (
   )
 
 /**
- * Whether all scopes that the plan writes are allowed under the present options. The plan was stored, perhaps by an earlier process with
- * other options or by a version with other rules.
+ * Whether the present options allow all scopes that the plan writes. The plan may have been stored by an earlier process with other
+ * options, or by a version of the library with other rules.
  */
 const isStillAllowed = (
   { log, options }: ExtractionRunner,
@@ -384,7 +384,7 @@ const inTime = <A>(
 
 const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
-/** Splits messages into runs of consecutive sequence numbers; the option `filter` may have left gaps between them. */
+/** Splits messages into runs of consecutive sequence numbers, since the option `filter` may have left gaps between the numbers. */
 const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
   const all: Array<Array<OutboxState.Entry>> = []
   for (const entry of entries) {

@@ -1,10 +1,10 @@
 /**
- * Writes the outbox's rows in the store: appends messages, and stores the model's answer as a plan. The write that stores the memories of
- * a batch (the messages of one append) also erases the batch. Each conversation has a session row, which counts its messages.
+ * Writes the outbox's rows in the store: appends messages, and stores the model's answer as a plan. The write that stores the memories of a
+ * batch (the messages of one append) also erases the batch. Each conversation has a session row, which counts its messages.
  *
- * Law: every write of a conversation also updates its session row, on condition that the row still has the revision last seen (optimistic
- * locking). If two processes write at once, one fails with a conflict, reads again and decides anew. So no sequence number is assigned
- * twice, and no batch is finished twice.
+ * Law: every write of a conversation also updates the session row, on condition that the row still has the revision that was last read
+ * (optimistic locking). If two processes write at once, one fails with a conflict, reads the state again and decides anew. So no sequence
+ * number is assigned twice, and no batch is finished twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -25,7 +25,7 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Dependencies of this module's functions for one outbox, and the numbers of its dead letters (batches set aside after failures). */
+/** Dependencies of this module's functions for one outbox, and the counts of its dead letters (batches set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
@@ -37,10 +37,10 @@ export interface OutboxLog {
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log; `deadLetters` is empty until states are read. */
+/** Makes a log. Its `deadLetters` are empty until states are read. */
 export const make = (options: Omit<OutboxLog, "deadLetters">): OutboxLog => ({ ...options, deadLetters: new Map() })
 
-/** Returns the cached state of the conversation; if `worker.isStale`, reads it from the store first. */
+/** Returns the state of the conversation: the cached state or, if `worker.isStale`, the state that it reads from the store. */
 export const look = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds to the cached state a batch that another process appended. Marks the cache as stale if it lacks writes before that batch. */
+/** Updates the cached state with a batch of another process. Marks the state as stale if it lacks a write that precedes the batch. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -70,8 +70,8 @@ export const observeAppend = (
   })).pipe(Effect.asVoid)
 
 /**
- * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, whether stored or not. Waits
- * while too many batches wait for extraction: see `OutboxWorker.Capacity`.
+ * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, even if that one is not stored.
+ * Waits while too many batches wait for extraction: see `OutboxWorker.Capacity`.
  */
 export const append = (
   log: OutboxLog,
@@ -154,7 +154,7 @@ export const finish = (
     (applied) => applied.slice(0, mutations.length)
   )
 
-/** Erases a plan that can no longer be written. */
+/** Erases a plan that can no longer be applied. */
 export const dropPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -183,7 +183,7 @@ export const setAside = (
       }
     })))
 
-/** Makes the dead letters (batches set aside after failures) wait for extraction again; returns their number. */
+/** Makes the dead letters (batches set aside after failures) wait for extraction again. Returns the number of these batches. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -206,8 +206,8 @@ export const release = (
   })
 
 /**
- * Erases the waiting messages of the viewer and of narrower viewers (see `isWithin`) in one tenant; with `scope`, only those of viewers
- * whose ids match it. A process that is extracting from these messages then fails to write. Returns the ids of the erased session rows.
+ * Erases all outbox rows of the viewer and of narrower viewers (see `isWithin`); with `scope`, only rows of viewers whose ids match
+ * `scope`. A process that is extracting from the erased messages then fails to write. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -251,8 +251,8 @@ export const selectsWaiting = (
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer may erase its own messages, and those of narrower viewers
- * (viewers that have its ids and further ids) whose memories it would see; with reach `everyone`, all messages. So a viewer of reach
+ * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer with reach `everyone` may erase all messages. Any other
+ * may erase its own, and those of narrower viewers (which have its ids and further ids) whose memories it would see. So a viewer of reach
  * `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
@@ -272,7 +272,7 @@ interface Write {
     applied: ReadonlyArray<Applied>
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
-  /** Frees the capacity that an append reserved for its batch; called once the batch counts as waiting. */
+  /** Frees the capacity that an append reserved for its batch. Called as soon as the batch counts as waiting. */
   readonly release?: OutboxWorker.Reservation
 }
 type Decide = (
@@ -308,7 +308,7 @@ const current = (
     return worker.state
   })
 
-/** Decides a write from the state of the conversation and performs it; if another process wrote first, reads the state and repeats both. */
+/** Decides a write by the state of the conversation, and performs it. If another process wrote first, reads the state and tries again. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -367,7 +367,7 @@ const requireUnchanged = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.superseded
 
-/** Sets the batches aside for the reason `why`; without a reason, makes them wait for extraction again. */
+/** Decides a write that sets the batches aside for the reason `why` or, without a reason, makes them wait for extraction again. */
 const setFailure = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

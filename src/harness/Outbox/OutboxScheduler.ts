@@ -9,7 +9,7 @@
  *              conversation that has waited longest. After one run, a conversation with more to extract queues again.
  * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
  *              conversation starts in a slow slot, until one of its runs ends within the time slice.
- * no room      If a run needs a slow slot and all are occupied, the tenant that occupies the most is considered. If that
+ * no room      If a run needs a slow slot and all are occupied, the tenant that occupies the most slow slots is considered. If that
  *              tenant occupies at least two more than the run's tenant, its newest slow run is stopped. Otherwise a run that
  *              exceeded its time slice keeps its prompt slot, until another run waits for a prompt slot. Then the run that
  *              exceeded its time slice is stopped, and queues for a slow slot.
@@ -45,7 +45,7 @@ export interface OutboxScheduler {
   readonly promptSlots: number
   readonly slowSlots: number
   readonly timeSlice: Duration.DurationInput
-  /** Extraction runs that wait for a slot, by tenant; the tenants in the order in which they get the next free slots. */
+  /** Extraction runs that wait for a slot, by tenant. The tenants have the order in which they get the next free slots. */
   readonly queues: { readonly prompt: Map<string, Set<ScheduledRun>>; readonly slow: Map<string, Set<ScheduledRun>> }
   /** Number of extraction runs in `queues.prompt`. */
   queued: number
@@ -81,7 +81,10 @@ export const make = ({ concurrency, timeSlice }: Options): OutboxScheduler => {
   }
 }
 
-/** Runs `extraction` once a slot is free for it. If it is stopped in favour of others, queues it again and runs it from the start. */
+/**
+ * Runs `extraction` as soon as a slot is free for it. If the run is stopped in favour of others, queues it again and runs it from the
+ * start.
+ */
 export const schedule = <A, E>(
   scheduler: OutboxScheduler,
   conversation: ScheduledConversation,
@@ -92,7 +95,7 @@ export const schedule = <A, E>(
     Option.match({ onNone: () => schedule(scheduler, conversation, extraction), onSome: Effect.succeed })
   )
 
-/** Waits for a slot and runs `extraction` once; returns `None` if it was stopped in favour of others. */
+/** Waits for a slot and runs `extraction` once. Returns `None` if the run was stopped in favour of others. */
 const runOnce = <A, E>(
   scheduler: OutboxScheduler,
   conversation: ScheduledConversation,
@@ -225,7 +228,9 @@ const heldBy = ({ running }: OutboxScheduler, tenant: string): number => {
   return count
 }
 
-/** Finds the tenant that occupies the most slow slots; returns its newest run in a slow slot, and how many slow slots it occupies. */
+/**
+ * Finds the tenant that occupies the most slow slots. Returns its newest run in a slow slot, and the number of slow slots that it occupies.
+ */
 const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
   let found: readonly [ScheduledRun, number] | undefined
   for (const run of scheduler.running.slow) {
@@ -236,7 +241,7 @@ const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, 
 }
 
 /**
- * Finds the tenant that occupies the fewest slow slots among the tenants that wait for one; returns a waiting extraction run of that
+ * Finds the tenant that occupies the fewest slow slots among the tenants that wait for one. Returns a waiting extraction run of that
  * tenant, and the number of slow slots that the tenant occupies.
  */
 const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
@@ -257,18 +262,20 @@ const stopping = (scheduler: ReadonlySet<ScheduledRun>): number =>
   Array.from(scheduler).filter((run) => run.isStopping).length
 
 /**
- * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks;
- * without pauses, timers, sockets and files would have to wait until all fibers are done.
+ * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks.
+ * Without this limit, timers, sockets and files would have to wait until all of these fibers are done.
  */
 export interface StepLimiter {
-  /** Await this before a step. In each iteration of the event loop six calls return; the others wait, in order, for a later iteration. */
+  /**
+   * Await this before a step. Six calls return in each iteration of the event loop. Further calls wait, in order, for a later iteration.
+   */
   readonly step: Effect.Effect<void>
 }
 
 /** Number of steps per iteration of the event loop. A step decodes or writes some rows, which takes 1 to 4 ms. */
 const stepsPerIteration = 6
 
-/** Makes a limiter; all callers of its `step` share one count. */
+/** Makes a limiter. All callers of its `step` share one count. */
 export const makeStepLimiter = (): StepLimiter => {
   const waiting = new Set<() => void>() // resumed in order of insertion
   let steps = 0
@@ -310,5 +317,5 @@ export const nextIteration: Effect.Effect<void> = Effect.async((resume) => inNex
 
 /** Timers of the platform, not of the `Clock`: under `TestClock` a test need not advance the time for the outbox to go on. */
 const timers = Scheduler.timerBatched(0)
-/** Runs a task in a later iteration. Chains two timers, since Node may run the first, if already due, in the current iteration. */
+/** Runs a task in a later iteration. Chains two timers, since Node may run the first one in the current iteration if it is already due. */
 const inNextIteration = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)

@@ -40,7 +40,7 @@ export interface ConversationKey {
   readonly session: string
 }
 
-/** Id of a record, and its revision at the time it was read. */
+/** Id of the record of a row, and the record's revision when it was read. */
 export interface Row {
   readonly id: MemoryId
   readonly revision: number
@@ -124,7 +124,7 @@ export const keyOf = ({ session, viewer }: ConversationKey): string =>
 
 /** Maps the name of a row within a conversation, such as `session`, to the row's id. */
 export type Ids = (name: string) => MemoryId
-/** Returns the function that derives the ids of a conversation's rows. With the same store secret the ids are the same. */
+/** Returns the function that derives the ids of a conversation's rows. Stores with the same secret give a row the same id. */
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
@@ -161,14 +161,14 @@ export const planDrafts = (
     )
   )
 
-/** Updates the session row; the store rejects the write with `conflict` if the row's revision is not `ifRevision`. */
+/** Makes the mutation that updates the session row. The mutation fails with `conflict` if the row's revision is not `ifRevision`. */
 export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifRevision: number): MemoryMutation => ({
   _tag: "Put",
   draft: draft(id, "", { row: "session", ...keyIn(key), next }),
   ifRevision
 })
 
-/** Marks a row as part of a dead letter for the reason `failure`; without a reason, marks it as waiting for extraction again. */
+/** Makes the mutation that marks a row as part of a dead letter (with `failure` as the reason) or, without `failure`, as waiting. */
 export const failureUpdate = (record: MemoryRecord, failure: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
@@ -176,7 +176,7 @@ export const failureUpdate = (record: MemoryRecord, failure: string | undefined)
   ifRevision: record.revision
 })
 
-/** Erases rows, on condition that they have not changed since they were read. */
+/** Makes the mutations that erase rows, on condition that the rows have not changed since they were read. */
 export const erase = (rows: ReadonlyArray<Row>): ReadonlyArray<MemoryMutation> =>
   rows.map(({ id, revision }) => ({ _tag: "Forget", id, purge: true, ifRevision: revision }))
 
@@ -209,7 +209,7 @@ export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
 export const same = (a: OutboxState, b: OutboxState): boolean =>
   a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
 
-/** Reads all conversations of a tenant; with `where`, reads matching rows only. Ignores records that a person wrote as files of a vault. */
+/** Reads all conversations of a tenant. With `where`, reads matching rows only. Ignores records that a person wrote as files of a vault. */
 export const all = (
   store: MemoryStore.Service,
   tenant: string,
@@ -233,7 +233,7 @@ export const all = (
 
 /**
  * Streams the outbox rows of a tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that a newer version of
- * the library wrote; does not check rows that a person wrote as files of a vault.
+ * the library wrote; rows that a person wrote as files of a vault are not checked.
  */
 export const rows = (
   store: MemoryStore.Service,
@@ -300,7 +300,7 @@ export const entries = (
       (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // this module encoded it
     )).pipe(Effect.map((all) => all.flat()))
 
-/** The error if another process has changed or finished the batches or the plan, or if their messages were forgotten. */
+/** The error which says that another process has changed or finished the batches or the plan, or that the messages were forgotten. */
 export const superseded = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
 /** Whether an error is `superseded`. */
 export const isSuperseded = ({ op, reason }: MemoryError.MemoryError): boolean =>
@@ -391,7 +391,7 @@ const planOf = (all: ReadonlyArray<Found<"plan">>): Plan | undefined => {
   }
 }
 
-/** Sorts the parts of a split text by number; returns an empty array if a part is missing. */
+/** Sorts the parts of a split text by number. Returns an empty array if a part is missing. */
 const completeParts = <A extends { readonly part: number; readonly parts: number }>(
   all: ReadonlyArray<readonly [A, MemoryRecord]>
 ): ReadonlyArray<readonly [A, MemoryRecord]> =>

@@ -1,7 +1,7 @@
 /**
- * The worker of one conversation: waits for the conversation's extraction trigger, then starts extraction runs over waiting
- * batches until none waits, and retries by a schedule after a failure. A batch is the messages of one append. The module also limits how
- * many batches may wait. A worker can be closed at any time: its state is a cache of rows in the store.
+ * The worker of one conversation waits for the conversation's extraction trigger. Then it starts extraction runs until no batch (the
+ * messages of one append) waits; after a failure, it retries by a schedule. The module also limits how many batches may wait. A worker can
+ * be closed at any time, since its state is only a cache of rows in the store.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -50,7 +50,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of requests without a waiting caller since the conversation failed ten times in a row; every third is carried out. */
+  /** Number of requests without a waiting caller since the conversation failed ten times in a row. Every third of them is tried. */
   requests: number
   /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
@@ -59,11 +59,11 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   /** Whether the last extraction run exceeded its time slice, see `OutboxScheduler`. */
   isSlow: boolean
   isExtracting: boolean
-  /** Number of running effects that use the worker; it is not closed while there are any. */
+  /** Number of running effects that use the worker. It is not closed while there are any. */
   references: number
 }
 
-/** Whether neither a message nor a plan (a stored answer of the model) waits, by the cached state. */
+/** Whether, by the cached state, neither a message nor a plan (a stored answer of the model) waits. */
 export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting === 0 && state.plan === undefined
 /** Whether the worker may be closed: nothing uses it, no extraction runs, and nothing waits for extraction. */
 export const isIdle = (worker: OutboxWorker): boolean =>
@@ -73,18 +73,18 @@ export const isIdle = (worker: OutboxWorker): boolean =>
 export interface Options {
   readonly trigger: ExtractionTrigger
   readonly retry: Schedule.Schedule<unknown, MemoryError.MemoryError>
-  /** Tries once to extract from all waiting messages; fails if some still wait. */
+  /** Tries once to extract from all waiting messages. Fails if some of them still wait. */
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the scope. An idle worker has no fiber if its trigger has `watch` and no due time. */
+/** Opens a worker. Its fibers end with the Effect scope. An idle worker has no fiber if its trigger has a `watch` but no due time. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
 ): Effect.Effect<OutboxWorker, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
-    // this fiber may be started by another conversation's fiber, whose FiberRefs it must not inherit
+    // a fiber of another conversation may call `fork`; the new fiber must not inherit the FiberRefs of that fiber
     const refs = yield* Effect.getFiberRefs
     const fork: Fork = (self) =>
       Effect.setFiberRefs(refs).pipe(
@@ -92,7 +92,7 @@ export const make = (
         Effect.interruptible,
         Effect.forkIn(scope),
         Effect.asVoid,
-        Effect.uninterruptible // otherwise an interruption could leave `isWorking` true without a fiber
+        Effect.uninterruptible // an interruption must not leave `isWorking` true without a fiber
       )
     const worker: OutboxWorker = {
       viewer: key.viewer,
@@ -123,7 +123,7 @@ export const make = (
       isExtracting: false,
       references: 0
     }
-    const disconnected = Effect.disconnect(attempt(worker)) // closing the scope must not wait for a store that hangs
+    const disconnected = Effect.disconnect(attempt(worker)) // the closing of the Effect scope must not wait for a store that hangs
     const loop: Loop = {
       worker,
       attempt: disconnected,
@@ -146,10 +146,10 @@ export const make = (
     return worker
   })
 
-/** Starts a fiber that ends at the latest when the worker's scope closes. */
+/** Starts a fiber that ends at the latest when the worker is closed. */
 type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
 
-/** Feeds events to a trigger that has `watch`. Uses at most one fiber, which runs only while the trigger has a due time. */
+/** Makes `notify` for a trigger that has `watch`. Uses at most one fiber, which runs only while the trigger has a due time. */
 const watched = (
   name: string,
   start: () => Watch,
@@ -176,7 +176,7 @@ const watched = (
     }).pipe(safe)
 }
 
-/** Feeds events to a trigger that has no `watch`, as a stream. */
+/** Makes `notify` for a trigger without `watch`, and the effect that passes the events to the trigger as a stream. */
 const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
   Effect.map(Queue.unbounded<TriggerEvent>(), (events): readonly [OutboxWorker["notify"], Effect.Effect<void>] => [
     (event) => Queue.offer(events, event),
@@ -231,7 +231,7 @@ const works = (loop: Loop): Effect.Effect<void> =>
     }
   }).pipe(Effect.ensuring(Effect.sync(() => loop.isWorking = false)))
 
-/** Waits until the schedule's delay has passed or a request arrives; if the schedule is exhausted, until a request arrives. */
+/** Waits until the schedule's delay has passed or a request arrives. If the schedule is exhausted, waits until a request arrives. */
 const waitsToRetry = (loop: Loop, error: MemoryError.MemoryError) =>
   Effect.suspend(() => {
     loop.failure = error
@@ -264,7 +264,7 @@ export interface Capacity {
   readonly patience: Duration.DurationInput
   /** The tenants that have waiting batches or reservations, by id. */
   readonly tenants: Map<string, Tenant>
-  /** Called when the number of batches that wait or are being appended changes: with the difference, negative if the number decreases. */
+  /** Called with the difference whenever the number of batches that wait or are being appended changes. A decrease is negative. */
   readonly onCount?: ((more: number) => void) | undefined
 }
 
@@ -286,7 +286,7 @@ export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...
 
 /**
  * Runs `append` with capacity reserved for its batch. If all capacity is used, first requests extraction from the oldest batches of the
- * conversation or, if it has none, of another conversation of the tenant. Fails with `rate_limited` if this extraction fails or takes
+ * conversation or, if it has no batches, of another conversation of the tenant. Fails with `rate_limited` if this extraction fails or takes
  * longer than `patience`.
  */
 export const reserve = <A>(

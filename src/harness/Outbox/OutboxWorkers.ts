@@ -1,6 +1,6 @@
 /**
- * Opens and closes the workers of an outbox, one for each conversation in use; and queries rows of all conversations, for `Outbox` and
- * `OutboxCluster`.
+ * Opens and closes the workers of an outbox. There is one worker for each conversation in use. The module also reads the rows of all
+ * conversations for `Outbox` and `OutboxCluster`.
  */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -25,7 +25,7 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 /** Options of the workers of one outbox. */
 export interface Options extends Pick<OutboxOptions, "openConversations" | "retry" | "trigger"> {
   readonly log: OutboxLog.OutboxLog
-  /** Handles one request of a worker: tries once to extract from all waiting messages, and fails if some still wait. */
+  /** Handles one request of a worker: tries once to extract from all waiting messages, and fails if some of them still wait. */
   readonly attempt: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
   /** Whether a worker may be closed. Default `OutboxWorker.isIdle`. */
   readonly isIdle?: ((worker: OutboxWorker.OutboxWorker) => boolean) | undefined
@@ -42,7 +42,7 @@ export interface OutboxWorkers extends Options {
   readonly idle: Set<OutboxWorker.OutboxWorker>
 }
 
-/** Makes the set of an outbox's workers, which is empty at first. Workers that are opened in it end with the scope. */
+/** Makes the set of an outbox's workers, which is empty at first. Workers that are opened later end when the Effect scope closes. */
 export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scope.Scope> =>
   Effect.gen(function*() {
     const parent = yield* Effect.scope
@@ -58,8 +58,9 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Makes a function that adds its argument, a change of an outbox's number of waiting batches, to the metric `queueLength`. When the scope
- * closes, subtracts the batches that still wait from the metric, since this process will not extract from them.
+ * Makes a function whose argument is the change of an outbox's number of waiting batches. The function adds this change to the metric
+ * `queueLength`. When the Effect scope closes, the batches that still wait are subtracted from the metric, since this process will not
+ * extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
@@ -89,8 +90,8 @@ export const using = <A, E>(
   })
 
 /**
- * Updates whether the worker is in `idle`; then, while more than `openConversations` workers are open, closes those that have been idle
- * longest.
+ * Adds the worker to `idle` or removes it, depending on whether it may be closed. Then, while more than `openConversations` workers are
+ * open, closes the worker that has been idle longest.
  */
 export const updateIdle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
@@ -136,7 +137,7 @@ export const keep = (
     )
   })
 
-/** Reads the conversations of all tenants that may have outbox rows (`tenantsOf`). */
+/** Reads the conversations of all tenants that `tenantsOf` returns, which are those that may have outbox rows. */
 export const everywhere = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>
@@ -154,7 +155,7 @@ export const tenantsOf = (
     onSome: ({ tenantsWith }) => Effect.map(Stream.runCollect(tenantsWith(Internal)), Chunk.toReadonlyArray)
   })
 
-/** Whether the conversation has waiting messages, or a plan (the model's answer) that is not yet written. */
+/** Whether the conversation has waiting messages, or a plan (the model's answer) that is not yet applied. */
 export const hasWaiting = (state: OutboxState.OutboxState): boolean =>
   state.plan !== undefined || OutboxState.waiting(state).length > 0
 
@@ -175,7 +176,8 @@ export const deadLettersOf = (state: OutboxState.OutboxState): ReadonlyArray<Dea
 }
 
 /**
- * Fails with the number of failed conversations per reason, if any failed. Quotes none of their errors, which may contain a user's words.
+ * Fails if any conversation failed, with the number of failed conversations for each reason. Quotes none of the errors, which may contain a
+ * user's words.
  */
 export const failIfAny = (
   failed: ReadonlyArray<MemoryError.Reason>,

@@ -47,7 +47,7 @@ const appended = {
   ...tenant,
   /**
    * Time of the append, epoch milliseconds. It is part of the message's primary key. `OutboxCluster.compact`, which sends messages again,
-   * puts the session row's revision here instead: the cluster would drop a second message with the same key.
+   * puts the session row's revision here instead, since the cluster drops a second message with the same key.
    */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
@@ -72,7 +72,7 @@ const protocol = [
 
 /** The entity type for conversations of one outbox. An entity's id is the id of the conversation's session row. */
 export type ConversationEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
-/** Makes the entity type for the outbox of this name; each outbox of a cluster has a name of its own. */
+/** Makes the entity type for the outbox of this name. Each outbox of a cluster has a name of its own. */
 export const make = (name: string): ConversationEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
 /** Sends cluster messages to the owners of conversations. A conversation is identified by the id of its session row. */
@@ -90,7 +90,7 @@ export interface ConversationClient {
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. Messages that the cluster does not accept are sent again until the scope closes. */
+/** Makes a client. Messages that the cluster does not accept are sent again until the Effect scope closes. */
 export const client = (
   entity: ConversationEntity
 ): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -127,10 +127,10 @@ export const client = (
 const lost = "ConnectionLost" as const
 
 /**
- * Sends a message in a background fiber, which retries until the cluster has accepted it; the caller waits for that at most 250 ms.
- * Normally the cluster saves a message within milliseconds, but delivery to a dead owner fails until the cluster notices the death. To send
- * a message twice is harmless: the cluster drops a second message with the same primary key, and owners tolerate a second copy of messages
- * that have no primary key.
+ * Sends a message in a background fiber, which retries until the cluster has accepted the message. The caller waits at most 250 ms. Usually
+ * the cluster saves a message within milliseconds, but delivery to a dead owner fails until the cluster notices the death. It is harmless
+ * to send a message twice: the cluster drops a second message with the same primary key, and owners tolerate a second copy of messages that
+ * have no primary key.
  */
 const sendReliably = (
   scope: Scope.Scope,
@@ -160,9 +160,9 @@ interface EntityDependencies {
 
 /** Table of the cluster messages that are acknowledged only when their batch no longer waits for extraction. */
 export interface Unacknowledged {
-  /** Deferreds by `OutboxWorker.key` and first sequence number of a batch; each is completed when its batch no longer waits. */
+  /** Deferreds by `OutboxWorker.key` and the first sequence number of a batch. Each is completed when its batch no longer waits. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
-  /** Completes the deferreds of the batches that no longer wait; their cluster messages are then acknowledged. */
+  /** Completes the deferreds of the batches that no longer wait. The cluster messages of these batches are then acknowledged. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
@@ -186,8 +186,8 @@ export const makeUnacknowledged = (): Unacknowledged => {
 }
 
 /**
- * Makes this process own a share of the conversations until the scope closes. Does nothing in a process that is only a client of the
- * cluster. When a conversation moves to another owner, this process closes its worker of the conversation, even if messages still wait.
+ * Makes this process own a share of the conversations until the Effect scope closes. Does nothing in a mere client of the cluster. When a
+ * conversation moves to another owner, this process closes its worker of the conversation, even if messages still wait.
  */
 export const serve = (
   entity: ConversationEntity,
@@ -231,7 +231,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
         if (tenant !== undefined && !isOpen) yield* clearIfIdle(dependencies, tenant, id)
       })
     )
-    /** Calls `use` with the conversation's worker; does nothing if the conversation was forgotten (`key` is `None`). */
+    /** Calls `use` with the conversation's worker. Does nothing if the conversation was forgotten (`key` is `None`). */
     const using = (
       key: Option.Option<OutboxState.ConversationKey>,
       use: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
@@ -280,7 +280,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** Batches of which the trigger was notified, by first sequence number; the deferred completes when the batch no longer waits. */
+/** Batches of which the trigger was notified, by first sequence number. The deferred is completed when the batch no longer waits. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /**
@@ -361,7 +361,7 @@ const clearIfIdle = (
     const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
     if (revisionOf(after) !== revisionOf(before)) yield* client.signal(id, tenant, "takeUp")
   }).pipe(
-    Effect.disconnect, // a store that hangs must not delay the close
+    Effect.disconnect, // a store that hangs must not delay the closing of the entity
     Effect.interruptible,
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) => Effect.logWarning(`what the cluster keeps of ${id} could not be cleared`, error))

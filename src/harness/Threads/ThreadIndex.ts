@@ -10,9 +10,9 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import * as MemoryIndex from "../../ranking/MemoryIndex.ts"
 
-/** Number of threads whose indexes are kept; beyond it, the index of the thread searched least recently is dropped. */
+/** Largest number of threads whose indexes are kept. Beyond it, the index of the thread searched least recently is dropped. */
 const capacity = 64
-/** Number of messages that are read and indexed in one step. */
+/** Largest number of messages that are read and indexed in one step. */
 const atATime = 500
 
 type Io<A> = Effect.Effect<A, MemoryError>
@@ -20,8 +20,8 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Searches threads by words, with one in-memory index per thread. */
 export interface ThreadIndex {
   /**
-   * Finds messages of a thread, best first. Before the search, reads (by `read`) and indexes the thread's messages that are not indexed
-   * yet. `generation` is the random text by which the thread is identified, `length` its number of messages.
+   * Finds messages of a thread, best first. Those messages that are not indexed yet are first read with `read` and indexed. `generation` is
+   * the random text that identifies the thread; `length` is the number of its messages.
    */
   readonly search: (
     generation: string,

@@ -10,8 +10,9 @@ import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
 /**
- * Range of messages to read. Default: the last messages of the thread. With `before`: the last ones before that sequence number. With
- * `from`: the first ones from that sequence number on.
+ * Schema of a range of messages to read. Default: the last `limit` messages of the thread. `before` selects the last messages before that
+ * sequence number, and `from` selects the first messages from that sequence number on. If both are given, the messages are read from `from`
+ * on, and end before `before`.
  */
 export const Range = Schema.Struct({
   /** Largest number of messages to read. Default 50. */
@@ -26,22 +27,22 @@ export interface Range extends Schema.Schema.Type<typeof Range> {}
 export interface Page {
   /** Messages, in conversation order. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Total number of messages of the thread; 0 if it does not exist. */
+  /** Total number of messages of the thread; 0 if the thread does not exist. */
   readonly length: number
 }
 
-/** The newest messages of a thread, within a budget. */
+/** The newest messages of a thread, selected by a budget. */
 export interface Window {
-  /** The newest messages that fit, in conversation order. */
+  /** The selected messages, in conversation order. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Number of earlier messages that are not returned; `search` can find them. */
+  /** Number of messages before the selected ones; `Threads.search` can find them. */
   readonly leftOut: number
 }
 
 /** A message that a search found. */
 export interface Found {
   readonly message: ThreadRows.ThreadMessage
-  /** Score, 0..1, 1 for the best. */
+  /** Score, 0..1; the best message has score 1. */
   readonly score: number
 }
 
@@ -81,10 +82,12 @@ export const messages = (
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether a message is of the user or the system. A window begins with such a message, so that no tool result lacks its call. */
+/** Whether the user or the system wrote a message. A window begins with such a message, so that no tool result lacks its call. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
-/** Number of messages that are read in one step, until the budget is used up. */
+/**
+ * Number of messages that `window` reads in one step. The steps go backwards until the budget is used up and an opening message is found.
+ */
 const atATime = 50
 
 /** Reads the newest messages that fit into a budget of tokens. */
@@ -115,7 +118,7 @@ export const window = (
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // a thread without user and system messages: begin with the first message that is not a tool result
+    // a thread without user and system messages: begin with the first fitting message that is not a tool result
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })

@@ -2,15 +2,15 @@
  * The rows that represent threads in a store: records of kind `thread` in an internal scope that no viewer sees.
  *
  * ```text
- * thread   one for each thread: the number of its messages, and its generation
- * message  one for each message, more if its text is longer than a record can hold; erased with the thread
+ * thread   one for each thread: its name, its generation, the number of its messages, and the page that lists it
+ * message  one for each message, or several if the message is longer than a record can hold; erased with the thread
  * page     the names of up to 100 threads of one owner, in the order in which they were made
  * owner    the number of pages of an owner
  * ```
  *
- * The ids of rows are derived from a signature with the store's secret, so that no viewer can create a record under such an id first; each
- * row is read by its id. A generation is a random text that is drawn when a thread is created and is part of its messages' ids; so a thread
- * that is deleted and created again never shows its old messages.
+ * A row is read by its id. The id is derived from a signature that is made with the secret of the store, so that no viewer can create a
+ * record under this id first. A generation is a random text that is drawn when a thread is created. The ids of the thread's messages are
+ * derived from the generation, too. So a thread that is deleted and created again never shows its old messages.
  */
 import * as Effect from "effect/Effect"
 import * as Iterable from "effect/Iterable"
@@ -98,7 +98,7 @@ export interface Thread {
   readonly updatedAt: number
 }
 
-/** A row: a record, and its `data`, decoded. */
+/** A row: a record together with its decoded `data`. */
 export interface Row<A> {
   readonly data: A
   readonly record: MemoryRecord
@@ -109,11 +109,11 @@ export interface Rows {
   readonly store: MemoryStore.Service
   readonly system: Viewer.System
   readonly owner: MemoryScope
-  /** Derives the id of a row from its name, such as `("thread", name)`. */
+  /** Derives the id of a row from the parts of its name. The row of a thread, for example, is named by `"thread"` and the thread's name. */
   readonly idOf: (...name: ReadonlyArray<string | number>) => MemoryId
 }
 
-/** Returns access to the thread rows of the viewer's subject; the viewer's session makes no difference. */
+/** Returns access to the thread rows of the viewer's subject (`Viewer.subjectOf`), which owns the threads. */
 export const of = (
   store: MemoryStore.Service,
   viewer: Viewer.Viewer
@@ -130,7 +130,11 @@ export const of = (
 
 const purpose = "threads"
 
-/** Returns the values from which a row's id was derived. In another store, a copy of the row gets an id derived from the same values. */
+/**
+ * Returns the values from which the id of a row was derived, or `undefined` if the record is not a thread row. The row of a page does not
+ * contain its index, so all possible indexes are returned in `names`. A copy of the row in another store gets an id derived from the same
+ * values.
+ */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -154,10 +158,13 @@ const namesOf = (data: ThreadData | typeof MessageData.Type | typeof PageData.Ty
       return [["owner"]]
   }
 }
-/** Number of pages per owner that `readName` considers: enough for a million threads. */
+/** Greatest index of a page that `readName` considers: enough for a million threads of an owner. */
 const mostPages = 10_000
 
-/** Reads rows by id. Fails with `corrupt` if a row has an unknown format, with `unsupported` if a newer version of the library wrote it. */
+/**
+ * Reads rows by id; a missing row is `None`. Fails with `corrupt` if a row has an unknown format, and with `unsupported` if a newer version
+ * of the library wrote it.
+ */
 export const read = <A, I>(
   { store, system }: Rows,
   schema: Schema.Schema<A, I>,
@@ -186,7 +193,10 @@ const corrupt = (id: MemoryId, cause: unknown) =>
     cause
   })
 
-/** Replaces the row `before` or, if it is `None`, creates the row; fails with `conflict` if the row was changed or created meanwhile. */
+/**
+ * Returns the mutation that writes a row. If the row was read before, it is passed as `before` and replaced; with `None`, it is created.
+ * The mutation fails with `conflict` if the row was changed or created meanwhile.
+ */
 export const put = <A extends { readonly row: string }, I>(
   { idOf }: Rows,
   schema: Schema.Schema<A, I>,
@@ -213,7 +223,10 @@ const draft = <A extends { readonly row: string }, I>(
   data: Schema.encodeSync(schema)(data) as JsonObject // an encoded schema is JSON
 })
 
-/** Creates the rows of a message; fails with `conflict` if one of the rows exists, because another process has appended a message. */
+/**
+ * Returns the mutations that create the rows of a message. They fail with `conflict` if one of the rows exists, because another process has
+ * appended a message.
+ */
 export const putMessage = (
   { idOf, owner }: Rows,
   generation: string,
@@ -233,7 +246,7 @@ export const putMessage = (
     ifRevision: 0
   }))
 
-/** Erases the row of a thread irrecoverably; fails with `conflict` if it was changed since it was read. */
+/** Returns the mutation that erases the row of a thread. It fails with `conflict` if the row was changed since it was read. */
 export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
   _tag: "Forget",
   id,
@@ -241,11 +254,11 @@ export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
   ifRevision: revision
 })
 
-/** Erases rows irrecoverably. */
+/** Returns mutations that erase rows irrecoverably. */
 export const erase = (ids: ReadonlyArray<MemoryId>): ReadonlyArray<MemoryMutation> =>
   ids.map((id) => ({ _tag: "Forget", id, purge: true }))
 
-/** Reads the messages from `from` to before `end`, with the ids of their rows. Cost: grows with the number of messages read. */
+/** Reads the messages with the sequence numbers `from` to `end − 1`, and the ids of their rows. Cost: grows with the number of messages. */
 export const messages = (
   rows: Rows,
   generation: string,

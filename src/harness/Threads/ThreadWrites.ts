@@ -1,6 +1,6 @@
 /**
- * Writes threads. Each write is one batch that also updates the row of its thread, on condition that the row has not changed since it was
- * read (optimistic locking): if two processes write at once, one fails with a conflict, reads again and decides anew.
+ * Writes threads. Each write is one batch that also updates the row of its thread, on condition that this row has not changed since it was
+ * read (optimistic locking). If two processes write at once, one of them fails with a conflict, reads the row again and decides anew.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -17,14 +17,14 @@ import type { TenantLocks } from "../../storage/Engine.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
-/** Number of messages that are erased in one batch. */
+/** Largest number of messages or rows that are erased in one batch. */
 const erasedAtOnce = 500
-/** Largest number of retries of a write that conflicted with one of another process. */
+/** Largest number of times that a write is retried after a conflict with another process. */
 const attempts = 100
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The mutations that a write decided on, and the result to return once they are applied. */
+/** The mutations that a write decided on, and the result to return once the mutations are applied. */
 interface Decision<A> {
   readonly answer: A
   readonly mutations: ReadonlyArray<MemoryMutation>
@@ -33,8 +33,8 @@ interface Decision<A> {
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /**
- * Decides on a write and performs it; repeats both if another process wrote first. Within this process, writes of one owner run one at a
- * time.
+ * Runs `decide` and applies the mutations that it returns. If another process has written in between, decides and applies again. Within
+ * this process, writes of one owner run one at a time.
  */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
@@ -64,8 +64,8 @@ const free = (op: string, rows: ThreadRows.Rows, name: string): Io<void> =>
       : MemoryError.make("invalid_id", { op, message: `there is a thread ${JSON.stringify(name)} already` }))
 
 /**
- * Returns mutations that create a thread with its first messages, and add its name to the owner's last page row (a row with the names of
- * up to 100 threads) or, if that row is full, to a new page row.
+ * Returns mutations that create a thread with its first messages. They also list the thread's name in the owner's last page row (a row with
+ * the names of up to 100 threads) or, if that row is full, in a new page row.
  */
 const founded = (
   rows: ThreadRows.Rows,
@@ -103,7 +103,9 @@ const founded = (
     ]
   })
 
-/** Returns mutations that replace the thread's name, in the page row that lists it, by the names in `next`; `[]` removes the name. */
+/**
+ * Returns mutations that replace a thread's name by the names in `next`, in the page row that lists it. An empty `next` removes the name.
+ */
 const renamed = (
   rows: ThreadRows.Rows,
   { data: { name, page } }: ThreadRows.Head,
@@ -123,7 +125,7 @@ const renamed = (
       ]
     }))
 
-/** Appends messages to a thread, which is created if it does not exist; returns the sequence number of the first message. */
+/** Appends messages to a thread, and creates the thread if it does not exist. Returns the sequence number of the first message. */
 export const append = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -151,7 +153,9 @@ export const append = (
     )
   })
 
-/** Schema of the fields of a message to append. It is a struct, because a `Schema.Class` accepts its own instances unchecked. */
+/**
+ * Schema of a message to append. It is a struct and not the class `Message`, since a `Schema.Class` accepts its own instances unchecked.
+ */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
 /** Validates a message and prepares it for storage. */
@@ -216,7 +220,7 @@ export const rename = (
     Effect.map(needed("rename", rows, target), ThreadRows.threadOf)
   )
 
-/** Erases a thread, the last messages first. Returns whether it existed. */
+/** Erases a thread, the last messages first. Returns whether the thread existed. */
 export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string): Io<boolean> => {
   const step = Effect.gen(function*() {
     const head = yield* ThreadRows.headOf(rows, name)
@@ -246,9 +250,9 @@ export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string):
 }
 
 /**
- * Erases the threads of all owners that the viewer sees; with reach `exact`, only those of the viewer's subject. With `scope`, erases only
- * threads of owners whose ids match it. Also erases rows left by a process that was killed while deleting a thread. Cost: a scan of the
- * tenant's internal rows.
+ * Erases the threads of all owners that the viewer sees. If the viewer's reach is `exact`, erases only the threads of the viewer's own
+ * subject. If `scope` is given, erases only threads of owners whose ids match `scope`. Also erases rows left by a process that was killed
+ * while it deleted a thread. Cost: a scan of the tenant's internal rows.
  */
 export const purge = (
   store: MemoryStore.Service,

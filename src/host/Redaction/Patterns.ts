@@ -1,4 +1,4 @@
-/** The patterns by which `Redaction.layer` finds secrets, and checks that exclude values which only look like secrets. */
+/** The patterns by which `Redaction.layer` finds secrets, and the checks that exclude values which only look like secrets. */
 
 /** A redacted text, and the number of secrets that were replaced in it. */
 export interface Redacted {
@@ -11,8 +11,8 @@ export interface Options {
   /** Private keys, and API keys of known providers, found by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
   /**
-   * JSON Web Tokens, bearer tokens, basic credentials in headers, passwords in URLs, and values after a word such as password, passcode,
-   * secret, token or key, in a text or as a command-line option. Default true.
+   * JSON Web Tokens, bearer tokens, basic credentials in headers, and passwords in URLs. Also values after a word such as password,
+   * passcode, secret, token or key, whether in a text or as a command-line option. Default true.
    */
   readonly tokens?: boolean | undefined
   /** Numbers of 13 to 19 digits with the prefix, the length and the check digit of a payment card. Default true. */
@@ -109,14 +109,17 @@ const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 /** Matches the end of a name whose value is a password, such as password or userPassword. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
-/** Returns a pattern of a command-line option before its value: in a shell (`--db-password `) or a list of arguments (`"--password", `). */
+/**
+ * Returns a pattern that matches a command-line option up to its value, either in a shell (`--db-password `) or in a list of arguments
+ * (`"--password", `).
+ */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
-/** Matches optional words between "password" and "is" that say whose password it is: the password *for the guests* is. */
+/** Matches the optional words between "password" and "is" that say whose password it is, such as "for the guests". */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
-/** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
+/** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
- * Match passwords in quotes. A password has at most 200 characters, and may contain spaces. A quote after a backslash is part of the
+ * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. A quote after a backslash is part of the
  * password, unless it is the last quote on the line.
  */
 const passphrases = [
@@ -131,8 +134,8 @@ const passphrases = [
   )
 )
 /**
- * Match values without spaces that follow a name such as password, secret or token. A password after a colon or an equals sign may be any
- * word; every other value must contain a digit.
+ * Patterns of values without spaces that follow a name such as password, secret or token. A password after a colon or an equals sign may be
+ * any word. Every other value must contain a digit.
  */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
@@ -156,7 +159,7 @@ const assigned = (() => {
 const isValue = (match: string): boolean =>
   !/^(?:[a-z_$][\w$]*(?:\.[a-z_$][\w$]*)+\(\S*$|this(?:\.\w+)+$|(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
-/** Matches the separator between two groups of a card number: a space or a dash, also a non-breaking one. */
+/** Matches the separator between two groups of a card number: a space or a dash, either of which may be non-breaking. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
  * Matches card numbers by the lengths that issuers use: 13 digits only if they begin with 4 (Visa), 17 or 18 digits only if they begin with
@@ -175,12 +178,15 @@ const cardNumber = new RegExp(
   "g"
 )
 /**
- * Matches an e-mail address together with those that follow it without a separator. If only the first were replaced, a second redaction
- * would find the next one; but a redaction must find nothing in a redacted text.
+ * Matches an e-mail address together with the addresses that follow it without a separator. If only the first were replaced, a second
+ * redaction would find the next one; but a redaction must find nothing in a redacted text.
  */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
-/** Checks a number by Luhn's formula: from the right, every second digit is doubled; the sum of all digits is a multiple of ten. */
+/**
+ * Checks a number by Luhn's formula: from the right, every second digit is doubled, less 9 if the result has two digits. The sum of all
+ * digits must be a multiple of ten.
+ */
 const hasCheckDigit = (match: string): boolean => {
   const digits = Array.from(match.replace(/\D/g, ""), Number).reverse()
   const sum = digits.reduce((sum, digit, n) => sum + (n % 2 === 0 ? digit : digit < 5 ? digit * 2 : digit * 2 - 9), 0)

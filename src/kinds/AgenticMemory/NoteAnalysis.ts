@@ -1,6 +1,6 @@
 /**
- * Analysis of a note: its attributes, and its relations to older notes, by rule or from a model's answer. Pure and deterministic: builds
- * prompts and parses answers, but calls no model. Prompts say that notes are data, not instructions.
+ * Finds the attributes of a note and its relations to older notes, by rule or from a model's answer. This module is pure and deterministic:
+ * it builds prompts and parses answers, but calls no model. Prompts say that notes are data, not instructions.
  *
  * ```text
  * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier
@@ -22,7 +22,7 @@ import * as Wikilink from "../../domain/Wikilink.ts"
 import type { Prompt } from "../../host/Completion.ts"
 import * as Tokenizer from "../../ranking/Tokenizer.ts"
 
-/** The keywords, tags and context of a note. */
+/** The keywords, entities, context and tags of a note. */
 export interface Attributes extends Note {
   /** Tags: at most 5 of `subjects`. */
   readonly tags: ReadonlyArray<string>
@@ -118,7 +118,7 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values()).slice(0, 10)
 }
 
-/** The subjects of notes. A text is about a subject if it contains a word that the pattern matches. */
+/** The subjects of notes. A text is about a subject if the subject's pattern matches in it. */
 const table = {
   error: /\b(?:errors?|exceptions?|bugs?|fail(?:s|ed|ures?)?|crash(?:es|ed)?|broken)\b/i,
   decision: /\b(?:decid(?:e|ed|es)|decisions?|chose|chosen|agreed)\b/i,
@@ -141,7 +141,7 @@ export const subjects: ReadonlyArray<string> = Object.keys(table)
 export interface LinkSuggestion {
   readonly to: MemoryId
   readonly type: string
-  /** Similarity, 0..1. A link is suggested from 0.5, and applied from 0.7. */
+  /** Similarity, 0..1. A link is suggested from 0.5 on, and applied from 0.7 on. */
   readonly similarity: number
 }
 /** Schema of the effect of a new note on an older one. */
@@ -152,7 +152,7 @@ export interface Evolution {
   readonly type: typeof Change.Type
   /**
    * Mutations that make the change, for the caller to pass to `MemoryStore.apply`. They fail with `conflict` if the older note was changed
-   * since.
+   * after the suggestion.
    */
   readonly mutations: ReadonlyArray<MemoryMutation>
 }
@@ -183,7 +183,7 @@ export const byRule = (note: Noted, candidate: Noted): Relation => {
   }
 }
 
-/** Returns the links to suggest: those of similarity 0.5 or more, at most 5, best first; equal ones newest first. */
+/** Returns the links to suggest: at most 5 of similarity 0.5 or more, best first, and of equal ones the newest first. */
 export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<LinkSuggestion> =>
   relations
     .filter(({ similarity }) => similarity >= 0.5)
@@ -193,7 +193,7 @@ export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<L
 
 /**
  * Returns the suggested changes of older notes in the same scope, best first. Suggests no change of a note that is more trusted than the
- * new one. The validity of a superseded or contradicted note ends; an extended or refined note is linked to the new note.
+ * new one. The validity of a superseded or contradicted note ends; an extended or refined note gets a link to the new note.
  */
 export const evolution = (
   note: MemoryRecord,
@@ -225,7 +225,7 @@ const changeOf = (note: Noted, old: Noted, alike: number): typeof Change.Type =>
   return alike > 0.8 ? "supersession" : "refinement"
 }
 
-/** Whether only one of two texts contains a negation, or they differ only in their numbers. */
+/** Whether exactly one of two texts contains a negation, or the texts differ only in their numbers. */
 const contradicts = (a: string, b: string): boolean => {
   if (negation.test(a) !== negation.test(b)) return true
   const [mine, its] = [a, b].map((text) => text.match(/\d+(?:[.,]\d+)*/g) ?? [])
@@ -259,7 +259,7 @@ export const describe = (text: string): Prompt => ({
   user: fenced(text)
 })
 
-/** Returns the valid attributes in a model's answer. If keywords, tags or context are empty or invalid, takes those of `rules`. */
+/** Returns the valid attributes in a model's answer. Empty or invalid keywords, tags or context are replaced by those of `rules`. */
 export const attributesIn = (answer: typeof Described.Type, rules: Attributes): Attributes => {
   const tags = words(answer.tags, 5).filter((tag) => subjects.includes(tag))
   const keywords = words(answer.keywords.map((word) => word.toLowerCase()), 10)
@@ -282,7 +282,7 @@ export const Judged = Schema.Struct({
   }))
 })
 
-/** Builds the prompt that asks a model how older notes relate to a new one. The prompt has numbers in place of ids. */
+/** Builds the prompt that asks a model how older notes relate to a new one. The prompt names the older notes by numbers, not by ids. */
 export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt => ({
   system: [
     "You compare a new note with older ones.",

@@ -67,7 +67,7 @@ export interface MemoryAdapter {
   getReflections?(sourceEntity?: string): Promise<ReadonlyArray<object>>
 }
 
-/** Runs an Effect as a promise: `Effect.runPromise`, or the function of that name of a runtime. */
+/** Runs an Effect as a promise: `Effect.runPromise`, or `runPromise` of a runtime. */
 export type Run = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Promise<A>
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -150,7 +150,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         )
         const all = yield* episodes("semanticRecall", viewer, rows)
         const found = all.filter(({ record }) => passes(record)).slice(0, topK)
-        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // scores by rank
+        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // scores follow the rank
       }),
     getByIds: (viewer, ids) => {
       const { getByIds } = adapter
@@ -222,7 +222,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
   }
 }
 
-/** Converts the time range of an adapter, whose ends are inclusive and may be infinite or have fractions of milliseconds. */
+/** Converts the time range of a query for an adapter. Its ends are inclusive, and may be infinite or have fractions of milliseconds. */
 const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
@@ -237,7 +237,7 @@ const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 
-/** Adds an id and a time to a draft for an adapter to store. Fails with `invalid_scope` if the viewer does not see the draft's scope. */
+/** Makes the record that an adapter is to store for a draft. Fails with `invalid_scope` if the viewer does not see the draft's scope. */
 const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any, draft: DraftOf<A>) =>
   Effect.gen(function*() {
     if (!Viewer.sees(viewer, draft.scope)) {
@@ -247,21 +247,21 @@ const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any,
     return yield* typed(op, kind, { ...draft, id, validAt: draft.validAt ?? (yield* Clock.currentTimeMillis) })
   })
 
-/** Whether the record contains a word of `context`. True if `context` is absent or empty. */
+/** Whether the summary or the body of the record contains a word of `context`. True if `context` is absent or empty. */
 const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord): boolean => {
   if (context === undefined || context === "") return true
   const words = new Set(tokenise(context))
   return tokenise(`${summary}\n${body}`).some((word) => words.has(word))
 }
 
-/** Decodes an object that an adapter returned or that its caller wants to save. Fails with `invalid_draft` if the schema rejects it. */
+/** Decodes an object that an adapter returned or that a caller wants to save. Fails with `invalid_draft` if the schema rejects it. */
 const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
   Effect.mapError(
     Schema.decodeUnknown(schema, { errors: "all" })(row),
     (error) => invalid(op, ...Validation.lines(error))
   )
 
-/** Derives a record id from the id that an episode has in an adapter, and from the viewer. A repeated save thus replaces the record. */
+/** Derives a record id from the viewer and from an id that an adapter uses. So an episode that is saved again replaces its record. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 

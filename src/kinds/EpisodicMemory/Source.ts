@@ -20,7 +20,7 @@ import * as TypedMemory from "../TypedMemory.ts"
 export interface RecallQuery {
   /** Id of the counterpart, with whom the agent talked: the `actorId` of an episode's scope. Default: any. */
   readonly sourceEntity?: string | undefined
-  /** Words of which the text or the context of an episode must contain at least one. Default: any episode. */
+  /** Words, at least one of which must occur in the text or the context of an episode. Default: any episode. */
   readonly context?: string | undefined
   /** Largest number of episodes, 1..1,000, default 20. */
   readonly limit?: number | undefined
@@ -89,7 +89,7 @@ export interface Semantic {
 /** Type of an episode whose `type` is absent. */
 export const talk = "chat_message"
 
-/** Number of episodes that a query reads, before it selects the newest: those stored last. A scope keeps no more episodes than this. */
+/** Largest number of episodes that a query reads (those stored last), to select the newest. A scope keeps at most this many episodes. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -151,7 +151,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
 
 const LimitArgs = Schema.Struct({ limit: Limit })
 
-/** Condition that selects reflections on turns, and leaves out the hindsights and counterfactuals that `BeliefMemory` stores. */
+/** Condition that selects reflections on turns, not the hindsights and counterfactuals that `BeliefMemory` stores. */
 const ofTurns = { "data.beliefMemory": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }

@@ -1,8 +1,8 @@
 /**
  * Finds the memories with which new facts are compared, that is, those that the facts may change. They are in exactly the scope to which
- * the facts are written. Messages stored word for word are not among them. The best matches of each fact come first. The newest memories
- * follow while there is room, since a memory may contradict a fact without having a word in common with it. This module also computes the
- * vectors of facts.
+ * the facts are written. Messages stored word for word are not among them. The best matches of each fact come first. If fewer than `topK`
+ * memories match, the newest memories follow, since a memory may contradict a fact without having a word in common with it. This module
+ * also computes the vectors of facts.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -23,17 +23,17 @@ import type { Failure } from "../MemoryPipeline.ts"
 /** The input of `find`: the scope of the memories to find, and the facts to find them for. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
-  /** A query for each fact: its vector, and its text, whose first 1,024 UTF-16 units are searched for. */
+  /** One query per fact, with the vector and the text of the fact. Only the first 1,024 UTF-16 units of the text are searched for. */
   readonly queries: ReadonlyArray<Query>
   /** Largest number of memories to find for each fact, 1..1,000. */
   readonly topK: number
   /** Trust level of the facts. They may not change a memory that is more trusted, that is, has a lower number. */
   readonly trust: Trust
-  /** Kinds with structured data. A fact may not change their records, since its text does not contain such data. */
+  /** Kinds with structured data. A fact may not change a record of such a kind, since the text of a fact does not contain such data. */
   readonly typed: ReadonlySet<string>
   /** Current time, epoch milliseconds. */
   readonly now: number
-  /** Called with the amount of work done since its last call; if there was much, it lets other tasks of the event loop run. */
+  /** Called with the amount of work done since the last call. It lets other tasks of the event loop run once enough work was done. */
   readonly paced: EventLoop.Pacer
 }
 
@@ -67,7 +67,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const repeated = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the best memories that one fact may change. Searches with ever higher limits until `topK` are found or no more exist. */
+    /** Finds the best `topK` memories that one fact may change. Raises the limit of the search, up to 1,000, until enough are found. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -112,9 +112,9 @@ export const find = (
   })
 
 /**
- * Returns a viewer that sees the scope and as little else as possible: so the search costs less, and document frequencies are counted over
- * the records of the scope. It sees nothing, neither records nor term statistics, that the given viewer does not see. Returns the given
- * viewer if it is `System`, has reach `exact`, or does not see the scope.
+ * Returns a viewer that sees the scope and as little else as possible. With this viewer, a search costs less, and document frequencies are
+ * counted over the records of the scope. The viewer sees nothing that the given viewer does not see, neither records nor term statistics.
+ * Returns the given viewer if it is `System`, has reach `exact`, or does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,
@@ -196,7 +196,7 @@ export interface FactVectors {
     facts: ReadonlyArray<Fact>,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
-  /** Stores a vector for each added or reworded record, computing those that `known` lacks. The value is the number of computed vectors. */
+  /** Stores a vector for each added or reworded record. Computes the vectors that are not in `known`; the value is their number. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -206,7 +206,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Makes the `FactVectors`. They do nothing if embedding is inactive, that is, without an embedding model or a store for vectors. */
+/** Makes the `FactVectors`. They do nothing if there is no embedding model, or no store for vectors. */
 export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 

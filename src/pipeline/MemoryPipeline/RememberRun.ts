@@ -1,12 +1,12 @@
 /**
  * One run of `remember`: makes a batch of mutations from messages, and writes the batch to the store.
  *
- * Law: nothing is written before the last model call has answered. Then the whole batch is written or nothing, and only if every memory
- * in the prompt is unchanged. If one was changed, the run plans once more.
+ * Law: nothing is written before the last model call has answered. Then the whole batch is written, but only if every memory in the
+ * prompt is still unchanged. If such a memory was changed, nothing is written, and the run plans once more.
  *
- * Ids in the batch are derived: the id of a message from its sequence number in the session, that of a fact from its text, that of a
- * successor from the record that it replaces. Every viewer of the tenant can compute such an id, so another viewer may already have created
- * a record with it. The run then uses an id that only the store can compute. In the names of this module, a turn is a message to process.
+ * Ids in the batch are derived: the id of a message from its number in the session, the id of a fact from its text, the id of a successor
+ * from the record that it replaces. Every viewer of the tenant can compute such an id, so another viewer may already have created a record
+ * with this id. The run then uses an id that only the store can compute. In this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -268,15 +268,15 @@ const turnsToRead = (
   )
 
 /**
- * Returns the trust level (a higher number means less trusted) of facts from these messages: 3 if one is of a tool, else `stated`, but at
- * least 1, the level of the user.
+ * Returns the trust level (a higher number means less trusted) of facts from these messages. It is 3 if a message is from a tool. Otherwise
+ * it is `stated`, but at least 1, which is the level of the user.
  */
 const trustOf = (turns: ReadonlyArray<Message>, stated: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : stated === 0 ? 1 : stated
 
 /**
- * Returns a Put for each message with text, which stores it word for word, with the speaker's role in `metadata`. The record of a message
- * with a sequence number has an id derived from scope, session, `conversation` and that number, so it is written only once.
+ * Returns a Put for each message with text. The Put stores the text word for word, with the speaker's role in `metadata`. If the message
+ * has a sequence number, the id of the record is derived from scope, session, `conversation` and this number, so it is written only once.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -311,7 +311,7 @@ const verbatim = (
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
-/** Returns the sequence number of the i-th message. */
+/** Returns the sequence number of the i-th message; `undefined` if it has none. */
 const sequenceOf = (sequence: Options["sequence"], i: number): number | undefined =>
   typeof sequence === "number" ? sequence + i : sequence?.[i]
 
@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells which mutations are needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by then. */
+/** Tells which mutations are needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by that time. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
@@ -367,8 +367,8 @@ const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: Re
   })
 
 /**
- * Gives a Put another id if its id belongs to a record that the viewer does not see. Only the store can compute the new id. Cost: one `get`
- * of the ids of all Puts.
+ * Gives a Put another id, which only the store can compute, if its id belongs to a record that the viewer does not see. Also replaces that
+ * id where a mutation has it as `supersededBy`. Cost: one `get` of the ids of all Puts.
  */
 const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,

@@ -1,5 +1,5 @@
 /**
- * Gathers the candidates of a query, records in memory that may answer it, and ranks them by their signals (`Ranker`):
+ * Gathers the candidates of a query (records in memory that may answer the query), and ranks them by their signals (`Ranker`):
  *
  * ```text
  * candidates   the 40 best matches by words · the two messages before and after each of the first 10 of these · messages of
@@ -21,13 +21,13 @@ import { bestPassing, type DocSet, docSetOf, type PassingDocs } from "./Selectio
 import { SessionIndex, sumOf } from "./SessionIndex.ts"
 import type { TermMasks } from "./TermMasks.ts"
 
-/** Number of the best matches by words that are candidates. */
+/** Number of best matches by words that become candidates. */
 export const byWords = 40
-/** Number of the best matches by words whose neighbouring messages are candidates, too. */
+/** Number of best matches by words whose neighbouring messages become candidates, too. */
 const withNeighbours = 10
 /** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
-/** Limits of ranking by passages: number of long records, and total length of their bodies, which the first record alone may exceed. */
+/** Largest number and largest total length of the long records that are ranked by passages. The first alone may exceed the length. */
 const maxLong = 16
 const maxLongLength = 262_144
 
@@ -41,7 +41,7 @@ export interface Ranking {
   readonly bestWords: number
   /** Whether the query names the speaker of a visible record. */
   readonly isNamed: boolean
-  /** Number of matches that pass the filter plus candidates that are no matches; a lower bound if `isExact` is false. */
+  /** Number of matches that pass the filter, plus number of candidates that do not match; a lower bound if `isExact` is false. */
   readonly count: number
   readonly isExact: boolean
 }
@@ -53,13 +53,13 @@ export class CandidateRanker {
   readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
   #ranks = new Float64Array() // scores by the ranker, higher is better, by doc id
-  readonly #candidateRound = int32() // the last query (as counted by `#round`) of which the record was a candidate, by doc id
+  readonly #candidateRound = int32() // value of `#round` in the last query of which the record was a candidate, by doc id
   /** Number of queries whose candidates were gathered so far. */
   #round = 0
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** Lowest rank of a candidate, divided by the best BM25. Any other match is ranked by its BM25 times this, below every candidate. */
+  /** Lowest rank of a candidate divided by the best BM25. A match that is no candidate ranks lower: its rank is its BM25 times this. */
   #factorOfOthers = 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns bit masks, in which the index marks for each match of the next query which terms the match contains. */
+  /** Returns the bit masks in which the index marks, for each match of the next query, the terms that the match contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index matched last. `docSet` has the query's matches, `chosen` the best 40 (`byWords`) that
-   * pass the filter. `rest` tells whether a match passes (`undefined`: all do), `passes` whether any other doc id does. `depth`: number of
-   * wanted hits. With `isAll`, also returns all matches that are no candidates, unfiltered. The result is valid until the next call.
+   * Ranks the candidates of the query that the index matched last. `docSet` has the matches, `chosen` the best `byWords` of those that pass
+   * the filter. `rest` tests if a match passes (`undefined`: all do); `passes` tests any other doc id. `depth` is the number of wanted
+   * hits. If `isAll` is set, also returns all matches that are no candidates, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -150,7 +150,7 @@ export class CandidateRanker {
     }
     this.#factorOfOthers = bestMatch > 0 ? minRank / bestMatch : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
-    // one more than `depth`, to know whether there are more
+    // asks for one more than `depth`, to find out whether there are more
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > all.length) {
       const others = docSet.all().filter((doc) => this.#candidateRound.data[doc] !== this.#round)
@@ -191,7 +191,7 @@ export class CandidateRanker {
     return signals
   }
 
-  /** Adds the long matches that contain the largest share of the query's terms. Returns the score of the best passage among them. */
+  /** Adds to `all` the long matches with the largest share of the query's terms. Returns the score of the best passage in them. */
   #addLong(
     all: Array<number>,
     index: InvertedIndex,
@@ -240,7 +240,7 @@ export class CandidateRanker {
     return all
   }
 
-  /** Adds messages of speakers that the query names. Adds no message without a speaker, even if it counts as the viewer's own words. */
+  /** Adds messages of the speakers that the query names. Skips a message without a speaker, even if it counts as the viewer's own. */
   #addSpoken(
     all: Array<number>,
     index: InvertedIndex,
@@ -328,7 +328,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns names of speakers of visible records, each once, whose first word equals one of `words` or differs in one letter. */
+  /** Returns the names of speakers of visible records, if the first word of the name is in `words` or differs from one in one letter. */
   namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test: has a doc a speaker in `actors`, or no speaker and an id of `own` in its scope? `undefined` if both are missing. */
+  /** Returns a test: does a doc have a speaker in `actors`, or no speaker but an id of `own` in its scope? `undefined` without both. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -393,7 +393,7 @@ class Speakers {
   }
 }
 
-/** Returns a word and, if it has 4..40 letters, its copies that lack one letter. Two words that differ in one letter share such a key. */
+/** Returns a word and, if it has 4..40 letters, all copies that lack one of its letters. Words that differ in one letter share a key. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

@@ -1,7 +1,7 @@
 /**
  * The vectors of one model in memory, for a store whose database holds the original vectors. A small number of vectors is kept as 32-bit
- * floats. A larger number is quantised to 8 bits (`QuantizedVectors`), from which lower and upper bounds of each cosine follow: the
- * caller then reads the originals of the vectors that may be among the nearest, and computes their exact cosines.
+ * floats. A larger number is quantised to 8 bits (`QuantizedVectors`), which gives a lower and an upper bound of each cosine. The caller
+ * then reads the originals of the vectors that may be among the nearest, and computes their exact cosines.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { dot } from "../VectorIndex.ts"
@@ -16,7 +16,7 @@ const cachedComponents = 262_144
 /** A vector that was not quantised. */
 export interface Original {
   readonly vector: Float32Array
-  /** The sum of the squares of its components. */
+  /** The sum of the squares of the vector's components. */
   readonly square: number
 }
 
@@ -26,10 +26,10 @@ export class CompactVectors {
   /** Ids of the records of the index that have no vector here. */
   readonly waiting = new Set<MemoryId>()
   readonly #docs = new Map<MemoryId, number>()
-  // the next two arrays are indexed by doc id; when a doc id is removed, the last entry of each array takes its place
+  // `#ids` and `#hashes` are indexed by doc id; when a doc id is removed, the last entry of each array moves to its index
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
-  /** Originals by hash of the text: all of them until vectors are quantised; then a cache, the least recently used one first. */
+  /** Originals by hash of the text. Has all of them until vectors are quantised; then, it is a cache, least recently used first. */
   readonly #originals = new Map<string, Original>()
   #quantized: QuantizedVectors | undefined
   #canQuantise = true
@@ -42,7 +42,7 @@ export class CompactVectors {
     return this.#docs.has(id)
   }
 
-  /** Adds the vector of a record that has none here. `hash` is the hash of its text. */
+  /** Adds the vector of a record that has none here. `hash` is the hash of the record's text. */
   add(id: MemoryId, hash: string, vector: Float32Array): void {
     const doc = this.#ids.push(id) - 1
     this.#docs.set(id, doc)
@@ -85,9 +85,9 @@ export class CompactVectors {
     return original
   }
 
-  /** Caches the original vector of a text. If vectors are quantised, the least recently used originals are dropped. */
+  /** Caches the original vector of a text. If vectors are quantised, drops the least recently used originals when the cache is full. */
   keep(hash: string, vector: Float32Array): void {
-    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // copied, as it may be a view of a larger buffer
+    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // a copy, as `vector` may view a larger buffer
     if (this.#quantized !== undefined) this.#shrink()
   }
 
@@ -119,7 +119,7 @@ export class CompactVectors {
     return bounds.all.map((doc) => this.#ids[doc]!)
   }
 
-  /** Quantises all vectors. If the machine cannot, all originals stay in memory from then on. */
+  /** Quantises all vectors. If the machine cannot do that, all originals stay in memory, and quantising is not tried again. */
   #quantise(): void {
     this.#canQuantise = false
     const quantized = QuantizedVectors.make(this.dimensions)

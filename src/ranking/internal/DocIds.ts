@@ -1,4 +1,4 @@
-/** Data structures over doc ids (numbers of an index's records): growable columns, the posting lists' arena, allocation, and selection. */
+/** Data structures over doc ids, the numbers of records in an index: growable columns, an arena, allocators, and selection of the best. */
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 
@@ -32,14 +32,14 @@ export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((len
 /** Number of adjacent entries for each doc id in a column that holds several numbers per doc id. */
 export const stride = 4
 
-/** Base-2 logarithm of the length of a segment. The high bits of an address are the number of its segment, the low ones the index in it. */
+/** Base-2 logarithm of the length of a segment. The high bits of an address are the number of a segment, the low bits an index in it. */
 const bits = 20
 const segment = 2 ** bits
 
 /**
- * An allocator of blocks of 32-bit integers, which hold the posting lists. The first segment grows until it has 4 MB; after that, further
- * segments are added, so that growing never copies more than one segment. The size of a block, a power of two, is its number of postings;
- * each posting takes two integers.
+ * An allocator of blocks of 32-bit integers, which hold the posting lists. The first segment grows until it has 4 MB. After that, further
+ * segments are added, so that growing never copies more than one segment. The size of a block is the number of postings for which it has
+ * room, a power of two. A posting takes two integers.
  */
 export class Arena {
   readonly #segments: Array<Int32Array> = [new Int32Array(64)]
@@ -141,8 +141,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the numbers of the visible scopes; `undefined` stands for all scopes. Cost, by the tag of `visibility`: `Scopes`, one look-up
-   * per key; `Within`, a scan of the scopes that have the rarest of its ids; `Everyone`, a scan of all scopes if there are internal ones.
+   * Returns the numbers of the visible scopes; `undefined` stands for all. By the tag of `visibility`, the cost is one look-up per key
+   * (`Scopes`), a scan of the scopes that have the rarest of its ids (`Within`), or a scan of all scopes if one is internal (`Everyone`).
    */
   visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -176,9 +176,9 @@ const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
 const maxReserved = 1_024
 
 /**
- * Assigns doc ids to the documents of each scope, so that those of one scope are adjacent: a query visits scope by scope, and its reads
- * and writes then hit the processor's cache. If a scope has no reserved doc id left, more are reserved: as many as documents were ever
- * added to the scope, but at most 1,024.
+ * Assigns doc ids so that the documents of one scope have adjacent doc ids. A query visits scope by scope, so its reads and writes then hit
+ * the processor's cache. If a scope has no reserved doc id left, more are reserved: as many as documents were ever added to the scope, but
+ * at most 1,024.
  */
 export class DocIdAllocator {
   /** Number of doc ids that are assigned or reserved, those of removed documents included. */
@@ -224,7 +224,7 @@ export class DocIdAllocator {
   }
 }
 
-/** Tracks the `limit`-th best score so far: a lower score cannot be among the best `limit`. */
+/** Tracks the `limit`-th best score so far. A score below it cannot be among the best `limit` scores. */
 export class ScoreThreshold {
   /** −Infinity until there are `limit` scores. */
   value = -Infinity
@@ -327,7 +327,7 @@ const bestOfFew = (
   tie: (a: number, b: number) => number
 ): Array<number> => {
   const threshold = new ScoreThreshold(limit)
-  let minScore = -Infinity // not captured by a closure, which would make it slow in this loop
+  let minScore = -Infinity // is not captured by a closure, because that would make it slow in this loop
   const found: Array<number> = []
   for (let i = count - 1; i >= 0; i--) { // begins at the end: the newest doc ids are there, and win ties
     const doc = docs[i]!

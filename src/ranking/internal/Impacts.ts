@@ -1,7 +1,7 @@
 /**
  * An impact is the pair of numbers from which BM25 computes the score of a posting: how often the document contains the term, and the
  * length of the document. There are few different pairs, so a posting stores the number of its pair. For a query with many matches,
- * the summand of the score is computed once per pair and then looked up for each posting.
+ * the summand that a term adds to a score is computed once per pair and then looked up for each posting.
  */
 import { saturation } from "../Bm25.ts"
 import { type GrowableArray, int32 } from "./DocIds.ts"
@@ -52,8 +52,9 @@ export class Impacts {
   }
 
   /**
-   * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, it looks
-   * the summands up in tables, which are filled first. `weights` has the weight of each term; `postings` is the number of all postings.
+   * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, fills
+   * tables of the summands, in which the function looks them up. `weights` has the weight of each term of the query, and `postings` is the
+   * number of postings of all these terms.
    */
   adderFor(weights: ReadonlyArray<number>, slope: number, postings: number): AddScores {
     const [codes, lengths] = [this.#codes.data, this.#lengths.data]
@@ -78,7 +79,10 @@ export class Impacts {
 /** Tables of the summands of BM25 scores, by term of the query, then by pair number. Reused by every query. */
 const tables: Array<Float64Array> = []
 
-/** A filter for counting: a match counts if the verdict on its group is 1, not 2. `groups`: group by doc id; `verdicts`: by group. */
+/**
+ * A filter that decides which matches are counted. `groups` has the group of each doc id, and `verdicts` the verdict on each group. A match
+ * is counted if the verdict on its group is 1, and not if it is 2.
+ */
 export interface GroupFilter {
   readonly groups: Uint16Array
   readonly verdicts: Uint8Array
@@ -86,7 +90,7 @@ export interface GroupFilter {
 
 /**
  * Callbacks of `InvertedIndex.match`. `afterScope` is called after each scope, with the position of the scope's first match, and returns
- * the new `minListed`. `groupFilter` returns which matches are counted (`undefined`: all).
+ * the new `minListed`. `groupFilter` returns the filter that decides which matches are counted; `undefined` if all are counted.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number
@@ -108,8 +112,8 @@ type AddScores = (term: number, arena: Int32Array, from: number, end: number, in
 
 /**
  * Adds the summand of each posting to the score of its document, counts the documents that match for the first time, and lists those whose
- * score reaches `minListed`. This is the hot loop, 3 ns per posting: if few documents reach `minListed`, the processor predicts the loop's
- * only branch correctly.
+ * score reaches `minListed`. This is the hot loop, which takes 3 ns per posting. It is fast because the processor predicts the loop's only
+ * branch correctly if few documents reach `minListed`.
  */
 const addScores = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
   const { matches: { data: matches }, minListed, scores: { data: scores } } = into

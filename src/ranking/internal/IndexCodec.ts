@@ -6,14 +6,15 @@
  * format   bytes of the texts   number of columns   texts   padding to 4   length int32 …   length int32 …   bytes
  * ```
  *
- * The texts are lines of JSON, none of them long: the head with the length of each list of names, then up to 1,024 names per line.
+ * The texts are short lines of JSON. The first line has the head and the length of each list of names. Each further line has up to 1,024
+ * names.
  *
- * Integers have the byte order of the machine; a machine with another byte order sees an unknown format. Nothing else is checked when an
+ * Integers have the byte order of the machine; a machine with another byte order sees an unknown format. Only the format is checked when an
  * index is read, so the caller must verify the integrity of the bytes, for example by a hash.
  *
  * A `Writer` writes integers from 0 up as varints: seven bits per byte, the lowest first; the eighth bit is set if more bytes follow.
  */
-/** Version of the format. Increase it when the format changes, or when a text gets other terms (`Tokenizer`, `Bm25.read`). */
+/** Version of the format. Increase it when the format changes, and when `Tokenizer` or `Bm25.read` returns other terms for a text. */
 export const format = 5
 
 /** The parts of an encoded index. `head` is JSON, and short; `names` are lists of ids, of terms, and of scopes as JSON. */
@@ -41,7 +42,7 @@ export interface Numbering {
   readonly isWhole: boolean
 }
 
-/** Leaves out scopes without documents, and renumbers the others. `column`: scope by document. `isEvery`: each scope has documents. */
+/** Drops scopes without documents, unless `isEvery` says that there are none, and renumbers the others. `column`: scope by document. */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }
   const scopes = new Int32Array(all.length).fill(-1)
@@ -50,7 +51,7 @@ export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: 
   return { kept, column: column.map((number) => scopes[number]!), scopes }
 }
 
-/** Work that its caller can pause between steps. Each step yields the work that it took, in units of 0.1 µs. */
+/** A computation in steps, between which the caller can pause. Each step yields the work that it took, in units of 0.1 µs. */
 export type Steps<A> = Generator<number, A, void>
 
 /** Runs all steps without a pause, and returns the result. */

@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned`: further terms, as numbers. */
+  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned` has further terms, as numbers. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -224,11 +224,11 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents with any of the terms, and writes to `masks` which terms each contains. Lists in `matches` the documents with a
-   * score of at least `minListed`, at first all matches. Unless the view is `whole`, lists removed and expired documents, too. After each
-   * scope, calls `observer.afterScope` with the position in `matches` of the scope's first match. The observer may remove matches (by
-   * `drop`, or by lowering `matched`), and returns the next `minListed`, which never falls. If few documents match, lists all of them, and
-   * does not call `observer.groupFilter`. Call `clear` before the next match.
+   * Scores the documents that contain any of the terms, and writes to `masks` which terms each of them contains. Lists in `matches` the
+   * documents that score at least `minListed`; at first, these are all matches. Also lists removed and expired documents, unless the view
+   * is `whole`. After each scope, calls `observer.afterScope` with the position in `matches` of the scope's first match. The observer may
+   * remove matches (by `drop`, or by lowering `matched`), and returns the next `minListed`, which never falls. If few documents match,
+   * lists all of them, and does not call `observer.groupFilter`. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks
@@ -278,7 +278,7 @@ export class InvertedIndex {
     for (let doc = 0; doc < docs; doc++) if (scores[doc]! >= minScore) matches[this.matched++] = doc
   }
 
-  /** Resets the score and the mask of a match, so that it no longer is one. */
+  /** Resets the score and the mask of a document, so that it no longer counts as a match. */
   drop(doc: number): void {
     this.scores.data[doc] = 0
     this.#masks?.forget(doc)
@@ -297,7 +297,7 @@ export class InvertedIndex {
     for (const each of [this.documentFrequencies, this.weights, this.#queryTerms]) each.length = 0
   }
 
-  /** Returns a copy without tombstones, and the old doc ids of its documents: `oldDocs[n]` has doc id n in the copy. */
+  /** Returns a copy without tombstones. `oldDocs[n]` is the doc id in this index of the document that has doc id n in the copy. */
   compacted(): { readonly index: InvertedIndex; readonly oldDocs: Int32Array } {
     const index = new InvertedIndex()
     const oldDocs = new Int32Array(this.live)
@@ -323,7 +323,7 @@ export class InvertedIndex {
   /** Unpacks the postings of terms in steps, so that a document with these terms is added quickly. */
   readonly unpacking = (terms: Iterable<string>): Steps<void> => this.#postings.unpacking(terms)
 
-  /** Packs all postings, to save memory. The postings of a term are unpacked when they are first used. Cost: all postings. */
+  /** Packs all postings, to save memory. The postings of a term are unpacked when they are first used. Cost: one pass over all postings. */
   pack(): void {
     this.#postings = this.#postings.packed()
   }
@@ -354,7 +354,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns a map from a vocabulary's term number to this index's term number plus 1; 0: unknown. A small index does not keep it. */
+  /** Returns a map from a vocabulary's term numbers to those of this index plus 1 (0: unknown). A small index does not keep the map. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }

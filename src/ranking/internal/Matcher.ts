@@ -1,7 +1,7 @@
 /**
- * Finds and ranks the records of an index: combines the inverted index, the filter columns, the order by recency and the ranking of
- * candidates, all by doc id. Needs only the `Outline` of a record, so the texts may be in memory (`MemoryIndex`) or in a database
- * (`OutlineIndex`).
+ * Finds and ranks the records of an index. Combines the inverted index, the filter columns, the order by recency and the ranking of
+ * candidates, which all identify records by doc ids. Needs only the `Outline` of a record, so the texts may be in memory (`MemoryIndex`) or
+ * in a database (`OutlineIndex`).
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -30,7 +30,10 @@ export interface Options<R extends Outline> {
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /** Largest number of matches that are all filtered, so that their count is exact. Beyond it, the count may be too low. Default 2,048. */
+  /**
+   * Largest number of matches at which all of them are filtered, so that their count is exact. If there are more matches, the count may be
+   * too low. Default 2,048.
+   */
   readonly examined?: number | undefined
 }
 
@@ -53,7 +56,7 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
+  /** Largest number of matches at which all of them are evaluated. If there are more, only those that may be among the best are. */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -76,7 +79,7 @@ export class Matcher<R extends Outline> {
     return doc === undefined ? undefined : this.#records[doc]
   }
 
-  /** Adds a record. The caller has just added it to the inverted index, which returned this doc id. */
+  /** Adds a record, which the caller has just added to the inverted index. `doc` is the doc id that the inverted index returned. */
   add(doc: number, record: R): void {
     this.docs.set(record.id, doc)
     this.#records[doc] = record
@@ -85,7 +88,7 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records by time, in steps. If records were added out of order and this was not run, the next `page` sorts without a pause. */
+  /** Sorts records by time, in steps. Without this call, the next `page` sorts without a pause if records were added out of order. */
   sorting(): Steps<void> {
     return this.#byRecency.sorting()
   }
@@ -116,7 +119,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     oldDocs.forEach((old, doc) => made[old] = doc)
-    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` has the order of arrival, mostly oldest first: little to sort
+    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` is mostly oldest first, so there is little to sort
   }
 
   #noCandidates(): CandidateRanker {
@@ -139,7 +142,7 @@ export class Matcher<R extends Outline> {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes a query's filter on doc ids. It tests columns of numbers; a condition on anything else is evaluated on the record itself. */
+  /** Makes a filter on doc ids. It evaluates conditions on columns of numbers, and all other conditions on the record itself. */
   columnFilter(compiled: CompiledFilter): ColumnFilter {
     const { passes } = this.#options
     return this.#columns.filter(compiled, this.index, (doc) => passes(compiled, this.#records[doc]!))
@@ -155,7 +158,7 @@ export class Matcher<R extends Outline> {
 
   /**
    * Returns the doc ids of the visible records, oldest first. If more than an eighth of the records are visible, returns all doc ids
-   * instead, also of removed records.
+   * instead, even those of removed records.
    */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this
@@ -243,13 +246,13 @@ export class Matcher<R extends Outline> {
         rest,
         passes: filter.has,
         depth,
-        isAll: minScore > 0, // `minScore` is compared with ranks, so every match needs one
+        isAll: minScore > 0, // `minScore` is compared with ranks, so every match needs a rank
         newestFirst,
         terms
       },
       ranker
     )
-    // scores every match, without upper bounds, unless there are more than `examined`
+    // upper bounds are used only if there are more than `examined` matches; otherwise, every match is scored
     const scoreBound = docSet.count > examined ? bound : undefined
     const scored = score &&
       ((doc: number, relevance: number) =>

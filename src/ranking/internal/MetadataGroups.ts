@@ -1,6 +1,6 @@
 /**
- * Groups records with equal metadata, so that a condition on metadata is evaluated once per group instead of once per record. Only
- * small, flat metadata is grouped, and at most 1,023 different values of it; the other records have no group.
+ * Groups records with equal metadata, so that a condition on metadata is evaluated once per group instead of once per record. A record has
+ * no group if its metadata is large or nested, or if there are 1,023 groups of other metadata already.
  */
 import { type Filtered, matches as matching, type MemoryFilter } from "../../domain/MemoryFilter.ts"
 import { GrowableArray } from "./DocIds.ts"
@@ -8,11 +8,12 @@ import { GrowableArray } from "./DocIds.ts"
 /** Group number of the records that have no group. */
 const none = 0
 const maxGroups = 1_024
-/** Largest number of fields of metadata that is grouped, and the longest name or text in it, in UTF-16 units. */
+/** Largest number of fields of metadata that is grouped. */
 const maxFields = 8
+/** Greatest length of a name or text in metadata that is grouped, in UTF-16 units. */
 const maxLength = 64
 
-/** A condition on a record's value in one column. Evaluated once per value, and the result cached. Valid until the index changes. */
+/** A condition on the value of a record in one column. The result is cached for each value. Valid until the index changes. */
 export interface ColumnTest {
   /** Values by doc id: group numbers or scope numbers. */
   readonly column: Uint16Array | Int32Array
@@ -26,7 +27,7 @@ export interface ColumnTest {
   readonly evaluate: (value: number, doc: number) => boolean
 }
 
-/** Evaluates the condition for a value, and caches the result: 1 passes, 2 does not pass. */
+/** Returns 1 if a value passes the condition, otherwise 2. Caches the result, unless the doc id has no group. */
 export const verdictOf = (
   { hasUngrouped: hasLoners, evaluate: isOf, verdicts }: ColumnTest,
   value: number,
@@ -90,7 +91,10 @@ export class MetadataGroups {
   }
 }
 
-/** Makes a stand-in for all records of a group, to evaluate a filter on: a copy of one of them, with only the `shared` tags or metadata. */
+/**
+ * Makes the record on which a filter is evaluated in place of all records of a group. It is a copy of one record of the group, without
+ * `data`, tags and metadata, except those in `shared`.
+ */
 export const representativeOf = (
   { createdAt, id, importance, kind, scope, source: { origin, trust }, validAt }: Filtered,
   shared: Partial<Pick<Filtered, "tags" | "metadata">>

@@ -17,7 +17,7 @@ export class ModelVectors {
   readonly #order: (a: MemoryId, b: MemoryId) => number
   #vectors: VectorIndex<MemoryId> | undefined
   readonly #waiting = new Map<MemoryId, Hashed>()
-  /** Waiting records whose vector was not looked up since vectors were last added to `Embeddings`. */
+  /** Ids of the waiting records that were not looked up in `Embeddings` since it last got new vectors. */
   readonly #fresh = new Set<MemoryId>()
   /** Ids of the records that were in the index when this object was made, and for which `preparing` has not called `add` yet. */
   readonly #first: Array<MemoryId>
@@ -40,7 +40,7 @@ export class ModelVectors {
     this.#order = order
   }
 
-  /** Whether the model now has another number of dimensions; this object must then be replaced. */
+  /** Whether the number of dimensions of the model has changed. This object must then be replaced. */
   get isStale(): boolean {
     return this.#dimensions !== undefined && this.#dimensions !== this.#embeddings.dimensions(this.#model)
   }
@@ -69,7 +69,7 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Returns the nearest of the records that `among` accepts or lists: at most `limit`, with cosines above 0, nearest first. */
+  /** Returns the nearest of the records that `among` accepts or lists. They are at most `limit`, with cosines above 0, nearest first. */
   nearest(
     vector: Float32Array,
     limit: number,
@@ -107,7 +107,7 @@ export class ModelVectors {
         this.#fresh.add(id)
         if (++count % 512 === 0) yield 512
       }
-      this.#version = version // set at the end, since the caller may stop before
+      this.#version = version // is not set before the loop, since the caller may stop within it
     }
     for (const id of this.#fresh) {
       this.#fresh.delete(id)

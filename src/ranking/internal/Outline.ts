@@ -1,6 +1,6 @@
 /**
- * An outline is a record without its texts: the fields that are needed to filter and rank it. `Columns` keeps, in columns by doc id, the
- * fields that filters and weights need of every match, so that few records are read:
+ * An outline is a record without its texts. It has the fields that are needed to filter and rank the record. `Columns` keeps in columns, by
+ * doc id, the fields that are needed of every match, so that few records are read:
  *
  * ```text
  * group        number of a set of records with equal kind, tags and trust, all with or all without emotion: filtered once per group
@@ -8,7 +8,7 @@
  * factors      recency, importance, confidence
  * ```
  *
- * There are at most 65,535 groups. Further records have no group, and are filtered one by one.
+ * There are at most 65,535 groups. A record that belongs to none of them has no group, and is filtered by itself.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -40,7 +40,7 @@ export const sizeOf = ({ body, size = 0 }: Pick<Outline, "body" | "size">): numb
 /** Whether the body has more than 2,000 UTF-16 units. Such a record is ranked by its best passage, which a search also returns. */
 export const isLong = (record: Pick<Outline, "body" | "size">): boolean => sizeOf(record) > 2_000
 
-/** Returns the speaker of a record: `source.actor`, else `metadata.actorId` (of earlier releases), else the `actorId` of the scope. */
+/** Returns the speaker of a record: `source.actor`, else `metadata.actorId` (of early releases), else the `actorId` of the scope. */
 export const actorOf = (
   { metadata, scope, source }: Pick<Outline, "metadata" | "scope" | "source">
 ): string | undefined => {
@@ -126,7 +126,7 @@ interface Group {
   live: number
 }
 
-/** A filter on doc ids: `passes` decides a part of it by columns of numbers, `rest` the remaining part. Valid until the index changes. */
+/** A filter on doc ids. `passes` tests one part of it by columns of numbers, and `rest` the other part. Valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
@@ -138,7 +138,7 @@ export class ColumnFilter {
   readonly isOpen: boolean
   /** Whether it is certain that no record passes. Cost: the number of groups. */
   readonly isShut: () => boolean
-  /** Whether a doc id that `passes` accepts passes the whole filter; `undefined` if `passes` decides the whole filter. */
+  /** The part of the filter that `passes` does not test, for doc ids that `passes` accepted; `undefined` if there is no such part. */
   readonly rest: ((doc: number) => boolean) | undefined
 
   constructor(
@@ -154,7 +154,7 @@ export class ColumnFilter {
     this.rest = rest
   }
 
-  /** Whether a doc id passes the columns. Cost: about 2 ns. */
+  /** Whether a doc id passes the part of the filter that columns decide. Cost: about 2 ns. */
   readonly passes = (doc: number): boolean => {
     if (!(this.#validAt[doc]! <= this.#maxValidAt && this.#invalidAt[doc]! > this.#minInvalidAt)) return false
     for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, doc)) return false
@@ -162,8 +162,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Reorders `docs[from..end)` so that the doc ids that pass the columns come first, and returns the end of these. Swaps without a branch
-   * on the result, which the processor would mostly mispredict.
+   * Reorders `docs[from..end)` so that the doc ids that `passes` accepts come first, and returns the index after the last of these. Swaps
+   * without a branch on the result of a test, since the processor would mostly mispredict such a branch.
    */
   narrow(docs: Int32Array, from: number, end: number): number {
     let kept = end
@@ -173,8 +173,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass. Returns `undefined` unless `passes` consists of a single test of a column with few values. `docs` is the
-   * number of all doc ids.
+   * Returns a filter that says which groups pass. Returns `undefined` unless `passes` consists of a single test, on a column of few groups
+   * in which every doc id has a group. `docs` is the number of all doc ids.
    */
   byGroup(docs: number): GroupFilter | undefined {
     const [test] = this.#tests
@@ -234,15 +234,17 @@ export class Columns {
   /** Groups by number; number 0 (`none`) is no group. */
   readonly #groups: Array<Group | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
-  /** Latest `validAt` and earliest `invalidAt` of all records that were ever added. */
+  /** Latest `validAt` of all records that were ever added. */
   #lastValid = -Infinity
+  /** Earliest `invalidAt` of all records that were ever added. */
   #firstInvalid = Infinity
-  /** Highest importance and confidence of all records that were ever added. */
+  /** Highest importance of all records that were ever added. */
   #maxImportance = 0
+  /** Highest confidence of all records that were ever added. */
   #maxConfidence = 0
   readonly #metadata: MetadataGroups | undefined
 
-  /** `hasMetadata`: whether the records that are added have all of their metadata, so that it can be grouped. */
+  /** `hasMetadata` says whether added records have all of their metadata, so that it can be grouped. */
   constructor(hasMetadata: boolean) {
     this.#metadata = hasMetadata ? new MetadataGroups() : undefined
   }
@@ -284,7 +286,7 @@ export class Columns {
     return number
   }
 
-  /** Makes a `ColumnFilter` from a compiled filter. `passes` tests a doc id for all of the filter except `asOf` and `at`. */
+  /** Makes a `ColumnFilter` from a compiled filter. `passes` tests a doc id by the whole filter except `asOf` and `at`. */
   filter({ at: now, filter }: CompiledFilter, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
@@ -316,7 +318,7 @@ export class Columns {
         evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // the metadata test becomes a column test if it is the only one: then matches are counted while they are scored. Otherwise it is `rest`
+    // the metadata test is a column test if it is the only test, so that matches are counted while they are scored; otherwise it is `rest`
     const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)

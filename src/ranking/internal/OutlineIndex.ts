@@ -26,7 +26,7 @@ export type Answer<A> =
   | { readonly _tag: "Answered"; readonly answer: A }
   | { readonly _tag: "Wanting"; readonly ids: ReadonlyArray<MemoryId>; readonly hashes: ReadonlyArray<string> }
 
-/** An outline as the index keeps it. A class, so that all instances share one hidden class in V8. */
+/** An outline as the index keeps it. This is a class so that all instances share one hidden class in V8. */
 class Indexed implements Outline {
   readonly id: Outline["id"]
   readonly scope: Outline["scope"]
@@ -82,18 +82,18 @@ class IndexedFact extends OutlineFact {
     this.#known = known
   }
 
-  /** The record, if it is in memory. Kept once found, so that it does not change while an answer is assembled. */
+  /** The record, if it is in memory. It is kept once it is found, so that it does not change while an answer is assembled. */
   get record(): MemoryRecord | undefined {
     return this.#record ??= this.#known(this.outline)
   }
 }
 
-/** An index of outlines and vectors. A call that needs texts or vectors first returns which ones the caller must read (`Answer`). */
+/** An index of outlines and vectors. A call that needs more texts or vectors returns which ones the caller must read (`Answer`). */
 export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
   readonly #matcher: Matcher<Indexed>
-  /** Number of records that were added since the postings were packed. */
+  /** Number of records that were added since the postings were last packed. */
   #unpacked = 0
   // state of the current call
   #texts: Texts = new Map()
@@ -101,7 +101,7 @@ export class OutlineIndex {
   #hashes = new Set<string>()
   #passesBare: (record: Filtered) => boolean = () => true
 
-  /** `tokenizer` is the one with which terms were counted. `known` returns a record if it is in memory anyway. */
+  /** `tokenizer` must be the tokenizer with which terms were counted. `known` returns a record if it is in memory anyway. */
   constructor(tokenizer: Tokenizer, known: (outline: Indexed) => MemoryRecord | undefined = () => undefined) {
     this.#matcher = new Matcher({
       tokenizer,
@@ -129,7 +129,7 @@ export class OutlineIndex {
     return this.#matcher.get(id) !== undefined
   }
 
-  /** Adds a record in the form that `encode` returned, or replaces the record with its id. Returns the id. */
+  /** Adds a record in the form that `encode` returned, or replaces the record with the same id. Returns the id. */
   add(encoded: string, version: number): MemoryId {
     const { length, packed, terms } = decode(encoded)
     this.remove(packed.id)
@@ -137,7 +137,7 @@ export class OutlineIndex {
     const doc = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
     for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
     this.#unpacked++
-    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // records of a scope share its object
+    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // equal scopes become one object
     return packed.id
   }
 
@@ -161,9 +161,9 @@ export class OutlineIndex {
   }
 
   /**
-   * Returns the ids of the records without a vector of the model, with the hashes of their texts. Omits records of scope `Internal`.
-   * After the first call for a model, its vectors are kept; `attach` ignores vectors of other models. The first call scans all records;
-   * later calls scan only the records without a vector, and those of the scope `Internal`.
+   * Returns the ids of the records without a vector of the model, with the hashes of their texts. Omits records of scope `Internal`. From
+   * the first call for a model on, the index keeps the vectors of the model that `attach` adds. The first call scans all records. Later
+   * calls scan only the records without a vector, and those of the scope `Internal`.
    */
   withoutVector(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
@@ -178,7 +178,7 @@ export class OutlineIndex {
     })
   }
 
-  /** Adds the vector of a record that has none. Does nothing if the record has another text by now, or the model's vectors are not kept. */
+  /** Adds the vector of a record that has none. Does nothing if the record's text has changed, or if vectors of the model are not kept. */
   attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
     const vectors = this.#vectors.get(model)
     const isIts = this.#matcher.get(id)?.hash === hash
@@ -337,7 +337,7 @@ const decode = (encoded: string): IndexedWords => {
   return { length, terms, packed }
 }
 
-/** Returns one shared object for equal sources, to save memory. Does not share sources with a session, actor or sequence. */
+/** Returns one shared object for equal sources, to save memory. Returns a source with a session, actor or sequence as it is. */
 const shared = (source: Outline["source"]): Outline["source"] => {
   const { actor, origin, sequence, session, trust } = source
   if (session !== undefined || actor !== undefined || sequence !== undefined) return source

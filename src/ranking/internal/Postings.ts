@@ -12,7 +12,7 @@
  * A list that is full moves to a block of twice the size, and its old block is freed. A list is identified by its offset in `heads`.
  * Postings are never removed; `compacted` makes a copy without those of removed documents.
  *
- * Lists that `decode` or `packed` returned stay packed until their term is first used, since most terms never are.
+ * The lists of a copy that `decode` or `packed` made stay packed until their term is first used, since most terms are never used.
  */
 import { detached } from "../Tokenizer.ts"
 import { Arena, type GrowableArray, int32 } from "./DocIds.ts"
@@ -36,7 +36,7 @@ export class Postings {
   heads: Int32Array = new Int32Array(16 * stride)
   readonly #arena = new Arena()
   #lists = 0
-  /** Hash table with open addressing, to find a list by term and scope. Lacks the first list of each term. Entry: list plus 1; 0: free. */
+  /** Hash table (open addressing) of all lists but the first of each term, by term and scope. An entry is a list plus 1; 0 is free. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
   /** The previous hash table, whose entries are being moved to `#table`. The entries of its first `#moved` slots have been moved. */
@@ -65,7 +65,7 @@ export class Postings {
     return term
   }
 
-  /** Returns the number of a term; `undefined` if no document ever contained it. */
+  /** Returns the number of a term; `undefined` if no document ever contained the term. */
   knownTerm(text: string): number | undefined {
     return this.#terms.get(text)
   }
@@ -88,7 +88,7 @@ export class Postings {
 
   /** Returns the list of a term and scope; −1 if there is none. */
   find(term: number, scope: number): number {
-    const first = this.first(term) // must precede the read of `heads`, which unpacking may replace
+    const first = this.first(term) // is called before `heads` is read, since it may replace `heads`
     const { heads } = this
     if (first < 0 || heads[first + SCOPE] === scope) return first
     if (this.listsOf(term) === 1) return -1
@@ -154,7 +154,7 @@ export class Postings {
     return lists
   }
 
-  /** Returns the code of a document in a list; 0 if it is not in the list. Cost: a binary search. */
+  /** Returns the code of a document in a list; 0 if the document is not in the list. Cost: a binary search. */
   codeIn(list: number, doc: number): number {
     const arena = this.arena(list)
     const at = this.at(list)
@@ -171,7 +171,7 @@ export class Postings {
 
   /**
    * Encodes the present postings in steps, between which more postings may be added. `as` gives documents and scopes new numbers, and may
-   * leave out documents; terms of no other document are then left out, too. Default: encodes everything with the present numbers.
+   * leave out documents, and with them the terms that no other document has. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
@@ -232,13 +232,13 @@ export class Postings {
     }
   }
 
-  /** Returns a packed copy, whose lists take about a sixth of the memory. Cost: all lists. */
+  /** Returns a packed copy, whose lists take about a sixth of the memory. Cost: one pass over all lists. */
   packed(): Postings {
     const { lists, ...rest } = atOnce(this.encode())
     return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // `lists` is a view of the writer's larger buffer
   }
 
-  /** Restores encoded postings, in steps, and keeps them packed. `order[n]` is the doc id of document n; default n. Cost: all terms. */
+  /** Restores encoded postings, in steps, and keeps them packed. `order[n]` is the doc id of document n; default n. Visits all terms. */
   static *decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Steps<Postings> {
     const postings = new Postings(lengths)
     const { terms } = encoded
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing once an eighth or less of the bytes is packed, of rare terms. */
+  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes, for rare terms, is still packed. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -297,10 +297,10 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy. `docs` has the new doc ids, in the old order; −1 omits a doc. `scopes`: the new scope numbers. Omits empty lists. */
+  /** Returns a copy with new doc ids (`docs`, in the old order; −1 omits a doc) and new scope numbers (`scopes`). Omits empty lists. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
-    // unpacks every term, to know how many lists there are; allocates for all at once, since growing would cost more than copying
+    // unpacks every term, to know how many lists there are, and makes room for all of them, since growing would cost more than copying
     for (let term = 0; term < this.#terms.size; term++) this.first(term)
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))

@@ -1,6 +1,6 @@
 /**
- * Vectors quantised to 8 bits per component, which takes a quarter of the memory. They give a lower and an upper bound of each cosine. So
- * a search for the nearest vectors needs only a few exact cosines, and still misses none of the nearest vectors.
+ * Vectors quantised to 8 bits per component. They take a quarter of the memory, and give a lower and an upper bound of each cosine. So a
+ * search for the nearest vectors needs only a few exact cosines, and still misses none of the nearest vectors.
  *
  * ```text
  * x ≈ s·q                      a vector of length 1, its scale s and its 8-bit integers q; e = |x − s·q|
@@ -62,8 +62,8 @@ export class QuantizedVectors {
   }
 
   /**
-   * Computes bounds of the cosine of each of the first `count` entries of `docs`, and adds them to `bounds`. If `docs` is undefined, the
-   * doc ids are 0..`count` − 1. Cost: 20 ns per vector of 384 dimensions.
+   * Computes bounds of the cosine for each of the first `count` entries of `docs` that `only` accepts, and adds them to `bounds`. If `docs`
+   * is undefined, the doc ids are 0..`count` − 1. Cost: 20 ns per vector of 384 dimensions.
    */
   offerBounds(
     vector: Float32Array,
@@ -111,7 +111,7 @@ export class QuantizedVectors {
   }
 }
 
-/** Number of rows per call of the kernel: so few that their dot products are still in the processor's cache when they are read. */
+/** Number of rows per call of the kernel. It is so small that their dot products are still in the processor's cache when they are read. */
 const block = 1_024
 const page = 65_536
 
@@ -270,7 +270,7 @@ fd 1b 03                                         ; i32x4.extract_lane 3
 `
 
 const compiled = ((): (Engine & { readonly module: object }) | undefined => {
-  // the cast: the types of WebAssembly are part of those of the DOM, which this library does not load
+  // the cast: the types of WebAssembly are part of the DOM's types, which this library does not load
   const engine = Reflect.get(globalThis, "WebAssembly") as Engine | undefined
   const bytes = Uint8Array.from(
     listing.match(/\b[0-9a-f]{2}\b(?=[^;\n]*;)/g) ?? [],

@@ -5,12 +5,12 @@
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * A message (in the code: turn) is a record of a session. A record without a session has no neighbouring messages: for the features of the
- * conversation and of the form of a message it gets the same value as for its words. So records without a session are ordered by their
- * words only, apart from speaker and times.
+ * A message (in the code: turn) is a record of a session. A record without a session has no features of the conversation and of the form of
+ * a message. Its feature `words` has the weight 1 instead. So records without a session are ordered by their words only, apart from speaker
+ * and times.
  *
- * The weights come from a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK, docs/retrieval.md. The
- * fit constrains them to 0 or above, since every feature speaks in favour of a record.
+ * The weights come from a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK (see docs/retrieval.md). The
+ * fit constrains the weights to 0 or above, since every feature speaks in favour of a record.
  */
 import type * as Viewer from "../../domain/Viewer.ts"
 import { foldName } from "../Tokenizer.ts"
@@ -35,11 +35,11 @@ export type Feature =
 export const weights = {
   /** BM25 of the record, divided by the best BM25. */
   words: 3.07,
-  /** Half the BM25 of the messages next to this one plus a quarter of the BM25 of those two away; the sum is divided by the best BM25. */
+  /** Half the BM25 of adjacent messages, plus a quarter of the BM25 of messages two away; the sum is divided by the best BM25. */
   neighbours: 0.97,
   /** Share of the query's terms that the session of the message contains, weighted by the rarity of each term among the sessions. */
   session: 2.04,
-  /** BM25 of the previous message if that is a question, divided by the best BM25. */
+  /** BM25 of the previous message divided by the best BM25, if the previous message is a question. */
   reply: 1.54,
   /** Share of the query's terms that the message and the two messages before and after it contain, weighted by the rarity of each term. */
   coverage: 2.76,
@@ -66,15 +66,15 @@ export interface Signals {
   /** BM25 of the record; 0 if it shares no term with the query. */
   words: number
   /**
-   * Whether the record is a message of a conversation, that is, has a session. `neighbours`, `session`, `reply` and `coverage` are valid
-   * only then.
+   * Whether the record is a message of a conversation, that is, has a session. Only then are `neighbours`, `session`, `reply` and
+   * `coverage` valid.
    */
   isTurn: boolean
   /** Half of the BM25 of the messages next to this one, plus a quarter of the BM25 of the messages two away. */
   neighbours: number
   /** Share of the query's terms that the session contains, weighted by rarity, 0..1. */
   session: number
-  /** BM25 of the previous message if that is a question, else 0. */
+  /** BM25 of the previous message if it is a question, else 0. */
   reply: number
   /** Share of the query's terms that the message and its neighbours contain, weighted by rarity, 0..1. */
   coverage: number
@@ -127,7 +127,7 @@ export interface Emphasis {
   readonly conversation: number
 }
 
-/** Computes the ranks of candidates of one query. A rank is a score: the best candidate has the highest. */
+/** Computes the ranks of the candidates of one query. A rank is a score: the best candidate has the highest rank. */
 export interface Ranker {
   /** The times that the query names. */
   readonly times: Times | undefined

@@ -1,11 +1,11 @@
-/** The doc ids of an index, sorted by `MemoryRecord.byRecency` of their records. Keeps the doc ids of removed records. */
+/** The doc ids of an index, sorted by the recency of their records (`MemoryRecord.byRecency`). Keeps the doc ids of removed records. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 
-/** Once this many doc ids were added out of order, they are sorted into a run. Also the number of doc ids that a step of a merge reads. */
+/** Number of doc ids that are sorted into one run after they were added out of order. A step of a merge writes as many doc ids. */
 const longest = 1_024
 
 /** The sorted doc ids of one index. */
@@ -112,7 +112,7 @@ export class RecencyIndex {
   *#merged(one: Int32Array, other: Int32Array): Steps<Int32Array> {
     const all = new Int32Array(one.length + other.length)
     for (let at = 0, i = 0, j = 0; at < all.length;) {
-      const recency = this.#recency.data // it may have grown since the last step
+      const recency = this.#recency.data // the column may have grown since the last step
       for (const end = Math.min(all.length, at + longest); at < end; at++) {
         const later = recency[one[i]!]! - recency[other[j]!]! // NaN if the end of `one` or `other` is reached
         const isOther = later === 0 ? this.#ids[one[i]!]! < this.#ids[other[j]!]! : later > 0 || i === one.length
@@ -123,7 +123,10 @@ export class RecencyIndex {
     return all
   }
 
-  /** Returns how many of `docs`, oldest first, come after a position in a newest-first list. They are the first entries of `docs`. */
+  /**
+   * Returns how many of `docs`, which are sorted oldest first, come after a position in a list sorted newest first. These are the first
+   * entries of `docs`.
+   */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = docs.length

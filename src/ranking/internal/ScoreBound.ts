@@ -33,14 +33,19 @@ const sampleSize = 64
 export class ScoreBound {
   readonly #shares: Shares
   readonly #factors: Float64Array
-  /** Three lists by group of `Columns`: half-life in ms, steps of `fadeBounds` per ms, and the most that the emotion can add to a score. */
+  /** Half-life in ms, by group of `Columns`. */
   readonly #halfLives: ReadonlyArray<number>
+  /** Number of steps of `fadeBounds` per ms, by group of `Columns`. */
   readonly #rates: ReadonlyArray<number>
+  /** The most that the emotion can add to a score, by group of `Columns`. */
   readonly #emotionTerms: ReadonlyArray<number>
   /** The most that all factors except the relevance add to the score of any record. */
   readonly #others: number
 
-  /** `factors`: recency, importance, confidence and group by doc id. `halfLives`, `emotionTerms`: by group number (0: no group). */
+  /**
+   * `factors` has four numbers per doc id: recency, importance, confidence and group number. `halfLives` and `emotionTerms` are indexed by
+   * group number, where 0 stands for no group. The last argument has the highest importance and confidence of all records.
+   */
   constructor(
     shares: Shares,
     factors: Float64Array,
@@ -63,9 +68,9 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates by how much (0..1) a match may be less relevant than the best matches and still reach their score by its other factors.
-   * Samples 64 of `docs` doc ids and sums the other factors of each. Subtracts the first quartile of these sums from the highest sum, and
-   * divides the difference by the weight of the relevance.
+   * Estimates by how much (0..1) the relevance of a match may be below that of the best matches so that its other factors can still make up
+   * for the difference. Samples 64 of `docs` doc ids and sums the other factors of each. Subtracts the first quartile of these sums from
+   * the highest sum, and divides the difference by the weight of the relevance.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares
@@ -100,7 +105,7 @@ export class ScoreBound {
     const at = stride * doc
     const group = factors[at + 3]!
     const emotionTerm = this.#emotionTerms[group]!
-    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the emotion is in the record only
+    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the emotion itself is not in the columns
     const sum = share * relevance +
       (recency > 0 ? recency * fade(now - factors[at]!, this.#halfLives[group]!) : 0) +
       importance * factors[at + 1]! + confidence * factors[at + 2]! + emotionTerm

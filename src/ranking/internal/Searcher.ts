@@ -74,7 +74,7 @@ export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: num
     return { filter, passes: (record) => (isSystem || record.source.origin !== "instructions") && isMeant(record) }
   }
   const at = trueAt(viewer, now)
-  let passes: CompiledFilter["passes"] | undefined // made when needed, since most filters are decided without reading a record
+  let passes: CompiledFilter["passes"] | undefined // is made when needed, since most filters are decided without reading a record
   return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }
 }
 
@@ -90,7 +90,7 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The query's vector. Absent if the source has no vectors, in mode `lexical`, and in any mode but `vector` if `weights.vector` is 0. */
+  /** The query's vector. Absent if the source has no vectors, in mode `lexical`, and if `weights.vector` is 0 (except in mode `vector`). */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or if no text and no vector is searched for. */
   readonly isFolded: boolean
@@ -190,7 +190,7 @@ export function* search(
   }
 }
 
-/** Returns why a record is not among the hits; `undefined` if it is. Cost: that of the search, and reading one more record and vector. */
+/** Returns why a record is not among the hits; `undefined` if it is one. Costs as much as the search plus reading a record and a vector. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -215,7 +215,7 @@ export function* whyNot(
     : "beyond_limit"
 }
 
-/** Returns a page, newest first, then by id; `undefined` if `after` is not a cursor of this viewer and filter. */
+/** Returns a page, newest first, then by id; `undefined` if `filter.after` is not a cursor that was made for this viewer and filter. */
 export function* list(
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -242,7 +242,7 @@ export const page = (
 ) => retrieval.page(Viewer.accessFilterOf(viewer, now), compileFilter(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
-/** Returns how many of the first hits fit into the budget, at four characters per token. Stops at the first that does not fit. */
+/** Returns how many hits fit into the budget, at four characters per token. Stops at the first hit that does not fit. */
 export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
   let left = budget ?? Infinity
   const sizeOf = ({ passage, record }: Hit) => record.summary.length + (passage?.text ?? record.body).length
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the depth of the next round: 2 to 16 times this one. The factor is greater if fewer hits were kept, relative to `limit`. */
+/** Returns the depth of the next round, 2 to 16 times `depth`. The factor is greater if fewer hits were kept, relative to `limit`. */
 const deeper = (depth: number, limit: number, picked: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / picked * (1 + 2 / picked))))
 
@@ -357,8 +357,8 @@ interface Picked {
 }
 
 /**
- * Returns the first `limit` records, without near-duplicates of earlier ones (`folded` counts these). Reads bodies in batches, until there
- * are enough. `stale` counts records that have been forgotten, hidden or changed since they matched, or have expired.
+ * Returns the first `limit` records that repeat no better hit; `folded` counts the dropped repetitions. Reads bodies in batches, until
+ * there are enough. `stale` counts records that have been forgotten, hidden or changed since they matched, or have expired.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search

@@ -1,6 +1,6 @@
 /**
- * Selects the best of many matches by final score, and evaluates as few as possible: filter and score are computed for a match only if its
- * upper bound reaches the lowest score of the best so far. The result is as if all were evaluated; the count may be a lower bound.
+ * Selects the best of many matches by final score, and evaluates as few as possible: the filter and the score of a match are computed only
+ * if its upper bound reaches the lowest score of the best so far. The best are always found; the count of all matches may be a lower bound.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -12,7 +12,7 @@ import type { ScoreBound } from "./ScoreBound.ts"
 import type { TermMasks } from "./TermMasks.ts"
 
 type Passes = (doc: number) => boolean
-/** A set of doc ids to select from, in any order. Each has a rank, which is a score: higher is better. */
+/** A set of doc ids to select from, in any order. Each doc id has a rank, which is a score: higher is better. */
 export interface DocSet {
   readonly count: number
   /** Some of the doc ids. The `topCount` doc ids with the highest rank are among them. */
@@ -44,9 +44,9 @@ export const docSetOf = (docs: Int32Array, ranks: Float64Array): DocSet => ({
 })
 
 /**
- * Counts the matches of a query that pass the filter's columns, and collects those that may be among the best, while the index scores
- * them scope by scope. So it reads the matches of a scope while they are in the processor's cache, and few of them a second time. The
- * list of all matches is made only if a caller asks for it.
+ * Counts the matches that pass a column filter, and collects those that may be among the best. The index calls `collect` after it has
+ * scored the matches of a scope, while they are still in the processor's cache; so few matches need to be read a second time. The list of
+ * all matches is made only if a caller asks for it.
  */
 export class MatchCollector {
   #count = 0
@@ -60,12 +60,12 @@ export class MatchCollector {
   readonly #slack: number
   /** The best score of a match so far. */
   #best = 0
-  /** Lowest score with which the index still lists a match. */
+  /** The index does not list matches with a lower score than this. */
   #minListed = lowestMatchScore
 
   /**
-   * `limit` is the number of best matches that are surely among `topDocs`. A match below the `limit`-th best score so far is listed only if
-   * its score is lower by at most `slack` times the best score. `masks` receives the terms that each match contains.
+   * The `limit` best matches are certain to be among `topDocs`. A match that scores less than the `limit`-th best so far is listed only if
+   * the difference is at most `slack` times the best score. `masks` receives the terms that each match contains.
    */
   constructor(
     index: InvertedIndex,
@@ -91,7 +91,7 @@ export class MatchCollector {
     this.#dropExpired(from)
     if (!index.isDense || !this.#view.whole) this.#masks?.gather(matches, from, index.matched)
     const end = this.#filter.narrow(matches, from, index.matched)
-    // every match must be listed to be counted, unless `isCounted` is true: the index itself then counts
+    // whether the index itself counts the matches; if it does not, every match must be listed to be counted
     const isCounted = this.#view.whole && (this.#filter.isOpen || index.groupFilter !== undefined)
     this.#count = isCounted ? index.passed : this.#count + end - from
     const threshold = this.#threshold
@@ -151,15 +151,15 @@ export class MatchCollector {
 
 /** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids to select from. For matches by words, `topCount` must be at least `depth`, or `sampleOf(depth)` if `scored` is given. */
+  /** Doc ids to select from. For matches by words, its `topCount` must be at least `depth`, or `sampleOf(depth)` if `scored` is given. */
   readonly docSet: DocSet
-  /** Rank (a score, higher is better) by doc id. The relevance of a doc id is its rank divided by the best one. */
+  /** Rank (a score, higher is better) by doc id. The relevance of a doc id is its rank divided by the best rank. */
   readonly ranks: Float64Array
   /** The best rank of a doc id that passes the filter, if it is known. */
   readonly best: number | undefined
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /** Computes the final score. Default: the relevance; matches are then ordered by rank, since two ranks can round to one relevance. */
+  /** Computes the final score. Default: the relevance. Matches are then ordered by rank, since ranks can round to the same relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
@@ -207,7 +207,7 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
 }
 
-/** Scratch arrays by doc id: the final scores of the doc ids that were evaluated, and upper bounds of final scores. */
+/** Scratch arrays, both indexed by doc id: `finals` has the final scores of evaluated doc ids, `bounds` upper bounds of final scores. */
 let finals = new Float64Array(64)
 let bounds = new Float64Array(64)
 
@@ -259,7 +259,7 @@ const chooseByScore = (
 /** Returns how many of the highest-ranked doc ids to evaluate first. Their final scores show which other doc ids can be skipped. */
 export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
-/** Writes upper bounds of scores to `upperBounds`. Moves doc ids whose bound is at least `minScore` to the front; returns how many. */
+/** Writes upper bounds of scores to `upperBounds`. Moves the doc ids with a bound of `minScore` or more to the front; returns how many. */
 const writeBounds = (
   docs: Int32Array,
   ranks: Float64Array,
@@ -290,8 +290,8 @@ export interface PassingDocs {
 }
 
 /**
- * Returns the best `limit` of the doc ids that pass, ties in the order of `tie`. If `passes` is undefined, all pass. Cost: a few
- * comparisons per doc id, and a call of `passes` for the best of them until enough have passed.
+ * Returns the best `limit` of the doc ids that pass; those with equal scores are in the order of `tie`. If `passes` is undefined, all
+ * pass. Cost: a few comparisons per doc id. `passes` is called for the doc ids with the highest scores first, until enough have passed.
  */
 export const bestPassing = (
   docSet: DocSet,
@@ -328,13 +328,13 @@ interface Evaluated extends Pick<PassingDocs, "count" | "isWhole"> {
   readonly docs: Int32Array
 }
 
-/** Stages of `evaluateBest`: how many doc ids are selected by upper bound, and how many of them evaluated; 4 · `limit` is added to both. */
+/** Stages of `evaluateBest`: how many doc ids to select by upper bound, and how many of these to evaluate. 4 · `limit` is added to each. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids. Calls `evaluate` (`undefined`: no match) from the highest upper bound down, at worst for all doc ids. */
+/** Finds the best doc ids. `evaluate` returns `undefined` for no match; it is called for the highest bounds first, at worst for all. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)
@@ -369,7 +369,7 @@ const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => num
   return evaluateAll(request, evaluate)
 }
 
-/** Does the same as `evaluateBest`, from the end of the set to its start. Skips doc ids whose upper bound is too low. */
+/** Does the same as `evaluateBest`, but goes from the end of the set to its start, and skips doc ids whose upper bound is too low. */
 const evaluateAll = (
   { limit, upperBounds, docSet }: Pick<EvaluationRequest, "docSet" | "limit"> & {
     readonly upperBounds: Float64Array | undefined

@@ -1,6 +1,7 @@
 /**
- * The messages of an index by session, and the signals that a message gets from its session and from its neighbours. A message (in the
- * code: turn) is a record of a session. The answer to a query is often in the message next to the one with the words of the query.
+ * Groups the messages of an index by session, and computes the signals that a message gets from its session and from its neighbours. A
+ * message (in the code: turn) is a record of a session. Neighbours count, since the answer to a query is often in the message next to the
+ * one that contains the words of the query.
  *
  * ```text
  * session(s)   Σ rarity(t) over the terms t of the query that s contains  ÷  Σ rarity(t) over those that any session contains
@@ -24,13 +25,16 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 const maxSessions = 5
 /** Lowest worth of a session that `SessionIndex.best` returns; the comment of that method defines the worth. */
 const minWorth = 0.05
-/** `maxDistance`: greatest difference of the sequences of neighbours. `maxSteps`: messages visited per side, as sequences may repeat. */
+/** `maxDistance`: greatest difference of the sequences of neighbours. `maxSteps`: most messages visited per side (sequences may repeat). */
 const maxDistance = 2
 const maxSteps = 4
 
 interface Session {
   readonly scope: number
-  /** Doc ids of the messages. If `isSorted`: by sequence, those without a sequence last. If not: in any order, also of removed messages. */
+  /**
+   * Doc ids of the messages. If `isSorted` is true, they are ordered by sequence, and messages without a sequence come last. If it is
+   * false, they are in any order, and may include those of removed messages.
+   */
   turns: Array<number>
   isSorted: boolean
   /** Cached `validAt` of the first and of the last message. */
@@ -68,7 +72,7 @@ export class SessionIndex {
   #weights: ReadonlyArray<number> = []
   /** The sum of `#weights`. */
   #totalWeight = 0
-  /** The rarity of each term among the sessions, and the sum of all. */
+  /** The rarity of each term among the sessions; `#totalRarity` is the sum of the rarities. */
   #rarities: ReadonlyArray<number> = []
   #totalRarity = 0
   readonly #signals: Signals = { ...noSignals }
@@ -112,7 +116,8 @@ export class SessionIndex {
   }
 
   /**
-   * Prepares the signals for the query that the index has just matched: computes the rarity of its terms from the masks of the sessions.
+   * Prepares the signals for the query that the index has just matched: computes the rarity of the query's terms from the masks of the
+   * sessions.
    */
   begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
     const docs = index.scores.data.length
@@ -173,8 +178,8 @@ export class SessionIndex {
   }
 
   /**
-   * Calls `visit` for each neighbour of a message, with the difference of their sequences, −2..2, negative for earlier messages. Looks at
-   * four messages on each side.
+   * Calls `visit` for each neighbour of a message, with the neighbour's sequence minus the message's, −2..2. Looks at no more than four
+   * messages on each side.
    */
   visitNeighbours(doc: number, visit: (doc: number, distance: number) => void): void {
     const number = this.masks.groupOf(doc) - 1
@@ -197,9 +202,10 @@ export class SessionIndex {
   }
 
   /**
-   * Returns up to five sessions, those that are worth most and at least `minWorth`, best first. The worth of a session is the share of the
-   * query's terms that it contains, weighted by rarity, plus the closeness of its first or last message to the times that the query names.
-   * Of two sessions with equal worth, the one whose last message is later comes first.
+   * Returns at most five sessions, those that are worth most, best first. A session worth less than `minWorth` is left out. The worth of a
+   * session is the share of the query's terms that it contains, weighted by rarity. If the query names times (`times`), the closeness of
+   * the session's first or last message to these times is added, whichever is higher. Of two sessions with equal worth, the one whose last
+   * message is later comes first.
    */
   best(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>
@@ -235,7 +241,7 @@ export class SessionIndex {
     return session.ends = [this.#recordOf(turns[0]!).validAt, this.#recordOf(turns[turns.length - 1]!).validAt]
   }
 
-  /** Returns the signals of a doc id, except those of the speaker, in an object that the next call overwrites. */
+  /** Returns the signals of a doc id, in an object that the next call overwrites. Does not compute `isSpeaker` and `isFirstPerson`. */
   signalsOf(doc: number): Signals {
     const index = this.#index!
     const own = index.scores.data
@@ -300,7 +306,7 @@ export class SessionIndex {
     return this.#is(doc, "isFirstPerson")
   }
 
-  /** Returns one property of the form of a text. Computed on first use and cached, since patterns are slow. */
+  /** Returns one property of the form of a text. The property is computed on first use and cached, since regular expressions are slow. */
   #is(doc: number, sign: keyof Form): boolean {
     const { known, read, value } = signs[sign]
     const before = this.#form.data[doc]!

@@ -1,7 +1,7 @@
 /**
- * Bit masks that tell which of the query's first 31 terms each document contains, and which each group of documents (a session) contains.
- * If few documents match, a posting marks its document only, and `gather` derives the masks of groups afterwards. If many match, a posting
- * also marks the group of its document.
+ * Bit masks that tell which of the query's first 31 terms each document contains, and which of them each group of documents (a session)
+ * contains. If few documents match, a posting marks only its document, and `gather` derives the masks of the groups afterwards. If many
+ * match, a posting also marks the group of its document.
  */
 import { int32 } from "./DocIds.ts"
 
@@ -11,7 +11,7 @@ export class TermMasks {
   /** Group number of each document, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `#touched` never lists it. */
+  /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `#touched` never lists group 0. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
   /** The first `#touchedCount` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()
@@ -65,7 +65,7 @@ export class TermMasks {
 
   /**
    * Marks that the documents of the postings `arena[from..end)` contain a term. If `isMany`, also marks their groups. A group has one byte
-   * per term instead of one bit, because setting bits of the same number would make each write wait for the previous one.
+   * per term instead of one bit in a common number, because each write to that number would have to wait for the previous one.
    */
   mark(arena: Int32Array, from: number, end: number, term: number, isMany: boolean): void {
     const bit = 1 << term

@@ -1,17 +1,19 @@
 /**
- * Parses the times that an English text names, as ranges, so that a query that names a time can be compared with the `validAt` of records.
+ * Finds the times that an English text names, and returns them as ranges. So a time named in a query can be compared with the `validAt` of
+ * records.
  *
  * ```text
  * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (5 August and 8 May)
- *           8 May · May 8        without a year: of any year
- * month     May 2023 · in May    without a year: of any year, and only after in, of, during, last, since, until, by, early, mid, late
+ *           8 May · May 8        names no year, so it means the day in any year
+ * month     May 2023 · in May    without a year: the month in any year, if one of these words precedes it:
+ *                                in, of, during, last, since, until, by, early, mid, late
  * year      2023
  * season    spring 2024 · last summer        spring is March to May, and so on; winter begins in December
  * day       today · yesterday · tomorrow · 3 days ago · on Monday, last Friday (the latest one before now)
  * span      this, last or next week, weekend, month or year · 2 weeks ago · the last 10 days
  * ```
  *
- * Days are those of UTC, weeks begin on Monday. Numbers may be words up to twelve.
+ * Days are those of UTC, weeks begin on Monday. Numbers up to twelve may be written as words.
  */
 import { mayNameTime } from "../Tokenizer.ts"
 
@@ -21,7 +23,7 @@ export type Span = readonly [from: number, until: number]
 /** The times that a text names: ranges, and months or days without a year, which may be of any year. */
 export interface Times {
   readonly spans: ReadonlyArray<Span>
-  /** `month` counts from 0; without `day`, the whole month. */
+  /** `month` counts from 0. An entry without `day` stands for the whole month. */
   readonly yearly: ReadonlyArray<{ readonly month: number; readonly day?: number | undefined }>
 }
 
@@ -77,7 +79,7 @@ const unitAt = (name: string, now: number, offset: number): Span => {
 const offsets: Readonly<Record<string, number>> = { last: -1, previous: -1, this: 0, next: 1, coming: 1 }
 
 type Found = Partial<Times>
-/** Patterns with the functions that read their matches, tried in this order. The next patterns do not see matched text. */
+/** Patterns, each with the function that reads a match, tried in this order. Text that a pattern matched is hidden from later patterns. */
 const grammar: ReadonlyArray<readonly [pattern: RegExp, read: (parts: ReadonlyArray<string>, now: number) => Found]> =
   ([
     [`${year}-(\\d{1,2})-(\\d{1,2})`, ([y, m, d]) => ({ spans: dayOf(Number(y), Number(m) - 1, Number(d)) })],
@@ -128,7 +130,7 @@ const seasonNear = (which: string, name: string, now: number): Span => {
   return found ?? all[2]!
 }
 
-/** Number of UTF-16 units, from the beginning of a text, that are parsed. Questions are mostly shorter. */
+/** Only this many UTF-16 units at the beginning of a text are parsed. Questions are mostly shorter. */
 const longest = 2_048
 
 /** Returns the times that a text names; `undefined` if it names none. Relative times count from `now`, epoch ms. */

@@ -1,6 +1,6 @@
 /**
- * Reads the records of a store page by page for a copy, each as a lineage: all stored revisions of the record. Compares the lineages of
- * the two stores.
+ * Reads the records of a store for a copy, page by page. Each record is read as a lineage, that is, with all its stored revisions. Also
+ * compares the lineages of the two stores.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -28,8 +28,8 @@ export interface Side {
 }
 
 /**
- * The values from which a row's id was derived: `signedId` computed the id from `purpose`, from the signature of `text` by the store's
- * secret, and from one of `names`. Some rows that the library keeps for itself have such ids, for example those of threads.
+ * The values from which a row's id was derived: `signedId` computed the id from `purpose`, one of `names`, and the signature of `text` with
+ * the store's secret. Some rows that the library keeps for itself have such ids, for example those of threads.
  */
 export interface SignedName {
   readonly purpose: string
@@ -43,8 +43,8 @@ export interface ReadName {
 }
 
 /**
- * Returns a function that replaces the derived ids of the library's own rows by the ids that the other store derives with its secret. All
- * other lineages are returned unchanged.
+ * Returns a function that replaces the derived ids of the library's own rows by the ids that the store `to` derives with its own secret.
+ * The function returns all other lineages unchanged.
  */
 export const renaming =
   (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
@@ -100,7 +100,7 @@ export const targetOf = (
 /** The stored revisions of a record, oldest first; the last one is the current row. */
 export type Lineage = readonly [Stored, ...Array<Stored>]
 
-/** Total length of the texts in a transaction, in UTF-16 units; a transaction that has reached it gets no more records. */
+/** Largest total length of the texts in a transaction, in UTF-16 units. Only a transaction of a single record can be longer. */
 const maxText = 4_000_000
 /** Number of tombstones per page. Large, since an engine may scan all tombstones for each page. */
 const tombstonePage = 1_000
@@ -121,9 +121,9 @@ export const rowsOf = (
   )
 }
 
-/** Returns an access filter that every row of the tenant passes, with any scope, expired or not. */
+/** Returns an access filter that every row of the tenant passes, whatever its scope, and even if it has expired. */
 export const fullAccess = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
-/** Returns a query for all records that are not forgotten, or for all tombstones. */
+/** Returns a filter for all tombstones if `forgotten` is true, else for all records that are not forgotten. */
 export const compiledFilter = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
 /** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
@@ -192,8 +192,8 @@ export interface Sides {
 }
 
 /**
- * Returns the revisions to append to the target, oldest first. `Left` is the error `conflict`, for two cases: a revision differs in the
- * two stores, or the source lacks the newest revision of the target.
+ * Returns the revisions to append to the target, oldest first. Returns a `Left` with the error `conflict` in two cases: a revision differs
+ * between the two stores, or the source lacks the newest revision of the target.
  */
 export const missingRevisions = (
   { from, hasHistory, to }: Sides,
@@ -244,8 +244,8 @@ export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: strin
   })
 
 /**
- * Reads from both sides the use counts of the records that were used in the source. `due` is the value to write to the target: the higher
- * count and the later time of both.
+ * Reads the use counts of both sides, for the records that were used in the source. `due` is the value to write to the target: the higher
+ * of the two counts, and the later of the two times.
  */
 export const usesBetween = ({ from, to }: Sides, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {

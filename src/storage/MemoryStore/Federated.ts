@@ -1,18 +1,18 @@
 /**
- * Combines several stores into one. A new record is written to one store, an update to the store that has the id; a search reads
- * all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
+ * Combines several stores into one. A new record is written to one store. An update is written to the store that has the id. A search
+ * reads all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
  *
  * ```text
  * id        belongs to the first store that has a record with this id; mirrors come last. Records with the same id in later stores
  *           are copies; a hit names their stores in `alsoIn`
- * put       goes to the store that `route` names, else to the primary; deduplicates within that store
+ * put       writes to the store that `route` names, else to the primary; looks for duplicates only in that store
  * batch     over several stores: see `WriteRouter`
  * mirror    see `Replication`
  * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
  *           `failures`; the search fails only if all stores fail
  * get, list fail if a store fails that might have a requested record; `get` succeeds if other stores have all of the ids
- * redaction is done by each store. Writable stores must have the redaction that the federation was built with, if any; a store
- *           that is attached later must have the redaction that the writable stores share
+ * redaction is done by each store. The stores to which the federation writes must have the redaction that it was built with, if any.
+ *           Such a store that is attached later must have the redaction that these stores share
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
@@ -160,7 +160,7 @@ const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "app
     }).pipe(Effect.withSpan(`Federated.${op}`))
   )
 
-/** Returns the stores to which a call writes new records: `only` if given, else the one that `route` names, else the primary. */
+/** Returns the stores to which a call writes new records: `only` if given, else the store that `route` names, else the primary. */
 const homeOf = (
   { options }: Writing,
   op: string,
@@ -304,8 +304,9 @@ const federationOf = (
 }
 
 /**
- * Returns the capabilities of the federation, computed from the stores it was built with. `durable` and `shared` are set if they are set
- * for every writable store, `history` if for every store, `vector` if for any store, and `messages` if for the primary.
+ * Returns the capabilities of the federation, computed from the stores it was built with. `writable` and `vector` are true if they are true
+ * for any store; `history` if it is true for every store; `durable` and `shared` if they are true for every writable store; `messages` if
+ * it is true for the primary.
  */
 const capabilities = (
   members: StoreRegistry.Members,

@@ -30,8 +30,7 @@ export interface VaultService {
   /** The files that are currently skipped, and those of which a part could not be read. */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
   /**
-   * Reads every file, and returns the files that are damaged, that have changed since the store last read them, or that are not records.
-   * Empty if there is no such file.
+   * Reads every file, and returns the files with a problem: see `Finding.kind` for the kinds of problems. Empty if no file has a problem.
    */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
@@ -57,8 +56,9 @@ export interface Options {
   /**
    * Interval at which the vault looks for edits by hand and writes of other processes (polls). Default 1 second. Writes of other processes
    * are noticed at once if the operating system can watch the folder. Edits by hand are noticed when a poll scans the folder. After a scan,
-   * polls do not scan for ten times as long as the scan took; after ten polls without a call of the store, for a hundred times as long.
-   * After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans before it returns a result.
+   * polls do not scan for ten times as long as the scan took. After ten polls without a call of the store, the pause is a hundred times as
+   * long as the scan took. After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans before
+   * it returns a result.
    * With `Duration.infinity` the folder is scanned only by `refresh`, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
@@ -70,9 +70,9 @@ export interface Options {
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Way of reading Markdown files that the library did not write. With `whole`, each such file is one record, and its properties become
-   * metadata. Default: `whole` in a vault made by this release or a later one. In a vault of an earlier release, a file whose frontmatter
-   * has another form than a record's is not a record but an issue, so that results do not change.
+   * Determines how the vault reads Markdown files that the library did not write. With `whole`, each such file is one record, and the
+   * properties of the file become metadata. Default: `whole` in a vault made by this release or a later one. In a vault of an earlier
+   * release, a file whose frontmatter does not have the library's format is an issue and no record, so that results stay the same.
    */
   readonly notes?: "whole" | undefined
   /** Embedding model of the vectors that the application Deuz stored without a model name. Default: such vectors are not used. */

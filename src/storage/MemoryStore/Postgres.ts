@@ -1,10 +1,12 @@
 /**
  * A store in PostgreSQL, for any number of processes on any number of machines. It has its own subpath because it needs a driver:
- * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. PostgreSQL 13 or later; no extension.
+ * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. It needs PostgreSQL 13 or later, and no
+ * extension.
  *
  * Laws: batches of different users do not wait for each other. A batch with more than 128 ids and dedupe keys in total locks its
- * whole tenant until its transaction ends. Reads of one instance include the writes of others at once, unless a `replica` is set;
- * `changes` reports them within `poll`. Several instances may start at the same time. The store does not join a caller's transaction.
+ * whole tenant until its transaction ends. Reads of one instance include the writes of other instances at once, unless a `replica` is
+ * set. The stream `changes` reports such writes within the time `poll`. Several instances may start at the same time. The store does
+ * not join a caller's transaction.
  *
  * ```ts
  * import { Redacted } from "effect"
@@ -37,7 +39,7 @@ export interface Options extends SqlEngine.Options {
   readonly url: Redacted.Redacted
   /** Schema of the tables, created if missing. Default `public`. */
   readonly schema?: string | undefined
-  /** Largest number of connections to each server, the primary and the `replica`. Default 10. */
+  /** Largest number of connections to each of the servers (the primary and the `replica`). Default 10. */
   readonly maxConnections?: number | undefined
   /** Time that a call waits for a connection before it fails with `unavailable`. Default 5 seconds. */
   readonly connectTimeout?: Duration.DurationInput | undefined
@@ -52,7 +54,7 @@ export interface ReplicaOptions {
   /** URL of the standby. It needs the same user, database and schema rights as the primary. Never printed. */
   readonly url: Redacted.Redacted
   /**
-   * Largest age of an answer: writes of other processes may become visible this much later; those of this process are visible at once.
+   * Largest age of an answer. Writes of other processes may become visible this much later, and those of this process are visible at once.
    * While the standby lags behind by more, or does not answer, reads go to the primary. Writes, changes, use counts, tenants,
    * compaction, and the list of models always use the primary.
    */
@@ -69,13 +71,13 @@ export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.Mem
 export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
   functions.make
 
-/** A store in the database, connected until the layer's scope closes. */
+/** A store in the database, connected until the Effect scope of the layer closes. */
 export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, MemoryError.MemoryError> =
   functions.layer
 
 /**
- * Rebuilds the index of a database with the configured analyzer. Without it, opening a database that was indexed by another analyzer fails.
- * No other instance may be connected meanwhile. Cost: reads and writes every row.
+ * Rebuilds the index of a database with the configured analyzer. A database that was indexed by another analyzer cannot be opened until
+ * this is done. No other instance may be connected meanwhile. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
@@ -83,8 +85,8 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
 /**
- * SQL expression for the timeline of the server's log and the start time of the server. The value changes when the server is promoted,
- * restored or restarted. What was cached before such a change is invalid. NULL on a standby.
+ * SQL expression that joins the timeline of the server's log with the server's start time. The value changes when the server is promoted,
+ * restored or restarted. What was cached before such a change is invalid. The value is NULL on a standby.
  */
 const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
   ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`
@@ -248,7 +250,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }
-    // makes the server end a statement that waits for a lock as soon as the client disconnects; skipped if the server lacks the setting
+    // makes the server end a waiting statement as soon as the client disconnects; skipped if the server lacks this setting
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
     // servers with another implementation of the log may have no timelines
@@ -293,7 +295,7 @@ const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryErr
   }).pipe(Effect.filterOrFail(({ protocol }) => /^postgres(?:ql)?:$/.test(protocol), () => wrong))
 }
 
-/** Returns the URL with these settings added, which the server applies to each connection. */
+/** Returns the URL with these settings added. The server applies the settings to each connection. */
 const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -303,8 +305,8 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
 }
 
 /**
- * Checks the name of the schema. Fails for a name that the server would truncate or interpret, since two such names can stand for one
- * schema.
+ * Checks the name of the schema. Fails if the server would truncate or interpret the name, since two such names could then stand for the
+ * same schema.
  */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length

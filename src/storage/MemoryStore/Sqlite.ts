@@ -46,8 +46,8 @@ export interface Options extends SqlEngine.Options {
    */
   readonly filename: string
   /**
-   * Time that a call waits while other processes lock the file, in milliseconds, before it fails with `unavailable`. Measured by counting
-   * pauses of 2 ms, so on a busy machine the call waits longer. Default 30,000.
+   * Milliseconds that a call waits while other processes lock the file, before it fails with `unavailable`. The time is measured by
+   * counting pauses of 2 ms, so on a busy machine the call waits longer. Default 30,000.
    */
   readonly patience?: number | undefined
 }
@@ -62,13 +62,13 @@ export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.Mem
 export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
   functions.make
 
-/** A store in the file, open until the layer's scope closes. */
+/** A store in the file, open until the Effect scope of the layer closes. */
 export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, MemoryError.MemoryError> =
   functions.layer
 
 /**
- * Rebuilds the index of a file with the configured analyzer. Without it, opening a file that was indexed by another analyzer fails. No
- * other process may have the file open meanwhile. Cost: reads and writes every row.
+ * Rebuilds the index of a file with the configured analyzer. A file that was indexed by another analyzer cannot be opened until this is
+ * done. No other process may have the file open meanwhile. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
@@ -109,7 +109,7 @@ const open = (
       dialect,
       reserve: Effect.map(reserve, uninterrupted),
       begin: "BEGIN IMMEDIATE", // takes the write lock first: SQLite cannot wait when a read transaction becomes a write transaction
-      // the driver caches a failed preparation under the statement's text; a changed comment makes it prepare the statement again
+      // the driver caches a failed preparation by the statement's text; a changed comment in this text makes it prepare the statement again
       written: (sql) => failures === 0 ? sql : `${sql} -- ${failures}`,
       failureOf: (op, cause) => {
         failures++
@@ -131,8 +131,8 @@ const open = (
   })
 
 /**
- * Makes each statement uninterruptible, which delays an interruption only shortly, since a statement runs synchronously. Needed because the
- * driver caches prepared statements: if the fiber that prepares one is interrupted, all later callers of the statement wait for ever.
+ * Makes each statement uninterruptible. This delays an interruption only shortly, since statements run synchronously. It is needed because
+ * the driver caches prepared statements: if the fiber that prepares one is interrupted, all later callers of the statement wait for ever.
  */
 const uninterrupted = (connection: Session): Session => ({
   executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),

@@ -1,9 +1,9 @@
 /**
- * Compaction: erases expired records, and empties the trash, which keeps the tombstones of forgotten records for a time.
- * `Texts` finds orphaned vectors, whose text no record has any more.
+ * Compaction erases expired records and old tombstones. The trash consists of the tombstones of forgotten records, which are kept for a
+ * time. The class `Texts` finds orphaned vectors, that is, vectors whose text no record has any more.
  *
- * Laws: compaction erases a tombstone once it is older than the store's `trash`, and an expired record whatever the `trash` is. A
- * viewer can restore every record that its list of the trash shows:
+ * Laws: Compaction erases a tombstone once it is older than the store's option `trash`. It erases an expired record whatever the value of
+ * `trash` is. A viewer can restore every record that the viewer's list of the trash shows:
  *
  * ```ts
  * import { Effect } from "effect"
@@ -51,8 +51,8 @@ export interface Compacted {
 }
 
 /**
- * Erases the rows that are due (expired records and old tombstones), and calls the engine's `prune` for orphaned vectors. Cost: the rows
- * that are due, and one more.
+ * Erases the rows that are due (expired records and old tombstones), and calls the engine's `vectors.prune`, which erases orphaned vectors.
+ * Cost: the rows that are due, and one more.
  */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">
@@ -105,7 +105,7 @@ export const byTime = (a: Due, b: Due): number => a.at - b.at || compare(a.tenan
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
 
-/** Returns up to `limit` of the rows, which are sorted by `byTime`, starting after `after`. */
+/** Returns up to `limit` rows of `sorted`, beginning with the first one behind `after`. `sorted` has the order of `byTime`. */
 export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, limit: number): ReadonlyArray<Due> => {
   const from = after === undefined ? 0 : sorted.findIndex((row) => byTime(row, after) > 0)
   return from < 0 ? [] : sorted.slice(from, from + limit)
@@ -113,7 +113,7 @@ export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, lim
 
 /**
  * A heap of rows, ordered by the time from which they may be erased. A row that was changed after it was added stays in the heap until it
- * is at the top, or until all changed rows are removed.
+ * is at the top, or until `add` removes all changed rows at once.
  */
 export interface DueQueue {
   /** Adds a row. Cost: the logarithm of the heap's size. */
@@ -193,10 +193,12 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
 }
 
 /**
- * Returns the lifetimes (the fields that determine when a row may be erased) of the rows that expire, and of the tombstones. A backend
- * may report a record as forgotten merely because its file is missing. Such a record has no tombstone among its revisions, and must not be
- * erased. Therefore a tombstone that is old enough to be erased is left out unless it is the newest revision of its record. `newest` is
- * absent if the backend keeps no revisions.
+ * Returns the lifetimes of all rows that expire and of all tombstones. A lifetime consists of the fields that determine when a row may be
+ * erased.
+ *
+ * A backend may report a record as forgotten merely because the record's file is missing. Such a record has no tombstone among its
+ * revisions, and must not be erased. Therefore a tombstone that is old enough to be erased is left out unless the newest revision of its
+ * record is a tombstone, too. `newest` reads this revision; it is absent if the backend keeps no revisions.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,
@@ -220,15 +222,18 @@ export const lifetimesOf = (
     })
   })
 
-/** The texts of a tenant to check for a missing vector of one model. */
+/** The progress of a check that finds those texts of a tenant that have no vector of one model. */
 interface TextsToCheck {
-  /** Texts that were not checked yet. An iterator of the live map, so texts added before the iterator ends are included. */
+  /**
+   * Iterates over the hashes of the texts that were not checked yet. The iterator reads the live map, and therefore also returns hashes
+   * that are added before it ends.
+   */
   readonly rest: Iterator<string>
-  /** Texts that had no vector when they were checked, and texts added after this object was made. */
+  /** Hashes of the texts that had no vector when they were checked, and of the texts added after this object was made. */
   readonly seen: Set<string>
   /**
-   * Value of `Embeddings.removals`, a counter, when this object was made. If vectors were removed since, the value differs, and the object
-   * is made again.
+   * Value of the counter `Embeddings.removals` when this object was made. If the counter has changed, vectors were removed since, and the
+   * object is made anew.
    */
   readonly removals: number
 }
@@ -300,9 +305,9 @@ export class Texts {
   }
 
   /**
-   * Returns up to `limit` texts that have no vector of the model, each once, of records that are not expired at `now`. Cost: the texts
-   * returned, texts that got a vector since the last call, and texts of expired records. The first call for a model also checks all texts
-   * up to the last one returned.
+   * Returns up to `limit` texts that have no vector of the model and belong to a record that is not expired at `now`, each text once. Cost:
+   * the texts returned, the texts that got a vector since the last call, and the texts of expired records. The first call for a model also
+   * checks all texts up to the last one returned.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []

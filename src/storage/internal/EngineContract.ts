@@ -1,16 +1,16 @@
 /**
- * The contract of an engine: the part of a store that keeps and reads rows; `MemoryStore.make` makes the store from it.
+ * The contract of an engine. An engine is the part of a store that keeps and reads rows; `MemoryStore.make` makes a store from an engine.
  *
  * The library decides what is written and who may see what; the engine reads and writes rows. Every decision is a pure function, which the
  * engine calls with the rows it has read, and calls again when it retries after a conflict. An engine therefore needs no rules about
- * viewers, kinds or the analyzer. It reads the bodies of records last, and only of records that are returned.
+ * viewers, kinds or the analyzer. An engine reads the bodies of records last, and only those of the records that it returns.
  *
  * Terms: a row is a record or the tombstone of a forgotten one. An `AccessFilter` selects the rows that a call may read. "Cost" in a
  * method's comment is the number of rows, or other items, that the method may read.
  *
  * Laws, which the contract suite tests on every engine:
  * - Rows that the viewer may not see neither add to the cost of a call nor influence its result.
- * - Each method reads no more than its cost; the suite proves it with an engine that counts its reads.
+ * - Each method reads no more than its cost; the suite proves this with an engine that counts its own reads.
  * - The library makes no tenant wait for another. An engine may have a single writer for all tenants, as the vault and SQLite do.
  */
 import type * as Effect from "effect/Effect"
@@ -48,7 +48,8 @@ export interface Stored {
   /** Whether the row is a tombstone. Its `record` is then the forgotten record, with the time of forgetting as `updatedAt`. */
   readonly forgotten: boolean
   /**
-   * Hash of the record's content, for kinds that deduplicate. Several live rows can have the same key if the caller chose the id of one.
+   * Hash of the record's content, for kinds that deduplicate. Several live rows can have the same key if the caller chose the id of one of
+   * them.
    */
   readonly dedupeKey?: string | undefined
 }
@@ -94,8 +95,9 @@ export interface Entry {
   readonly length: number
   /** Hash under which vectors of the record's text are stored: `MemoryRecord.textHash`. */
   readonly hash: string
-  /** Names by which other records can refer to this one. `refersTo` has the names and ids to which this record's text and links refer. */
+  /** Names by which other records can refer to this one. */
   readonly names: ReadonlyArray<string>
+  /** Names and ids to which this record's text and links refer. */
   readonly refersTo: ReadonlyArray<string>
 }
 
@@ -112,8 +114,9 @@ export interface Found {
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
-   * Records that are live at `now`, by dedupe key, oldest first, then by id. A key has at most `Needs.ids.length + 1` records, because the
-   * batch may remove one record for each of these ids before it looks for a record with the key.
+   * Records that are live at `now`, by dedupe key. The records of a key are ordered by age, oldest first, then by id. A key has at most
+   * `Needs.ids.length + 1` records, because the batch may remove one record for each of these ids before it looks for a record with the
+   * key.
    */
   readonly byDedupeKey: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
@@ -157,8 +160,8 @@ export interface Decide<out A> {
 }
 
 /**
- * A change of a row. `before` has only the fields of the old row that decide which viewers are notified. `by` is `here` for writes of this
- * store, `there` for others.
+ * A change of a row. `before` has only the fields of the old row that decide which viewers are notified. `by` is `here` if this store wrote
+ * the row, and `there` if something else did.
  */
 export interface Change {
   readonly id: MemoryId
@@ -198,10 +201,12 @@ export interface Changed {
 }
 
 /**
- * Direct access to the rows of a store, for services built on it. Reads ignore viewers, and include tombstones and records whose
- * `invalidAt` has passed. The service `Retention` calls `overCap` to find the records to remove, and the outbox calls `tenantsWith` to find
- * its tenants. A layer that changes what a store returns must also wrap the store's reader. `transact` writes rows as given, without viewer
- * checks, validation or policies, as `Copy` needs. If the store is read-only, `transact` fails with `read_only`.
+ * Direct access to the rows of a store, for services built on the store. Reads ignore viewers, and include tombstones and records whose
+ * `invalidAt` has passed. The service `Retention` calls `overCap` to find the scopes with too many records, and the outbox calls
+ * `tenantsWith` to find its tenants. A layer that changes what a store returns must also wrap the store's reader.
+ *
+ * `transact` writes rows as given, without viewer checks, validation or policies; `Copy` needs this. If the store is read-only, `transact`
+ * fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
@@ -214,8 +219,8 @@ export interface Reader
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
   /**
-   * Fingerprint of the analyzer with which the stored index was made; `undefined` if no index is stored, as in an empty store. `make` fails
-   * if the configured analyzer has another fingerprint; the error names `reindex` as the remedy.
+   * Fingerprint of the analyzer with which the stored index was made; `undefined` if no index is stored, as in an empty store.
+   * `MemoryStore.make` fails if the configured analyzer has another fingerprint; the error names `reindex` as the remedy.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
   /** Replaces the stored terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Cost: all rows. */
@@ -288,8 +293,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
 
   /**
    * Streams the changes after subscription, each converted by `convert`. If the engine is `shared`, includes changes of other processes. A
-   * change for which `convert` returns `undefined` takes no room in the buffer, so that changes a listener may not see cannot make its
-   * buffer overflow.
+   * change for which `convert` returns `undefined` takes no room in the listener's buffer, so that the buffer cannot overflow with changes
+   * that the listener may not see.
    */
   readonly changes: <A>(
     tenant: string,
@@ -299,7 +304,10 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly uses?: EngineUses | undefined
   /** The vectors. Default: none, and the store does not search by vector. */
   readonly vectors?: EngineVectors | undefined
-  /** Key of `MemoryStore.sign`, stored with the rows. Required if the rows are durable or shared; otherwise generated by the store. */
+  /**
+   * Key with which `MemoryStore.sign` signs, stored with the rows. Required if the rows are durable or shared. Otherwise, the store
+   * generates it.
+   */
   readonly secret?: string | undefined
   /** Runs before each call of the store. An engine that has stopped polling uses it to read what changed meanwhile. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
@@ -313,7 +321,7 @@ export interface EngineUses {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /**
-   * Replaces the use counts of rows. Ignores ids without a row; a tombstone is a row. If `set` is absent, a copy cannot write use counts
+   * Replaces the use counts of rows. Ignores ids without a row; a tombstone is a row. If `set` is absent, `Copy` cannot write use counts
    * into this engine. Cost: at most the rows of `uses`.
    */
   readonly set?:
@@ -329,8 +337,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most the models. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Returns the dimensions of the tenant's vectors of this model. If they were `expected` when the engine last read them, the engine may
-   * return `expected` without reading them again. If they have changed since, `near` fails with `invalid_draft`.
+   * Returns the number of dimensions of the tenant's vectors of this model. If the number was `expected` when the engine last read it, the
+   * engine may return `expected` without reading it again. If the number has changed since, `near` fails with `invalid_draft`.
    */
   readonly dimensions: (
     tenant: string,
@@ -338,8 +346,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     expected?: number
   ) => Effect.Effect<number | undefined, MemoryError>
   /**
-   * Returns texts that have no vector of the model, each once. Leaves out texts of rows that the library keeps for itself. Cost: at most
-   * `limit` texts.
+   * Returns texts that have no vector of the model, each text once. Leaves out texts of rows that the library keeps for itself. Cost: at
+   * most `limit` texts.
    */
   readonly pending: (
     tenant: string,
@@ -347,8 +355,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if another process has stored vectors of
-   * other dimensions first.
+   * Adds vectors. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if another process has already stored
+   * vectors of this model with a different number of dimensions.
    */
   readonly attach: (
     tenant: string,
@@ -356,8 +364,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases orphaned vectors, whose texts no row has any more, because the texts were edited. May skip tenants where these vectors are the
-   * minority. Compaction calls it. Absent if the engine never keeps orphaned vectors.
+   * Erases orphaned vectors. A vector is orphaned if no row has its text any more, because the text was edited. May skip tenants where
+   * orphaned vectors are the minority. Compaction calls it. Absent if the engine never keeps orphaned vectors.
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
 }

@@ -89,7 +89,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       ...vectors,
       attach: (tenant, model, all) =>
         Effect.gen(function*() {
-          // the table of texts is built here with pauses, since `sweep` would build it in one synchronous step
+          // the table of texts is built here, in steps between which other fibers run, since `sweep` would build it in one synchronous step
           yield* tenantIndexes.get(tenant).texts().prepared
           yield* vectors.attach(tenant, model, all)
           tenantIndexes.get(tenant).texts().build().attached(all.map(([hash]) => hash))
@@ -156,8 +156,8 @@ const transact = <A>(
   })
 
 /**
- * Number of attempts to decide a long batch with pauses. If other writes change its rows during every attempt, the batch is decided in one
- * step.
+ * Number of attempts to decide a long batch in many steps. If other writes change the rows of the batch during every attempt, the batch is
+ * decided in one step.
  */
 const pacedAttempts = 3
 
@@ -256,8 +256,8 @@ const prune = (memory: Memory, tenant: string): void => {
 }
 
 /**
- * A cache of the tenants' indexes, for an engine that has all rows in memory. Indexes of tenants with few rows are evicted, least recently
- * used first, and rebuilt when they are needed again, so that many small tenants take little memory.
+ * A cache of the tenants' indexes, for an engine that has all rows in memory. Indexes of tenants with few rows and short texts are evicted,
+ * least recently used first, and rebuilt when they are needed again, so that many small tenants take little memory.
  */
 export class Cache {
   readonly #make: (tenant: string) => TenantIndex.TenantIndex
@@ -282,13 +282,16 @@ export class Cache {
 
   readonly of = (tenant: string): Effect.Effect<TenantIndex.TenantIndex> => Effect.sync(() => this.get(tenant))
 
-  /** Returns the index of a tenant with many rows; `undefined` if the tenant has few rows or no cached index. */
+  /**
+   * Returns the cached index of a large tenant, that is, one with many rows or found to have long texts; `undefined` for any other tenant.
+   */
   large(tenant: string): TenantIndex.TenantIndex | undefined {
     return this.#large.get(tenant)
   }
 
   /**
-   * Caches the index of a tenant that has `rows` rows, tombstones included. Evicts the least recently used small indexes above the limit.
+   * Caches the index of a tenant that has `rows` rows, tombstones included. If this makes more than `maxSmallIndexes` small indexes, evicts
+   * the least recently used ones.
    */
   keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)
@@ -306,8 +309,9 @@ export class Cache {
   }
 }
 
-/** Limits of a small tenant: the number of its rows, and the total length of their bodies in UTF-16 units. */
+/** Largest number of rows of a small tenant. */
 const maxSmallRows = 32
+/** Largest total length of the bodies of a small tenant's records, in UTF-16 units. */
 const maxSmallLength = 65_536
 
 /** Number of indexes of small tenants that are cached. */

@@ -1,6 +1,6 @@
 /**
- * Extracts the names of a record, and the names and ids that it refers to, from its summary, text, path and properties. `Links` looks up
- * the records that have these names.
+ * Extracts the names of a record, and the names and ids that the record refers to, from the record's summary, text, path and properties.
+ * `Links` looks up the records that have these names.
  */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
@@ -33,8 +33,8 @@ export const wholeNameOf = (record: MemoryRecord): string | undefined => {
 }
 
 /**
- * Returns the names of a record: its summary and, for a Markdown file, every suffix of its path (`a/b/c`, `b/c`, `c`). A file whose
- * reference is no such path, but the id that it had in another system, has this id as a name instead.
+ * Returns the names of a record: its summary and, for a Markdown file, every suffix of its path (`a/b/c`, `b/c`, `c`). If the reference of
+ * a file is no path of a Markdown file, but for example the file's id in another system, the reference is a name instead.
  */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
@@ -53,7 +53,7 @@ export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
 /** Largest number of path segments in a name that is a suffix of a path. */
 const maxParts = 8
 
-/** Metadata key of the earlier names of a renamed file, so that links to an earlier name still find it. */
+/** Metadata key under which a renamed file keeps its earlier names, so that links to an earlier name still find the file. */
 export const formerNames = "formerNames"
 
 /** Number of aliases of a file that are read; further ones are ignored. */
@@ -105,7 +105,7 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     : []
 
 /**
- * Returns a list of one path: that of a link's target, resolved from the folder of the file with the link. Returns an empty list if the
+ * Resolves a link's target from the folder of the file with the link, and returns the path as a list of one. Returns an empty list if the
  * target is not relative, or leads out of the vault (the root folder).
  */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
@@ -156,13 +156,14 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
 const none: ReadonlyArray<never> = []
 
 /**
- * A map from 32-bit hashes to objects, several objects per hash. Callers look up a text by its hash, and then compare the text itself. A
- * hash with one object stores the object without a set. When there are many keys, they are split over many tables, so that no single table
- * blocks the event loop while it grows. Added keys are buffered, and inserted into their table when a key of that table is read.
+ * A map from 32-bit hashes to objects, several objects per hash. Callers look up a text by its hash, and then compare the text itself. If a
+ * hash has a single object, the object is stored without a set. When there are many keys, they are split over many tables, so that no
+ * single table blocks the event loop while it grows. Added keys are buffered, and inserted into their table when a key of that table is
+ * read.
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
-  /** Number of keys; counted only until they are split into parts. */
+  /** Number of keys, where a key that was added twice counts twice. Counted only until the keys are split into parts. */
   #size = 0
 
   /** Adds an object under a key. Cost: constant. */
@@ -238,7 +239,7 @@ class Part<V extends object> {
     return table
   }
 
-  /** Doubles the buffer, which costs half as much as arrays that grow by `push`. */
+  /** Doubles the buffer. This costs half as much as arrays that grow by `push`. */
   #grow(): void {
     const length = 2 * this.#keys.length
     const [keys, values] = [new Int32Array(length), Array<V>(length)]
@@ -249,8 +250,9 @@ class Part<V extends object> {
   }
 }
 
-/** Number of keys above which they are split into parts (`maxKeysPerPart`), and the number of parts, a power of two (`spread`). */
+/** Number of keys above which the keys are split into parts. */
 const maxKeysPerPart = 8_192
+/** Number of parts into which the keys are split, a power of two. */
 const spread = 256
 
 /** A hash table with open addressing. */
@@ -280,7 +282,9 @@ class Table<V extends object> {
     if (length > this.#keys.length) this.#grow(length)
   }
 
-  /** Removes a key that exists. Moves entries behind it to the freed slot if a lookup could no longer find them. */
+  /**
+   * Removes a key that exists. Moves an entry behind the freed slot into this slot if a lookup could otherwise no longer find the entry.
+   */
   delete(key: number): void {
     const [keys, values] = [this.#keys, this.#values]
     const mask = keys.length - 1

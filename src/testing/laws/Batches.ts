@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a Restore restores a revision that the same batch wrote, if the store has history; it fails with not_found if the batch purged the record",
+    "`Restore` can restore a revision of its own batch if the store has history, and fails with `not_found` if the batch purged the record",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a batch that forgets duplicates of a draft and then puts the draft returns the oldest remaining duplicate, or creates a record if none remains",
+    "a batch can forget duplicates of a draft and then put it; the put returns the oldest duplicate left, or else creates a record",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {
@@ -51,7 +51,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "apply, put, forget and get return an empty array for an empty array, and write nothing",
+    "`apply`, `put`, `forget` and `get` return an empty array for an empty array, and write nothing",
     (store) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* store.apply(ada, []), [])
@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "one batch can put a new fact and set invalidAt of the old one: list then returns the new fact, and with an earlier asOf the old one",
+    "one batch can put a new fact and set `invalidAt` of the old one; `list` then returns the new, or for an earlier `asOf` the old fact",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

@@ -18,7 +18,7 @@ import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
 /** The laws of `changes`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "the changes stream emits each write made through this store in order, with `by: \"here\"` and the record as of that write",
+    "the `changes` stream emits every write of this store in order, with `by: \"here\"` and the record as the write left it",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("before anyone listened"))
@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the changes stream emits nothing for a put of a duplicate, a touch, a forget of an unknown id, a refused batch or a compaction",
+    "the `changes` stream emits nothing for a put of a duplicate, a touch, a forget of an unknown id, a refused batch or a compaction",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea"))
@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the changes stream of a viewer emits the writes of exactly those records that the viewer sees",
+    "the `changes` stream of a viewer emits the writes of exactly those records that the viewer sees",
     (store) =>
       Effect.gen(function*() {
         const within = Viewer.make({ userId: "ada", reach: "within" })
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the changes stream emits Forgotten when a record moves out of the scopes that the viewer sees, and Written when it moves into them",
+    "the `changes` stream emits `Forgotten` when a record leaves the scopes that the viewer sees, and `Written` when it enters them",
     (store) =>
       Effect.gen(function*() {
         const toAda = yield* listen(store, ada)
@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "changes that a subscriber's viewer does not see take no space in the subscriber's buffer, and so cannot end a slow subscriber's stream",
+    "a change takes no space in the buffer of a subscriber who may not see it, so that it cannot end the stream of a slow subscriber",
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024
@@ -150,7 +150,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a subscriber to changes can unsubscribe after two changes, and later writes succeed",
+    "a subscriber of `changes` can unsubscribe after two changes, and writes still succeed then",
     (store) =>
       Effect.gen(function*() {
         const firstTwo = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))

@@ -9,7 +9,7 @@ import { ada, draft, listed, put, the } from "../Sample.ts"
 /** The laws of concurrent writers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a put, update, Forget or Restore with an outdated ifRevision changes nothing and fails with a conflict that has the expected and actual revision",
+    "every write with an outdated `ifRevision` changes nothing and fails with a `conflict` that has the expected and the actual revision",
     (store) =>
       Effect.gen(function*() {
         const { id, revision } = yield* put(store, draft("Tea"))
@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put with `ifRevision: 0` fails with conflict if the record exists; a put with `ifRevision: 1` fails with conflict if the record was forgotten",
+    "`put` fails with `conflict` if `ifRevision` is 0 and the record exists, or if `ifRevision` is 1 and the record was forgotten",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))
@@ -51,7 +51,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "concurrent updates of one record are all applied if each reads again and retries after a conflict, or if each omits ifRevision",
+    "concurrent updates of one record are all applied if each reads anew and retries after a `conflict`, or if each omits `ifRevision`",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("count", { data: { n: 0 } }))

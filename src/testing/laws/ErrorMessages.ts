@@ -1,5 +1,6 @@
 /**
- * Laws of errors: they name the field and the expected value, and never quote the input, because errors are published as events and logged.
+ * Laws of errors: an error names the field and the expected value. It never quotes the input, because errors are published as events and
+ * logged.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -12,7 +12,7 @@ import { ada, bob, draft, found, get, id, listed, put, system, whyNot } from "..
 /** The laws of forgetting, purging, restoring and history. */
 export const laws: ReadonlyArray<Law> = [
   ofHistory(
-    "restoring a revision whose expiresAt is past fails with invalid_draft and changes nothing",
+    "restoring a revision whose `expiresAt` is past fails with `invalid_draft` and changes nothing",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea", { expiresAt: 1_000 }))
@@ -24,7 +24,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "forget returns true for an existing record and false from then on, and every read answers as if the record did not exist",
+    "`forget` returns `true` for an existing record and `false` from then on, and every read then answers as if the record did not exist",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -38,7 +38,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the viewer System can still read a forgotten record with get and history, but not a purged one",
+    "the viewer `System` can still read a forgotten record with `get` and `history`, but not a purged one",
     (store) =>
       Effect.gen(function*() {
         const [tea, coffee, water] = yield* Effect.forEach(
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "history starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
+    "`history` starts with the current record, and is empty for an unknown id and for a record that the viewer does not see",
     (store) =>
       Effect.gen(function*() {
         const { id: tea } = yield* put(store, draft("Tea"))
@@ -102,7 +102,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "history returns revisions newest first, 20 by default or as many as the limit allows",
+    "`history` returns revisions newest first, at most 20 by default, or at most as many as the argument `limit`",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("1"))
@@ -119,7 +119,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "history of an id that was forgotten and put again omits the revisions before the forget; only the viewer System gets them",
+    "`history` of an id that was forgotten and put again omits the revisions before the forget; only the viewer `System` gets these",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("secret", { id: id("tea") }))
@@ -134,7 +134,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "history of a restored record contains its tombstone and the revisions before it, back to the put that created the record",
+    "`history` of a restored record contains the record's tombstone and all revisions back to the put that created the record",
     (store) =>
       Effect.gen(function*() {
         const revisions = (limit?: number) =>
@@ -157,7 +157,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "a Restore of the tombstone's revision brings back the record as it was before it was forgotten",
+    "a `Restore` of a tombstone's revision brings back the record as it was before it was forgotten",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea") }))
@@ -172,7 +172,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "Restore writes the content of an earlier revision as a new revision, and Restore of revision 0 forgets the record",
+    "`Restore` writes the content of an earlier revision as a new revision, and `Restore` of revision 0 forgets the record",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "Restore fails with not_found for an unknown or purged revision, and for a record that the viewer does not see",
+    "`Restore` fails with `not_found` for an unknown or purged revision, and for a record that the viewer does not see",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -200,7 +200,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "Restore of an earlier revision brings back every field of the record, also after the record was forgotten",
+    "`Restore` of an earlier revision brings back every field of the record, also after the record was forgotten",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea", { tags: ["hot"], confidence: 0.5 }))
@@ -219,7 +219,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "compact erases expired records, also those that were forgotten, returns their number, and leaves all other records",
+    "`compact` erases all expired records, even forgotten ones, and no other records, and returns the number of erased ones",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept"))
@@ -238,7 +238,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("tenants returns exactly the tenants that have a record", (store) =>
+  law("`tenants` returns exactly the tenants that have a record", (store) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* store.tenants, [])
       yield* put(store, draft("Tea"))
@@ -249,7 +249,7 @@ export const laws: ReadonlyArray<Law> = [
     }))
 ]
 
-/** Checks that a forgotten record looks to its viewer like one that never existed. */
+/** Checks that a forgotten record looks to Ada like a record that never existed. */
 const absent = (store: Service, id: MemoryId) =>
   Effect.gen(function*() {
     assert.isUndefined(yield* get(store, ada, id))

@@ -58,7 +58,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put of a duplicate writes nothing and returns the existing record with outcome duplicate",
+    "a put of a duplicate writes nothing, and returns the existing record with the outcome `duplicate`",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }))
@@ -112,7 +112,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a draft equal to a record's updated text is a duplicate of the record; a draft equal to its text before the update is not",
+    "a draft with the updated text of a record is a duplicate of the record; a draft with the text before the update is not",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))

@@ -13,7 +13,7 @@ const viewers = [ada, Viewer.make({}), Viewer.everyone(), Viewer.make({ runId: "
 /** The laws of internal rows. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "only the viewer System can read, find, count or change records of scope Internal (the library's own rows)",
+    "only the viewer `System` can read, find, count or change records of scope `Internal` (the library's own rows)",
     (store) =>
       Effect.gen(function*() {
         const query = { text: "tea", explain: true }
@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the viewer System can list records of scope Internal, change them in one batch with a viewer's records, and purge them",
+    "the viewer `System` can list records of scope `Internal`, change them in one batch with a viewer's records, and purge them",
     (store) =>
       Effect.gen(function*() {
         const own = yield* put(store, row("own"), system)
@@ -61,7 +61,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("vectors.pending never returns texts of records of scope Internal", (store) =>
+  law("vectors.pending never returns texts of records of scope `Internal`", (store) =>
     Effect.gen(function*() {
       yield* put(store, row("own"), system)
       if (Option.isNone(store.vectors)) return assert.isFalse(store.capabilities.vector)

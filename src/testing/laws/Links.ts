@@ -11,7 +11,7 @@ import { ada, bob, draft, id, put, system } from "../Sample.ts"
 
 const [tea, cup, pot, far] = [id("tea"), id("cup"), id("pot"), id("far")]
 
-/** Returns the ids of the records to which a record links, and of those that link to it. */
+/** Returns the ids of the records to which a record links, and the ids of the records that link to it. */
 const ends = (
   store: Service,
   id: MemoryId,
@@ -28,7 +28,7 @@ const write = (store: Service, id: MemoryId, summary: string, body = "", viewer:
 /** The laws of links and names in texts. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "the method links returns the targets of a record's links and [[wikilinks]] in `to`, and the records that link to the record in `from`",
+    "`links` returns in `to` the targets of a record's links and [[wikilinks]], and in `from` the records that link to the record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, tea, "Tea", "in a [[cup]], from a [[pot]]; again, a [[CUP|mug]]")
@@ -77,7 +77,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the method links omits links of a record to itself, and returns each target once for each type of link",
+    "`links` omits links of a record to itself, and returns each target once for each type of link",
     (store) =>
       Effect.gen(function*() {
         const links = [{ to: tea, type: "x", weight: 1 }, { to: cup, type: "x", weight: 0.5 }, {
@@ -97,7 +97,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the result of the method links is up to date after every put, rename, edit, forget and purge of the linking or the linked record",
+    "the result of `links` is up to date after every put, rename, edit, forget and purge of the linking or the linked record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, cup, "Cup", "of [[tea]]")
@@ -123,10 +123,10 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a [[wikilink]] that matches several records resolves to one in the linking record's scope, else to the newest, else the first by id",
+    "a [[wikilink]] that several records match resolves to one in the linking record's scope, else to the newest, else to the first by id",
     (store) =>
       Effect.gen(function*() {
-        const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // sorting keeps both
+        const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // a sorted pair is still a pair
         yield* write(store, pot, "Pot", "[[Tea]]")
         for (const id of [second, first]) yield* put(store, draft("", { id, summary: "tea", scope: "global" }), system)
         assert.deepStrictEqual((yield* ends(store, pot)).to, [first])
@@ -145,7 +145,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the method links omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another record of that name",
+    "`links` omits targets that are invisible, expired or not valid now; a [[wikilink]] then resolves to another record of the same name",
     (store) =>
       Effect.gen(function*() {
         const his = { scope: { userId: "bob" } }
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the method links omits links from a record that is expired or not valid now",
+    "`links` omits links from a record that is expired or not valid now",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(2_000)

@@ -14,7 +14,7 @@ import { ada, bob, draft, id, listed, put, system } from "../Sample.ts"
 /** The laws of `list` and `stream`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "list orders records by updatedAt, or createdAt if never updated, newest first, then by id",
+    "`list` orders records by `updatedAt` (`createdAt` if never updated), newest first, and records of the same time by id",
     (store) =>
       Effect.gen(function*() {
         const names = ["a", "b", "c", "d"]
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list returns 20 records by default, and a cursor only if more records follow",
+    "`list` returns 20 records by default, and a cursor only if more records follow",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, Array.from({ length: 21 }, (_, n) => draft(String(n))))
@@ -68,7 +68,7 @@ export const laws: ReadonlyArray<Law> = [
           yield* put(store, draft(`new ${seen.length}`))
           yield* store.update(ada, id("moved"), { importance: seen.length / 1_000 })
           yield* put(store, draft("foreign", { scope: { userId: "bob" } }), bob)
-          yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the cursor's record
+          yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the record at the cursor
           if (page.next === undefined) break
         }
         assert.lengthOf(new Set(seen), seen.length)
@@ -86,7 +86,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("stream returns the records of all pages of list, in the same order", (store) =>
+  law("`stream` returns the records of all pages of `list`, in the same order", (store) =>
     Effect.gen(function*() {
       yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n), { importance: n % 2 })))
       for (const filter of [{}, { limit: 1 }, { limit: 7, minImportance: 1 }, { limit: 1_000 }, { kinds: ["user"] }]) {
@@ -100,7 +100,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "list refuses a cursor of another viewer or another filter, and a string that is no cursor",
+    "`list` refuses a cursor of another viewer or another filter, and a string that is no cursor",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(

@@ -1,4 +1,4 @@
-/** Laws that are checked with random drafts and random sequences of operations; seeded, so that runs are repeatable. */
+/** Laws that are checked with random drafts and random sequences of operations. Randomness is seeded, so that runs are repeatable. */
 import { assert } from "@effect/vitest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a viewer's random calls and changes stream give the same results as in a store that lacks the records that the viewer does not see",
+    "a viewer's random calls and `changes` stream give the same results as in a store that lacks the records that the viewer does not see",
     (store, another) =>
       each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {
@@ -99,8 +99,8 @@ export const laws: ReadonlyArray<Law> = [
 ]
 
 /**
- * Checks random sequences of operations, each with its own clock, randomness and scope. Several run concurrently, because every adjustment
- * of a test clock waits for a real timer.
+ * Checks random sequences of operations, each with its own clock, randomness and Effect scope. Several run concurrently, because every
+ * adjustment of a test clock waits for a real timer.
  */
 const each = <A>(
   { capabilities }: Service,
@@ -126,8 +126,8 @@ const tick = FastCheck.oneof(
 )
 
 /**
- * Generates sequences of operations, each with the time that passes before it. In total less than an hour passes, because a store compacts
- * by itself every hour.
+ * Generates sequences of operations. Each operation comes with the time that passes before it. In total, less than an hour passes, because
+ * a store compacts by itself every hour.
  */
 const course = <A>(question: FastCheck.Arbitrary<A>) =>
   FastCheck.array(FastCheck.tuple(tick, question), {
@@ -148,8 +148,8 @@ interface Stranger {
 
 /**
  * Generates a viewer with operations, and writes of other viewers. The store generates the ids of the viewer's records; the other viewers'
- * records have the ids of `a`, `b` and `c`, which the viewer's operations name too. `isForeign` selects the writes of which the viewer sees
- * nothing.
+ * records have the ids of the names `a`, `b` and `c`, which also occur in the viewer's operations. `isForeign` selects the writes of which
+ * the viewer sees nothing.
  */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({

@@ -129,7 +129,7 @@ const badQueries: ReadonlyArray<readonly [Reason, object]> = [
 /** The laws of invalid input. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "put refuses an invalid draft with the reason that fits the invalid field, and writes no draft of the batch",
+    "`put` refuses an invalid draft with the reason that fits the invalid field, and writes no draft of the batch",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept", { id: id("kept") }))
@@ -164,7 +164,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("update refuses an invalid patch and changes nothing", (store) =>
+  law("`update` refuses an invalid patch and changes nothing", (store) =>
     Effect.gen(function*() {
       const { id: tea } = yield* put(
         store,
@@ -193,24 +193,27 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* get(store, ada, tea))?.revision, 1)
     })),
 
-  law("update ignores scope, kind, source, id, createdAt and revision in a patch", (store) =>
-    Effect.gen(function*() {
-      const tea = yield* put(store, draft("Tea"))
-      const more = {
-        body: "Coffee",
-        scope: "global",
-        kind: "user",
-        id: id("x"),
-        createdAt: 9,
-        revision: 9,
-        source: { origin: "instructions", trust: 0 }
-      }
-      const after = yield* store.update(ada, tea.id, more)
-      assert.deepEqual({ ...after }, { ...tea, body: "Coffee", summary: "Coffee", updatedAt: 0, revision: 2 })
-      assert.deepStrictEqual(yield* listed(store, bob), [])
-    })),
+  law(
+    "`update` ignores `scope`, `kind`, `source`, `id`, `createdAt` and `revision` in a patch",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea"))
+        const more = {
+          body: "Coffee",
+          scope: "global",
+          kind: "user",
+          id: id("x"),
+          createdAt: 9,
+          revision: 9,
+          source: { origin: "instructions", trust: 0 }
+        }
+        const after = yield* store.update(ada, tea.id, more)
+        assert.deepEqual({ ...after }, { ...tea, body: "Coffee", summary: "Coffee", updatedAt: 0, revision: 2 })
+        assert.deepStrictEqual(yield* listed(store, bob), [])
+      })
+  ),
 
-  law("every call with a malformed id fails with invalid_id", (store) =>
+  law("every call with a malformed id fails with `invalid_id`", (store) =>
     Effect.gen(function*() {
       for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
         const bad = text as MemoryId // a tool or untyped code could pass it
@@ -231,19 +234,22 @@ export const laws: ReadonlyArray<Law> = [
       }
     })),
 
-  law("list, search, whyNot and history refuse an invalid filter, query or limit", (store) =>
-    Effect.gen(function*() {
-      yield* put(store, draft("Tea"))
-      for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // untyped call
-      for (const [reason, query] of badQueries) {
-        yield* refuses(reason, store.search(ada, query))
-        yield* refuses(reason, store.whyNot(ada, id("x"), query))
-      }
-      for (const limit of [0, -1, NaN, 1.5, 1e9]) yield* refuses("invalid_draft", store.history(ada, id("x"), limit))
-    })),
+  law(
+    "`list`, `search`, `whyNot` and `history` refuse an invalid filter, query or limit",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("Tea"))
+        for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // untyped code can pass it
+        for (const [reason, query] of badQueries) {
+          yield* refuses(reason, store.search(ada, query))
+          yield* refuses(reason, store.whyNot(ada, id("x"), query))
+        }
+        for (const limit of [0, -1, NaN, 1.5, 1e9]) yield* refuses("invalid_draft", store.history(ada, id("x"), limit))
+      })
+  ),
 
   law(
-    "put refuses ifRevision unless there is exactly one draft and the draft has an id",
+    "`put` refuses `ifRevision` unless there is exactly one draft and the draft has an id",
     (store) =>
       Effect.gen(function*() {
         yield* refuses(
@@ -257,7 +263,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "apply refuses a malformed mutation, and put refuses an invalid origin or trust in its options",
+    "`apply` refuses a malformed mutation, and `put` refuses an invalid `origin` or `trust` in its options",
     (store) =>
       Effect.gen(function*() {
         const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {
@@ -275,7 +281,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "put and update allow a body of at most 1,048,576 characters if the record's origin is file, and of 65,536 otherwise",
+    "`put` and `update` allow at most 1,048,576 characters in a body if the record's origin is `file`, and at most 65,536 otherwise",
     (store) =>
       Effect.gen(function*() {
         const body = `${long(100_000)} quincunx`

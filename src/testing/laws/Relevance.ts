@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and its result. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a search that finds a conversation turn also returns the turns directly before and after it, ranked above similar texts elsewhere, but no further turns",
+    "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns farther away",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -63,7 +63,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search ranks the records of a speaker first if the query names the speaker, even by first name, without accents or misspelt",
+    "`search` ranks the records of a speaker first if the query names the speaker, even if only by first name, without accents or misspelt",
     (store) =>
       Effect.gen(function*() {
         const message = (sequence: number, actor: string, body: string) =>
@@ -87,7 +87,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search ranks the viewer's own words above similar words of other speakers if the query is in the first person (my)",
+    "`search` ranks the viewer's own words above similar words of other speakers if the query is in the first person (my)",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -103,7 +103,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search ranks records whose validAt is in the time that the query names (in June, yesterday) above equally matching others",
+    "`search` ranks records whose `validAt` is in the time that the query names (in June, yesterday) above equally matching records",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(Date.UTC(2024, 0, 10))
@@ -125,7 +125,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search for an identifier (8.104.8, C++, user_id, .env) ranks a record with the whole identifier first, and finds a single letter (R)",
+    "`search` for an identifier (8.104.8, C++, user_id, .env), even of a single letter (R), ranks a record with the whole identifier first",
     (store) =>
       Effect.gen(function*() {
         const notes = [
@@ -155,7 +155,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the weights of a query decide the order of records that match its text equally, and which of them reach minScore",
+    "the weights of a query decide the order of records that match the query's text equally, and which of these reach `minScore`",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -174,7 +174,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search returns one of the near-duplicates of equal kind and data and counts the others in leftOut; with `fold: false` it returns all",
+    "`search` returns one of several near-duplicates of equal kind and data, and counts the rest in `leftOut`; `fold: false` returns all",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -228,7 +228,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "attach does not replace the vector of a text, and accepts vectors of other dimensions once the model's last vector was purged",
+    "`attach` does not replace the vector of a text, and accepts a new number of dimensions once the model's last vector was purged",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("green tea"))
@@ -255,7 +255,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "near-duplicates of the nearest record do not use up the limit; awaiting counts visible records without a vector that pass the filter",
+    "near-duplicates of the first hit do not use up the limit; `awaiting` counts visible records that pass the filter but lack a vector",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Array.from({ length: 130 }, (_, n) => draft(`${"-".repeat(n)} green tea`)))

@@ -9,7 +9,7 @@ import { ada, draft, found, id, listed, put, system, whyNot } from "../Sample.ts
 /** The laws of filters, search and `whyNot`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "list and search apply every clause of a filter, and return only records that pass all of them",
+    "`list` and `search` apply every clause of a filter, and return only records that pass all clauses",
     (store) =>
       Effect.gen(function*() {
         yield* put(
@@ -88,7 +88,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("search without a text returns records by recency, like list", (store) =>
+  law("`search` without a text returns records by recency, like `list`", (store) =>
     Effect.gen(function*() {
       for (const body of ["one", "two", "three"]) {
         yield* put(store, draft(body))
@@ -101,7 +101,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "search for a text of only spaces, punctuation or common words (the, a) returns no hits",
+    "`search` for a text of only spaces, punctuation or common words (the, a) returns no hits",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("the tea and a"))
@@ -112,7 +112,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search matches words of summary, body and tags in every script, ignoring case and accents",
+    "`search` matches words of summary, body and tags in every script, ignoring case and accents",
     (store) =>
       Effect.gen(function*() {
         const bodies = [
@@ -152,7 +152,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search orders hits by score, which is in 0..1, and ranks a short record with all words of the query first",
+    "`search` orders hits by score, which is in 0..1, and a short record with all words of the query comes first",
     (store) =>
       Effect.gen(function*() {
         const best = "green tea"
@@ -173,7 +173,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("search orders hits of equal score by recency, then by id", (store) =>
+  law("`search` orders hits of equal score by recency, then by id", (store) =>
     Effect.gen(function*() {
       const weights = { lexical: 1, recency: 0 }
       const ids = ["a", "b", "c", "d"].map((name) => id(name))
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "search returns 20 hits by default, and leftOut counts the hits cut off by the limit and by the budget",
+    "`search` returns 20 hits by default, and `leftOut` counts the hits cut off by the limit and by the budget",
     (store) =>
       Effect.gen(function*() {
         const words = Array.from({ length: 26 }, (_, n) => String.fromCharCode(97 + n).repeat(8))
@@ -202,7 +202,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "search omits hits below minScore, and explains scores only if explain is set",
+    "`search` omits hits below `minScore`, and explains scores only if `explain` is set",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(
@@ -222,7 +222,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("search finds an updated record by its new words and not by its old ones", (store) =>
+  law("`search` finds an updated record by its new words and not by its old ones", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("Tea", { tags: ["hot"] }))
       yield* store.update(ada, id, { body: "Coffee", tags: ["black"] })
@@ -232,12 +232,12 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a hybrid search still finds records by words, and reports a failure, if the query or the store has no vectors; mode vector fails if the store has none",
+    "a hybrid search falls back to words and reports a failure if query or store has no vectors; mode `vector` fails if the store has none",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
         const embedding = { model: "m", vector: [1, 0] }
-        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // `invalid_draft`: a query below has no embedding
+        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // one of the queries below has no embedding
         if (!store.capabilities.vector) {
           yield* refuses("unsupported", store.search(ada, { text: "tea", mode: "vector", embedding }))
         }
@@ -252,7 +252,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "whyNot returns the reason that keeps a record out of the hits of a search, and None for a hit",
+    "`whyNot` returns the reason that keeps a record out of the hits of a search, and `None` for a hit",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")

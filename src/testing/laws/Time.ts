@@ -8,7 +8,7 @@ import { ada, draft, fact, found, get, listed, put, system, whyNot } from "../Sa
 /** The laws of expiry and valid time. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "every read and write treats a record as absent once its expiresAt is reached, even a read with an earlier asOf",
+    "every read and write, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Bread is in the oven", { expiresAt: 60_000, data: { n: 1 } }))
@@ -33,7 +33,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("the viewer System can read an expired record until compact erases it", (store) =>
+  law("the viewer `System` can read an expired record until `compact` erases it", (store) =>
     Effect.gen(function*() {
       const bread = yield* put(store, draft("Bread", { expiresAt: 1_000 }))
       yield* TestClock.adjust("1 second")
@@ -54,7 +54,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, ada), ["Cake"])
     })),
 
-  law("put and update refuse an expiresAt in the past or present", (store) =>
+  law("`put` and `update` refuse an `expiresAt` in the past or present", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const { id } = yield* put(store, draft("Tea"))
@@ -66,7 +66,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "list and search with asOf return the records valid at that time, even if no longer valid now; validAt is inclusive, invalidAt exclusive",
+    "`list` and `search` with `asOf` return the records valid at that time; a record is valid from `validAt` until just before `invalidAt`",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list and search omit a record that is no longer valid unless `closed: true` is given; get returns it",
+    "`list` and `search` omit a record that is no longer valid, unless `closed: true` is given; `get` always returns it",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Lives in Bern"))
@@ -110,7 +110,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list by the viewer System returns records whatever their validAt and invalidAt, and with asOf only those valid at that time",
+    "`list` by the viewer `System` returns records whatever their `validAt` and `invalidAt`, and with `asOf` only those valid at that time",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")
@@ -124,7 +124,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "expired, invisible and no longer valid records do not count towards the limit of list and search",
+    "records that are expired, invisible or no longer valid do not count towards the limit of `list` and `search`",
     (store) =>
       Effect.gen(function*() {
         const crowd = Array.from(

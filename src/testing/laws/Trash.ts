@@ -1,5 +1,6 @@
 /**
- * Laws of the trash, the forgotten records that a store keeps: which viewers see them, the order of the list, and how long they are kept.
+ * Laws of the trash, that is, of the forgotten records that a store keeps: which viewers see them, in which order they are listed, and how
+ * long they are kept.
  */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
@@ -15,14 +16,14 @@ import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses, Trash } from "../Law.ts"
 import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../Sample.ts"
 
-/** Returns the bodies of the records that the viewer may restore, in the order of the list. */
+/** Returns the bodies of the forgotten records that the viewer may restore, in the order in which `list` returns them. */
 const trashed = (store: Service, viewer: Viewer.Any = ada, filter: MemoryFilter = {}) =>
   listed(store, viewer, { ...filter, forgotten: true })
 
 /** The laws of the trash. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "list with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
+    "`list` with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
     (store) =>
       Effect.gen(function*() {
         const [tea, coffee, water] = yield* Effect.forEach(
@@ -46,7 +47,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "every record that list returns as forgotten can be restored, with the content that it last had",
+    "every record that `list` returns as forgotten can be restored with the content that it last had",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea", { tags: ["hot"], data: { n: 1 }, invalidAt: 5 }))
@@ -73,7 +74,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
+    "`list` with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
     (store) =>
       Effect.gen(function*() {
         const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
@@ -112,7 +113,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list and stream return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
+    "`list` and `stream` return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
     (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n))))
@@ -135,7 +136,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "list with `forgotten: true` omits purged, re-created and expired records; for System it includes the expired ones",
+    "`list` with `forgotten: true` omits purged, re-created and expired records; for the viewer `System` it includes the expired ones",
     (store) =>
       Effect.gen(function*() {
         const names = ["purged", "forgotten and purged", "put again", "expired", "forgotten"]
@@ -153,7 +154,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "only System can list the forgotten records of origin instructions and those of scope Internal",
+    "only the viewer `System` can list the forgotten records of origin `instructions` and those of scope `Internal`",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { tags: ["instructions"] })
@@ -167,7 +168,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "compact erases a forgotten record once the store's trash duration has passed since the forget, and not before",
+    "`compact` erases a forgotten record once the store's `trash` duration has passed since the forget, and not before",
     (store) =>
       Effect.gen(function*() {
         const trash = Duration.toMillis(yield* Trash)

@@ -10,7 +10,7 @@ import type { Service, Vectors } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, found, put, system, whyNot } from "../Sample.ts"
 
-/** Makes a law about stores that can hold vectors. For a store without `vectors`, checks instead that it holds none. */
+/** Makes a law about stores that can hold vectors. For a store without `vectors`, checks instead that `capabilities.vector` is false. */
 export const ofVectors = (
   title: string,
   check: (store: Service, vectors: Vectors) => Effect.Effect<unknown, unknown>
@@ -47,7 +47,7 @@ const by = (...vector: ReadonlyArray<number>): MemoryQuery => ({ mode: "vector",
 /** The laws of vectors. */
 export const laws: ReadonlyArray<Law> = [
   ofVectors(
-    "vectors.models returns the models that have a vector in that tenant",
+    "vectors.models returns the models that have a vector in the given tenant",
     (store, vectors) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("green tea"))
@@ -65,7 +65,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
   ofVectors(
-    "vectors.pending returns each live text of a tenant without a vector of the model once, and an edited text again",
+    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edit makes a new text",
     (store, vectors) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("green tea"))
@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "the nearest record has the highest relevance in the explanations of hybrid search, and scores are proportional to cosines",
+    "the nearest record has the highest `relevance` in the explanations of a hybrid search, and scores are proportional to cosines",
     (store, vectors) =>
       Effect.gen(function*() {
         const records = yield* Effect.forEach(["one", "two", "three"], (body) => put(store, draft(body)))
@@ -119,7 +119,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "the vectors of one tenant affect neither search, nor pending texts, nor dimensions in another tenant",
+    "the vectors of one tenant affect neither the searches, nor the pending texts, nor the dimensions of another tenant",
     (store, vectors) =>
       Effect.gen(function*() {
         const [here, there] = [yield* put(store, draft("green tea")), yield* put(store, draft("green tea"), elsewhere)]
@@ -153,7 +153,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "search by vector orders hits by cosine; the result's awaiting is the number of records that have no vector of the model",
+    "a search by vector orders hits by cosine, and counts in `awaiting` the records that have no vector of the model",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Object.keys(plane).map((body) => draft(body)))
@@ -176,7 +176,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "hybrid search finds records by word and by vector, and by word alone while no record has a vector",
+    "a hybrid search finds records by word and by vector, and by word alone while no record has a vector",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Object.keys(plane).map((body) => draft(body)))
@@ -220,7 +220,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "search does not find an updated or forgotten record by its old vector, and purge deletes the vector",
+    "a search does not find an updated or forgotten record by its old vector, and a purge deletes the vector",
     (store, vectors) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("green tea"))
@@ -239,7 +239,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "attach and search refuse vectors that are empty, not finite or of other dimensions, and attach then stores none",
+    "`attach` and `search` refuse vectors that are empty, not finite or of other dimensions than the model, and `attach` then stores none",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id, ...record } = yield* put(store, draft("green tea"))

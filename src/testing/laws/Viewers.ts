@@ -1,4 +1,4 @@
-/** Laws of viewers: which values are rejected as viewers, and how much other viewers trust records that a viewer writes. */
+/** Laws of viewers: which values are rejected as viewers, and which trust a record gets from the viewer that writes it. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -23,7 +23,7 @@ const impostors: ReadonlyArray<unknown> = [
 /** The laws of viewers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "every call that passes a value other than a Viewer as the viewer fails with invalid_scope and changes nothing",
+    "every call whose viewer is not a `Viewer` fails with `invalid_scope` and changes nothing",
     (store) =>
       Effect.gen(function*() {
         const record = yield* put(store, draft("green tea", { id: id("tea") }))
@@ -62,7 +62,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a record that a user writes to a scope without a userId has trust 2 or 3 (3: least trusted), unless the record is an instruction",
+    "a record that a user writes to a scope without a `userId` has trust 2 or 3 (3: least trusted), unless its origin is `instructions`",
     (store) =>
       Effect.gen(function*() {
         const pilot = Viewer.make({ agentId: "pilot", runId: "r1" })

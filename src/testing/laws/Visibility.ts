@@ -36,7 +36,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer of reach exact sees scopes whose ids are all among the viewer's; a viewer of reach within sees scopes that have all of the viewer's ids",
+    "a viewer of reach `exact` sees scopes with no ids but the viewer's; one of reach `within` sees scopes with all of the viewer's ids",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)
@@ -58,7 +58,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a filter's scope narrows list and search to that scope and narrower ones, and never adds records that the viewer does not see",
+    "a filter's `scope` limits `list` and `search` to this scope and narrower ones, and never adds records that the viewer does not see",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(system, Object.entries(scopes).map(([name, scope]) => draft(name, { scope })))
@@ -130,7 +130,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a userId or agentId that contains slashes is one id; its scope is never confused with a scope of several ids",
+    "a `userId` or `agentId` that contains slashes is one id; its scope is never confused with a scope of several ids",
     (store) =>
       Effect.gen(function*() {
         const scopes: ReadonlyArray<MemoryScope> = [
@@ -158,7 +158,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("put fails with invalid_scope in a scope that the viewer does not see", (store) =>
+  law("`put` into a scope that the viewer does not see fails with `invalid_scope`", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("Tea"))
       const within = Viewer.make({ userId: "ada", reach: "within" })
@@ -182,7 +182,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "calls with the id of a record that the viewer does not see answer as for an unknown id, except that a put fails with invalid_id",
+    "a call with the id of a record invisible to the viewer answers as for an unknown id, except that `put` fails with `invalid_id`",
     (store) =>
       Effect.gen(function*() {
         const secret = yield* put(store, fact("Tea is a secret", { tags: ["secret"] }), ada)
@@ -260,7 +260,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the answers of search and whyNot equal those of a store without the records that the viewer does not see",
+    "`search` and `whyNot` answer as in a store without the records that the viewer does not see",
     (store, another) =>
       Effect.gen(function*() {
         const alone = yield* another

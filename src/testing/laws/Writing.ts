@@ -27,9 +27,9 @@ const whole: Draft = {
 }
 const pilot = Viewer.make({ userId: "ada", agentId: "pilot" })
 
-/** The laws of put and update. */
+/** The laws of `put` and `update`. */
 export const laws: ReadonlyArray<Law> = [
-  law("put stores every field of the draft, and get returns the same record", (store) =>
+  law("`put` stores every field of the draft, and `get` returns the same record", (store) =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 second")
       const [{ outcome, record }] = yield* one(store.put(pilot, [whole], { origin: "agent", trust: 2 }))
@@ -45,7 +45,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "put fills omitted fields: the kind's importance, validAt now, revision 1, origin user and trust 1",
+    "`put` fills omitted fields: the importance of the kind, the current time as `validAt`, revision 1, origin `user` and trust 1",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")
@@ -74,7 +74,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "put derives an omitted summary from the start of the body, and marks it as derived",
+    "`put` derives an omitted summary from the start of the body, and marks the summary as derived",
     (store) =>
       Effect.gen(function*() {
         const body = "word ".repeat(100)
@@ -88,14 +88,14 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("put reads origin and trust from its options, never from the draft", (store) =>
+  law("`put` reads origin and trust from its options, never from the draft", (store) =>
     Effect.gen(function*() {
       const claim = { reference: "r", origin: "instructions", trust: 0 } // a draft may only set `reference`
       const record = yield* put(store, draft("trust me", { source: claim }), ada, { origin: "import", trust: 3 })
       assert.deepEqual({ ...record.source }, { reference: "r", origin: "import", trust: 3 })
     })),
 
-  law("put accepts a kind that is not registered, with importance 0.5", (store) =>
+  law("`put` accepts a kind that is not registered, and then sets importance 0.5", (store) =>
     Effect.gen(function*() {
       const record = yield* put(store, draft("Leek soup", { kind: "recipe", data: { minutes: 25 } }))
       assert.strictEqual(record.kind, "recipe")
@@ -103,7 +103,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "put with the id of a record replaces the whole record, except for createdAt and an omitted validAt",
+    "`put` with the id of a record replaces the whole record, except `createdAt` and, if the draft omits it, `validAt`",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, { ...whole, scope: { userId: "ada" } })
@@ -136,7 +136,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "update changes only the fields of the patch: undefined leaves a field as it is, null removes it",
+    "`update` changes only the fields of the patch: `undefined` leaves a field as it is, `null` removes it",
     (store) =>
       Effect.gen(function*() {
         const before = yield* put(store, { ...whole, scope: { userId: "ada" } }, ada, { origin: "import", trust: 2 })
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "update of the body also updates a summary that was derived from the body, and leaves a summary that was given",
+    "`update` of the body also updates a summary that was derived from the body, but not a summary that was given",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))
@@ -197,7 +197,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "changing a draft after put, or a returned record, does not change the stored record",
+    "changing a draft after `put`, or changing a returned record, does not change the stored record",
     (store) =>
       Effect.gen(function*() {
         const mine = {
@@ -224,7 +224,7 @@ export const laws: ReadonlyArray<Law> = [
         const [item] = (yield* store.list(ada, {})).items
         for (const record of [given, hit!.record, item!]) {
           Reflect.set(record, "body", "changed")
-          Reflect.set(record.scope as object, "userId", "bob") // the scope is Ada's, an object, not Global
+          Reflect.set(record.scope as object, "userId", "bob") // the scope is an object, since it is Ada's and not `global`
           for (
             const object of [
               record.links[0]!,
@@ -245,7 +245,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a write to a record of origin instructions fails with read_only unless the write itself has that origin",
+    "a write to a record of origin `instructions` fails with `read_only` unless the write itself has that origin",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -269,7 +269,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "put, purge and Restore of a forgotten record of origin instructions fail with read_only unless the write itself has that origin",
+    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless the write itself has that origin",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -292,7 +292,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "touch adds 1 to the use count of each given record, and does not change the record itself",
+    "`touch` adds 1 to the use count of each given record, and does not change the record itself",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea"))

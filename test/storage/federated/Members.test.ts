@@ -23,7 +23,7 @@ import { bodiesIn, faulty, hitsOf, law, memory, mirrored, notesAndFacts, within 
 
 describe("a federation", () => {
   law(
-    "list returns the records of all stores in one order over all pages, each record once",
+    "`list` returns the records of all stores in one order over all pages, each record once",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -47,7 +47,7 @@ describe("a federation", () => {
   )
 
   law(
-    "list sorts a record by its own creation time, even if its copy in a mirror was made later",
+    "`list` sorts a record by its own creation time, even if its copy in a mirror was made later",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -69,7 +69,7 @@ describe("a federation", () => {
   )
 
   law(
-    "list returns the records that follow a page which consists only of a mirror's copies",
+    "`list` returns the records that follow a page which consists only of a mirror's copies",
     Federated.layer({ main: memory, copies: { ...faulty({ ops: ["apply"], at: 1 }), mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -87,7 +87,7 @@ describe("a federation", () => {
   )
 
   law(
-    "the operation links returns the records of other stores to which a record links, and those of other stores that link to it, also by a [[wikilink]]",
+    "`links` returns the records of other stores that a record links to and those that link to it, even by a [[wikilink]]",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -151,7 +151,7 @@ describe("a federation", () => {
   )
 
   law(
-    "calls on an invisible record return the same as for an absent record, except that a put under its id fails with invalid_id",
+    "calls with an invisible record's id return the same as for an absent record, except that `put` under the id fails with `invalid_id`",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("a federation", () => {
       })
   )
 
-  it.scoped("a federation is durable and shared if all writable stores are, keeps history if all stores do, and offers the tools of all stores", () =>
+  it.scoped("a federation is durable and shared if all writable stores are, has history if all stores have it, and has the tools of all", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({
@@ -223,7 +223,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "an attached store is listed until its Effect scope is closed, in order of attachment, and no second store can take its name",
+    "an attached store is listed in order of attachment until its Effect scope closes, and no second store can take its name meanwhile",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {

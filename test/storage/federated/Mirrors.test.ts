@@ -41,7 +41,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "every change of a copied record is made in the mirror too, even if the mirror rule no longer selects it; a purge erases the copy's history",
+    "every change of a copied record is made in the mirror, even if the mirror rule no longer selects it; a purge erases the copy's history",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -59,7 +59,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "copies in a mirror add no second record to the results of get, list, search, history, changes, tenants and uses",
+    "copies in a mirror add no second record to the results of `get`, `list`, `search`, `history`, `changes`, `tenants` and `uses`",
     mirrored,
     (store) =>
       Effect.gen(function*() {
@@ -93,7 +93,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror has a copy of every record that was written, also if the write was interrupted",
+    "a mirror has a copy of every record that was written, even if the write was interrupted",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -113,7 +113,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
     }))
 
-  it.scoped("a federation emits no change for a copy that another federation writes to a mirror of both", () =>
+  it.scoped("a federation emits no change for a copy that another federation writes to a mirror that both share", () =>
     Effect.gen(function*() {
       const [main, copies] = [
         yield* Layer.build(MemoryStore.layerInMemory),
@@ -131,7 +131,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
     }))
 
   law(
-    "the change of a record that is written directly to a mirror is emitted, even if a purged copy had the same id before",
+    "the change of a record that is written directly to a mirror is emitted, even if a purged copy had the same id",
     Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -174,7 +174,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "forget fails with io if a mirror could not remove its copy; the copy is invisible, and a second forget removes it",
+    "`forget` fails with `io` if a mirror could not remove its copy; the copy is invisible, and a second `forget` removes it",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -193,7 +193,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a purge fails with io if a mirror could not remove its copy, and a second purge removes the copy",
+    "a purge fails with `io` if a mirror could not remove its copy, and a second purge removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -224,7 +224,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("a mirror ends up with the updated record even if the update is made before the mirror has written its first copy", () =>
+  it.scoped("a mirror gets the updated record even if the update is made before the mirror has written its first copy", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Effect.makeLatch(false)
@@ -261,7 +261,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       }).pipe(Effect.provide(layer))
     }))
 
-  it.effect("an update, a put or a forget without purge makes four calls of member stores in a federation of a store and its mirror", () =>
+  it.effect("an update, a put and a forget without `purge` each make four calls of stores in a federation of a store and its mirror", () =>
     Effect.gen(function*() {
       const calls: Array<string> = []
       const federation = Federated.layer({

@@ -12,7 +12,7 @@ import { stores } from "../../stores.ts"
 import { bodiesIn, byKind, faulty, law, memory, notesAndFacts } from "./World.ts"
 
 describe("search of a federation", () => {
-  law("search mixes the best hits of each store, ordered by score", notesAndFacts, (store) =>
+  law("`search` mixes the best hits of each store, ordered by score", notesAndFacts, (store) =>
     Effect.gen(function*() {
       yield* store.put(
         ada,
@@ -27,7 +27,7 @@ describe("search of a federation", () => {
     }))
 
   law(
-    "search folds records of equal text in two stores into one hit that names both stores; a query without text returns both records",
+    "`search` folds records of equal text in two stores into one hit that names both stores; a query without text returns both records",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -49,7 +49,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "whyNot returns beyond_limit or beyond_budget for a record that was displaced by a hit of another store",
+    "`whyNot` returns `beyond_limit` or `beyond_budget` for a record that was displaced by a hit of another store",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -65,7 +65,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "search of a federation of one store returns that store's hits with the store's name",
+    "`search` of a federation of one store returns that store's hits with the store's name",
     Federated.layer({ only: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -88,7 +88,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "each store returns at most the call's maxResults hits, else its own maxResults, else 3; limit applies to the hits of all stores together",
+    "each store returns at most the call's `maxResults` hits, else its own `maxResults`, else 3; `limit` applies to the hits of all stores",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),
@@ -116,7 +116,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "search of an unknown store fails with not_found and the known names, before any store is searched",
+    "`search` of an unknown store fails with `not_found` and lists the known names, before any store is searched",
     Federated.layer({ a: faulty({ ops: ["search"], fault: "crash" }), b: memory }),
     (_, federated) =>
       Effect.gen(function*() {
@@ -127,7 +127,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "search reports the error of a store that fails, beside the hits of the other stores",
+    "`search` reports the error of a store that fails, beside the hits of the other stores",
     Federated.layer({ a: memory, b: faulty({ ops: ["search"], fault: "unavailable" }) }),
     (store) =>
       Effect.gen(function*() {
@@ -141,7 +141,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "search fails if all stores fail: with the reason they share, else with unavailable and the names of the stores",
+    "`search` fails if all stores fail: with the reason they share, else with `unavailable` and the names of the stores",
     Federated.layer({
       a: faulty({ ops: ["search"], at: 1 }, { ops: ["search"], fault: "corrupt" }),
       b: faulty({ ops: ["search"] })
@@ -153,7 +153,7 @@ describe("search of a federation", () => {
       })
   )
 
-  it.effect("search returns `leftOut.exact: false` if the search of one of its stores does", () =>
+  it.effect("`search` returns `leftOut.exact: false` if the search of one member store does", () =>
     Effect.gen(function*() {
       const inexact = Layer.map(MemoryStore.layerInMemory, (context) => {
         const store = Context.get(context, MemoryStore.MemoryStore)
@@ -175,7 +175,7 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("search with an embedding reports one failure per store without vectors, but only a single failure if no store has vectors", () =>
+  it.effect("`search` with an embedding reports one failure per store without vectors, but only one in all if no store has vectors", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
       const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
@@ -194,7 +194,7 @@ describe("search of a federation", () => {
 
 describe("a federation with a member store that cannot be read", () => {
   law(
-    "get, list and put fail if the failing store may have the record; records found in other stores can be read and updated",
+    "`get`, `list` and `put` fail if the failing store may have the record; records found in other stores can be read and updated",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {
@@ -250,7 +250,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   )
 
   law(
-    "the result of search reports a store as unavailable if the store's own search dies with a defect",
+    "the result of `search` reports a store as unavailable if the store's own search dies with a defect",
     Federated.layer({ a: memory, b: over(() => ({ search: () => Effect.die("a bug") })) }),
     (store) =>
       Effect.gen(function*() {
@@ -283,7 +283,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   )
 
   law(
-    "a route that throws makes the write fail with invalid_draft",
+    "a route that throws makes the write fail with `invalid_draft`",
     Federated.layer({ main: memory }, {
       route: () => {
         throw new Error("a bug")

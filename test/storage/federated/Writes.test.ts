@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a change of a record in a read-only store fails with read_only, or with not_found or invalid_id if it is invisible", () =>
+  it.effect("a change in a read-only store fails with `read_only`, and that of an invisible record with `not_found` or `invalid_id`", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -101,7 +101,7 @@ describe("a write to a federation", () => {
     }).pipe(Effect.scoped))
 
   law(
-    "a write fails with read_only if no store is writable",
+    "a write fails with `read_only` if no store is writable",
     Federated.layer({ archive: { layer: MemoryStore.layerInMemory } }),
     (store) =>
       Effect.gen(function*() {

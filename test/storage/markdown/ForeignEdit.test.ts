@@ -87,7 +87,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited("Sow. #hot", { tags: [] }), "Sow. #hot")
   })
 
-  it("any body that an edit writes is read back unchanged, also one that looks like frontmatter or begins with a line break", () => {
+  it("any body that an edit writes is read back unchanged, even one that looks like frontmatter or begins with a line break", () => {
     for (const text of ["Sow.", "---\na: 1\n---\nSow.\n", "---\na: b: c\n---\nSow.", "\r\nSow.\r\n", ""]) {
       for (
         const body of ["---\nb: 2\n---\nReap.", "\nReap.", "Reap.\n", "\r\n\r\nx\r\n\r\n", "", "---\n", "x\u2028---"]
@@ -163,7 +163,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("random changes of random notes give texts that are read as the changed records, and keep every byte of other properties", () => {
+  it("random changes of random notes give texts that are read as the changed records, and keep every byte of the other properties", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(
@@ -213,7 +213,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.isAbove(written, 50)
   })
 
-  it("a record whose note is read again keeps values that the text never had, and loses those whose property or inline tag the author removed", () => {
+  it("a record whose note is read again keeps values that the text never had, and loses those whose property or inline tag was removed", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

@@ -13,7 +13,7 @@ const keys = (text: string) =>
 
 describe("Frontmatter", () => {
   // a quadratic search for duplicate keys would exceed the test's timeout
-  it("frontmatter with twenty thousand keys is read if the text has the library's signature, and otherwise refused as too large", () => {
+  it("frontmatter with twenty thousand keys is read if it has the library's signature, and is otherwise refused as too large", () => {
     assert.strictEqual(keys(matter(20_000, signature)), 20_001)
     assert.strictEqual(keys(matter(20_000)), "the frontmatter is too large")
     assert.strictEqual(keys(matter(40_000, signature)), "the frontmatter is too large")

@@ -42,7 +42,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([gone("a.md", text)], [fresh("c.md", far), fresh("d.md", near)]), { "d.md": "a.md" })
   })
 
-  it("files below the similarity threshold are not paired, nor are empty or blank ones", () => {
+  it("files below the similarity threshold are not paired, and neither are empty or blank files", () => {
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 60)} ${words(900, 40)}`)]), {})
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 75)} ${words(900, 25)}`)]), {
       "b.md": "a.md"
@@ -50,7 +50,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const text of ["", "\n", " \n\t"]) assert.deepEqual(found([gone("a.md", text)], [fresh("b.md", text)]), {})
   })
 
-  it("a missing file is not paired if two new files are equally similar to it, even if others are less similar", () => {
+  it("a missing file is not paired if two new files are equally similar to it, even if further files are less similar", () => {
     const text = words(0, 100)
     const tied = [fresh("b.md", `${text} one`), fresh("c.md", `${text} two`)]
     assert.deepEqual(found([gone("a.md", text)], tied), {})
@@ -62,7 +62,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([gone("a.md", old)], [fresh("b.md", old.replace("公園", "海岸"))]), { "b.md": "a.md" })
   })
 
-  it("pairs do not depend on the order of files and share no file; a missing and a new file are paired if only these two have the same non-empty text", () => {
+  it("pairs share no file and do not depend on the order of files; two files of equal, non-empty text are paired if no other has this text", () => {
     const text = FastCheck.array(FastCheck.constantFrom("a", "b", "c", "d", "e"), { maxLength: 12 }).map((all) =>
       all.join(" ")
     )
@@ -101,7 +101,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("notes made from one template are paired with their old paths if all are edited and renamed, even if each has only one word that no other note has", () => {
+  it("notes made from one template that are all edited and renamed are paired with their old paths, even if each has only one word of its own", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")

@@ -21,7 +21,7 @@ const read = (text: string) => Either.getOrThrow(Document.parse(context, path, t
 describe("the actor (speaker of a message) in a record's file", () => {
   const text = Either.getOrThrow(Document.print(context, path, "default", record("Mel")))
 
-  it("the actor is written to the file, covered by the file's signature, and read back", () => {
+  it("the actor is written to the file, covered by the file's signature, and read back from the file", () => {
     assert.match(text, /^actor: Mel$/m)
     const { record: again, signed } = read(text)
     assert.deepStrictEqual([again.source, signed], [record("Mel").source, true])

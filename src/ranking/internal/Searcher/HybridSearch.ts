@@ -1,4 +1,7 @@
-/** Hybrid search: retrieves by vector and by words, computes for each match the score that it lacks, and combines both scores. */
+/**
+ * Hybrid search: retrieves matches by vector and matches by words. If a match was found in only one of these ways, computes its other
+ * score, too. The final score of a match combines its two scores.
+ */
 import * as Option from "effect/Option"
 import type { Embedding, Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -14,11 +17,11 @@ import { confidence, type LazyRanker, type Signals } from "../Ranker.ts"
 import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /**
- * Share of its cosine that a message (a record of a session) lends to the messages directly before and after it. The vector score of a
- * message is the best of its own cosine and those lent to it.
+ * A message (a record of a session) lends a share of its cosine, `lentShare`, to the messages directly before and after it. The vector
+ * score of a message is the highest of its own cosine and the cosines lent to it.
  */
 const lentShare = 0.8
-/** Number of the nearest records that lend their cosine; fixed, so that scores do not depend on the depth. */
+/** Only this many of the nearest records lend their cosine. The number is fixed, so that scores do not depend on `depth`. */
 const maxLenders = 100
 
 /** A match, with the scores that are known so far. */
@@ -31,7 +34,7 @@ interface HybridCandidate {
   signals: Readonly<Signals> | undefined
 }
 
-/** Does a hybrid round: retrieves the best `depth` matches by vector and by words, and computes the missing score of each. */
+/** Does one round: retrieves the best `depth` matches by vector and the best `depth` by words, and computes the missing scores. */
 export function* hybridSearch(
   search: Search,
   embedding: Embedding,
@@ -105,10 +108,10 @@ export function* hybridSearch(
   }
   return {
     found,
-    // matches by words (the retrieval's count may be a lower bound), plus those that were found by vector only
+    // matches by words, plus those found by vector only. `matches.count` may be a lower bound, so the higher of two counts is taken
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // a deeper round finds more hits if there are too few, unless matches below `minScore` were dropped, since later matches score even
-    // less. With enough hits, it can only find newer records whose cosine equals that of the last hit, and which rank before that hit
+    // too few hits: a deeper round finds more, unless matches below `minScore` were dropped, since later matches score even less.
+    // Enough hits: a deeper round changes them only if it finds newer records with the cosine of the last hit, the lowest one found so far
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -161,7 +164,7 @@ const lentCosineOf = ({ hits }: Near, share: number): (fact: Fact) => number => 
   }
 }
 
-/** Reads the vectors of matches that were found by words only, and sets their cosines. */
+/** Sets the cosines of matches that were found by words only. Reads those of their vectors that `known` does not return. */
 function* compare(
   { retrieval, access }: Search,
   model: string,
@@ -187,8 +190,9 @@ const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
 
 /**
- * Explains the lexical score of a record. Returns its BM25, and the summands of the BM25. Also returns, under the name `rank:<feature>`,
- * what each feature of the ranker adds to the record's rank (its score by the ranker), divided by the highest rank of a match.
+ * Explains the lexical score of a record. Returns the BM25 of the record, and the summands of the BM25. Also returns, under the name
+ * `rank:<feature>`, what each feature of the ranker adds to the record's rank (its score by the ranker), divided by the highest rank of a
+ * match.
  */
 export const wordsOf = (
   { options: { analyzer } }: Search,
@@ -216,11 +220,14 @@ export const wordsOf = (
 
 const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, documents }: Matches) =>
   terms.flatMap((term, i) => {
-    const df = documentFrequencies[i]! // there is one for each term
+    const df = documentFrequencies[i]! // the array has an entry for each term
     return df > 0 ? [[term, idf(documents, df)] as const] : []
   })
 
-/** Returns the probability that a match answers the query; 0 without a match; `undefined` if not requested, or the query has no text. */
+/**
+ * Returns the probability that the best match answers the query; 0 if there is no match. Returns `undefined` if the query does not request
+ * it or has no text.
+ */
 export const confidenceIn = (
   { query }: Search,
   { best, bestWords = best, candidates, documentFrequencies, documents, isNamed }: Matches,
@@ -232,7 +239,7 @@ export const confidenceIn = (
     undefined
   )
   if (first === undefined) return 0
-  const weights = terms.map((_, i) => idf(documents, documentFrequencies[i]!)) // there is one for each term
+  const weights = terms.map((_, i) => idf(documents, documentFrequencies[i]!)) // the array has an entry for each term
   const all = weights.reduce((sum, weight) => sum + weight, 0)
   const unknown = weights.reduce((sum, weight, i) => documentFrequencies[i] === 0 ? sum + weight : sum, 0)
   return confidence({
@@ -243,7 +250,7 @@ export const confidenceIn = (
   })
 }
 
-/** Returns the passage of a long record that fits the query best. If words were not searched, all terms have the same weight. */
+/** Returns the passage of a record that fits the query best. If the query was not searched by words, all terms have the same weight. */
 export const passageIn = (
   { options: { analyzer } }: Search,
   matches: Matches | undefined,

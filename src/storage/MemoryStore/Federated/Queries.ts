@@ -98,7 +98,7 @@ export const whyNot = (
   })
 
 /**
- * Returns a page of the records of all members, by recency. A cursor of the federation is a position from which every store continues.
+ * Returns a page of the records of all members, newest first. A cursor of the federation is a position from which every store continues.
  * Cost: one page of each store, and further pages if many of the records were copies. Fails if any member fails, since its records would be
  * missing. The trash contains only records of writable stores, because the federation cannot restore records of other stores. Only
  * the viewer `System` sees the trash of all stores.
@@ -123,8 +123,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // a store whose page is not its last one has further records after that page. `end` is the earliest end of such a page; records
-      // after `end` are left for the next page of the federation, since further records of that store may come before them
+      // `end` is the earliest end among the pages that are not the last one of their store. Records after `end` are left for the next
+      // page of the federation, since records that those stores have not returned yet may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -196,7 +196,7 @@ const ownerIn = (
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 
-/** Makes the error for a query that no store answered. Its reason is the one that all failures share, else `unavailable`. */
+/** Returns the error of a query that no store answered: the first error if all have the same reason, else `unavailable`. */
 const none = (
   op: string,
   failures: ReadonlyArray<{ readonly leg: string; readonly error: MemoryError.MemoryError }>

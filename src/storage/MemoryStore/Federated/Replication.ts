@@ -2,14 +2,14 @@
  * Replication: after a write, updates the copies in mirror stores, so that each copy equals its record.
  *
  * ```text
- * record written    its copy is written, if it exists or the `mirror` function returns true for the record; a failure is only
- *                   logged, and the next write of the record writes the copy
+ * record written    its copy is written, if the copy exists already or the `mirror` function returns true for the record. A failure
+ *                   is only logged, and the next write of the record writes the copy
  * record forgotten  its copy is forgotten, or purged if the record was purged. If that fails, the call fails too; the record
  *                   stays forgotten, and the caller can repeat the call
  * ```
  *
- * A copy is written after its record. After a crash in between, the copy is missing until the record is written again.
- * A copy has revision numbers and times of the mirror, not those of the record.
+ * A copy is written after its record. After a crash in between, the copy is missing or outdated until the record is written again.
+ * The revision numbers and times of a copy are given by the mirror, and are not those of the record.
  * `changes` merges the changes of all stores into one stream, without changes of copies.
  */
 import * as Clock from "effect/Clock"
@@ -43,7 +43,7 @@ export interface Replication {
   /**
    * Updates all mirrors after a batch. Uses the rows in `before`, since the caller has locked their ids. Reads again only the rows whose
    * ids were generated in the batch, since these were not locked. If another batch has copied rows with unlocked ids since `before` was
-   * read, also reads all rows of the mirrors again.
+   * read, also reads the rows of this batch in the mirrors again.
    */
   readonly follow: (
     members: StoreRegistry.Members,
@@ -52,8 +52,8 @@ export interface Replication {
     before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Counter that is incremented when the copying of rows with unlocked ids starts, and again when it ends. As long as the value stays the
-   * same, no such copying takes place.
+   * Returns a counter that is incremented when the copying of rows with unlocked ids starts, and again when it ends. As long as its value
+   * stays the same, no such copying starts or ends.
    */
   readonly copyEpoch: () => number
   /** Whether the latest change of this id in this store was the writing of a copy. */
@@ -201,8 +201,8 @@ const copyRemains = (member: StoreRegistry.Member, error: MemoryError.MemoryErro
   })
 
 /**
- * Streams the changes of all members. Members that are attached later are included until they are detached. Changes of one store come in
- * order.
+ * Streams the changes of all members. Members that are attached while the stream runs are included until they are detached. The changes of
+ * one store come in order.
  */
 export const changes = (
   members: Stream.Stream<StoreRegistry.Members>,

@@ -1,6 +1,6 @@
 /**
- * The member stores of a federation: their names and configuration, attaching and detaching stores, and finding the store that an id
- * belongs to.
+ * Keeps the member stores of a federation with their names and configuration, attaches and detaches stores, and finds the store that an
+ * id belongs to.
  */
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
@@ -30,11 +30,11 @@ export interface Entry<out E = never, out R = never> {
   readonly description?: string | undefined
   /** Largest number of hits that the store returns in a search, 1..1,000. Default 3. */
   readonly maxResults?: number | undefined
-  /** Whether the federation may write new records to the store and change its records. Default false. */
+  /** Whether the federation may write new records to the store and change records of the store. Default false. */
   readonly writable?: boolean | undefined
   /**
    * Makes the store a mirror, even without `writable`. A record that is written to another store is copied here if the function returns
-   * true; earlier records are not copied. The rows that the library keeps for itself are never copied.
+   * true. Records written before the mirror was added are not copied, and rows that the library keeps for itself never are.
    */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
@@ -57,7 +57,7 @@ export interface Registry {
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
   /** Returns the store with this name. Fails with `not_found`, listing the names, if there is none. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** Adds a store until the scope closes. Fails with `invalid_id` for an invalid or used name, `invalid_draft` for an invalid entry. */
+  /** Adds a store until the Effect scope closes. A bad or used name fails with `invalid_id`, an invalid entry with `invalid_draft`. */
   readonly attach: <E, R>(
     name: string,
     entry: Entry<E, R>
@@ -68,7 +68,7 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
-  /** The redaction shared by all stores to which the federation writes (if it writes to none: by all stores); `undefined` if none is. */
+  /** The redaction shared by all stores that the federation writes to, or by all stores if it writes to none; `undefined` if none is. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }
@@ -125,8 +125,8 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
   })
 
 /**
- * Builds the store of an entry. A separate memo map gives each entry its own store. All stores share one id generator, so that ids are in
- * the order in which they are generated.
+ * Builds the store of an entry. A separate memo map gives each entry its own store. All stores share one id generator, so that their ids
+ * sort in the order in which they were generated.
  */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGenerator: Transaction.IdGenerator) =>
   Effect.gen(function*() {
@@ -302,8 +302,8 @@ export const ownerOrError = (
   owner === undefined && unanswered !== undefined ? unanswered.error : Effect.succeed(owner)
 
 /**
- * Calls `ask` once for each member, with those of the `ids` that the member has, and returns the results in the order of `ids`. Ids that no
- * member has go to the first member, which reports them as missing.
+ * Calls `ask` once for each member that owns some of the `ids`, with these ids. Returns the results in the order of `ids`. Ids that no
+ * member has are passed to the first member, which reports them as missing.
  */
 export const each = <A>(
   members: Members,
@@ -336,7 +336,7 @@ export const each = <A>(
     return answers
   })
 
-/** Returns the member that has an id; the first member if none has it. */
+/** Returns the store of the member that has an id; the store of the first member if none has it. */
 export const ownerStore = (
   members: Members,
   viewer: Viewer.Any,

@@ -6,8 +6,8 @@
  *                       is written to the same store as the first other mutation of its batch, else to the primary
  * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
  *                       it goes where a row of the library would go, and that store reports the record as missing
- * change of a copy      fails in a read-only mirror, except forgetting, so that a copy whose record is gone can be removed
- * batch for one store   is atomic as in that store
+ * change of a copy      fails in a read-only mirror. Only forgetting succeeds, so that a copy whose record is gone can be removed
+ * batch for one store   is atomic, since that store applies it as one batch
  * for several stores    is first checked as a whole; if the check fails, nothing is written. Then it is written store by store. If
  *                       one store fails, the writes to earlier stores are rolled back, unless the process crashes in between.
  *                       Purges cannot be rolled back, so they are written last
@@ -39,8 +39,8 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Home {
   readonly primary: StoreRegistry.Member
   /**
-   * Whether all new records go to `primary`. Rows that the library keeps for itself go there too, even if another store has a row with the
-   * same id, which is a different row.
+   * Whether all new records go to `primary`. If so, rows that the library keeps for itself go there too. Another store may have a row with
+   * the same id, but that is a different row.
    */
   readonly isOnly: boolean
   readonly of: (draft: Draft) => Io<StoreRegistry.Member>
@@ -170,8 +170,8 @@ const partsOf = (
   })
 
 /**
- * Returns those ids in a batch that belong to the library's own rows, either rows in the primary or rows that the batch puts. The
- * library's own rows contain its state and no memories.
+ * Returns those ids in a batch that belong to the library's own rows, which contain its state and no memories. Such a row is in the
+ * primary, or the batch puts it.
  */
 const internal = (
   primary: StoreRegistry.Member,
@@ -226,7 +226,7 @@ const refused = (
     }
   })
 
-/** Whether a part of a batch cannot be rolled back after it is written, since it purges, or its store keeps no history. */
+/** Whether a part of a batch cannot be rolled back once it is written: it purges, or it names an id in a store that keeps no history. */
 const isIrreversible = ({ member, indexes }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   indexes.some((n) => {
     const mutation = batch[n]!

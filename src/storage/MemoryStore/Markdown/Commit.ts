@@ -1,4 +1,4 @@
-/** Commits batches: plans their files, appends them to the history, which makes them durable, and then replaces the files. */
+/** Commits batches: plans the files of a batch, appends the batch to the history, which makes it durable, and then replaces the files. */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,7 @@ import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A batch of changed records, with the files to write and remove, and with the facts that decide which batches can be written with it. */
+/** A batch of changed records, with the files to write and remove, and the facts that decide which other batches can be written with it. */
 export interface Prepared {
   readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
@@ -60,7 +60,7 @@ export interface Dependencies extends WritePlan.Dependencies {
   readonly isClean: () => boolean
   /** Overwrites the history lines of the records that a batch purged. */
   readonly erasePurged: (batch: Batch, isPurge: boolean) => Io<void>
-  /** Called when the files of a batch are written; with `undefined` for a purge on a full disk, which has no line in the history. */
+  /** Called once the files of a batch are written. `batch` is `undefined` for a purge on a full disk, which has no line in the history. */
   readonly written: (batch: Batch | undefined) => void
   /** Deletes the snapshot. */
   readonly removeSnapshot: Io<void>
@@ -190,21 +190,21 @@ export const make = (dependencies: Dependencies): Commit => {
 }
 
 /**
- * The queue of this process's writers: effects that read records and commit one batch. One fiber, the leader, takes the vault's lock, lets
- * the queued writers run one after the other, each in its own fiber, and writes their batches together (group commit): one append and one
- * fsync for all batches that are committed before the queue is empty. Then the leader releases the lock.
+ * The queue of this process's writers. A writer is an effect that reads records and commits one batch. One fiber, the leader, takes the
+ * vault's lock, and lets the queued writers run one after the other, each in its own fiber. It writes their batches together, with one
+ * append and one fsync (group commit), at the latest when the queue is empty. Then it releases the lock.
  *
  * A committed batch is written even if its writer is interrupted, since the leader runs in a fiber of its own. Writers run, commit, get
  * their outcomes and publish changes in the order of the queue.
  */
 export interface Writers {
-  /** Runs an effect while holding the vault's lock, after writing earlier commits and reading the writes of other processes. */
+  /** Runs an effect with the vault's lock held, once earlier commits are written and the writes of other processes are read. */
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   /** Runs a writer of these records and dedupe keys when it is first in the queue. The writer may call `commit` once. */
   readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
   /** Commits a batch from a running writer, in a group with others, and waits until it is on disk. Meanwhile the next writer starts. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
-  /** Called by a running writer: writes the batches of earlier writers. If a batch fails, fails with `lost`, so the writer runs again. */
+  /** Writes the batches of earlier writers, for a running writer. Fails with `lost` if a batch fails, so that this writer runs again. */
   readonly writePending: Io<void>
 }
 
@@ -216,7 +216,7 @@ export interface About {
 
 /** A queued or running writer. */
 interface QueuedWriter {
-  /** Records and dedupe keys that the writer reads; `undefined` if it may use all, so that no other writer may run under the same lock. */
+  /** Records and dedupe keys that the writer reads; `undefined` if it may read any, so that it must run alone while the lock is held. */
   readonly about: (About & { readonly tenant: string }) | undefined
   /** Done when the writer may start; fails if the lock could not be taken. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
@@ -235,10 +235,10 @@ interface Waiting {
   readonly outcome: Deferred.Deferred<void, MemoryError.MemoryError>
 }
 
-/** Approximate limits of a group of batches: records, and characters in files. A larger group would block others for too long. */
+/** Approximate limits of a group of batches: records, and characters in files. A larger group would block other writers for too long. */
 const maxRecords = 256
 const maxCharacters = 524_288
-/** Number of writers after which the lock is released for other processes, which retry every 5 ms. It then stays free for `yieldMillis`. */
+/** Number of writers after which the lock is released for other processes, which retry every 5 ms; it then stays free for `yieldMillis`. */
 const maxWriters = 128
 /** Milliseconds for which the lock stays free after `maxWriters` writers. */
 const yieldMillis = 8
@@ -270,7 +270,7 @@ export const makeWriters = (
     let isBehind = false
     /** Number of writers since the lock was last released for other processes. */
     let writersServed = 0
-    /** Done when the lock held now is released. */
+    /** Done when the lock that is held now is released. */
     let unlocked: Deferred.Deferred<void> | undefined
 
     const flush: Effect.Effect<void> = Effect.gen(function*() {

@@ -27,7 +27,7 @@ import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** Names of this library's scope fields, by Deuz's names. */
+/** Names of the scope fields in this library, by the names that Deuz gives them. */
 const scopeFields = { userId: "userId", agentId: "agentId", runId: "runId", chatId: "sessionId", actorId: "actorId" }
 const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as const
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
@@ -48,7 +48,7 @@ const isTag = Schema.is(Tag)
 /** Whether Deuz could have written a file at this path, that is, directly in the root folder. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
-/** Whether the file at `path` with these properties is a Deuz file: in the root folder, with a scope field, and named after its id. */
+/** Whether the file with these properties is a Deuz file: it is in the root folder, has a scope field, and is named after its id. */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
@@ -153,8 +153,8 @@ const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
 /**
- * Wraps `vectorBackend` so that it also has Deuz's vectors of the records that were not edited after Deuz wrote them. `unnamed` is the
- * model assumed for records whose files name none; if it is set, each such file is read once more.
+ * Makes a backend that has the vectors of `vectorBackend`, and Deuz's vectors of the records that were not edited after Deuz wrote them.
+ * `unnamed` is the model assumed for records whose files name no model; if it is set, each such file is read once more.
  */
 export const vectors = (
   fs: VaultFileSystem,

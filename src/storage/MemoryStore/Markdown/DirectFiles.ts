@@ -103,7 +103,7 @@ const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Makes file system calls that use Node directly, except those that take long, for which they use `service`. */
+/** Makes the file system calls of the vault. They use Node directly; recursive calls, reads of large files and `watch` use `service`. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
@@ -388,11 +388,11 @@ export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   ino
 })
 
-/** Whether a path, whose metadata was `was` and is `now`, is still a regular file, not a link, and unchanged. */
+/** Whether the file at a path is unchanged, and is still a regular file, not a link. Its metadata was `was`, and is `now`. */
 export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born
 
-/** Whether `a` and `b` are metadata of the same file, which has not changed in between. */
+/** Whether `a` and `b` are metadata of the same file, and the file has not changed from one to the other. */
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

@@ -1,8 +1,9 @@
 /**
  * Converts a record to the text of its file and back: YAML frontmatter, a blank line, the body as it is, and a line break.
  *
- * The property `hash` is a signature of the record with the vault's own key. A person, another vault (as in a clone) or another program may
- * have written a text without a valid signature: its content is read, but the revision, trust and origin that it states are ignored.
+ * The property `hash` is a signature of the record with the vault's own key. A text without a valid signature may come from a person, from
+ * another vault (as in a clone) or from another program. The content of such a text is read, but the revision, trust and origin that it
+ * states are ignored.
  */
 import * as Either from "effect/Either"
 import type * as ParseResult from "effect/ParseResult"
@@ -30,22 +31,22 @@ export type { Context } from "./VaultFile.ts"
 export interface Parsed {
   readonly tenant: string
   /**
-   * The record. If the text is unsigned, the record has revision 1, origin `file`, and trust 2; or trust 3 (less trusted) if the file is a
-   * note by another author whose record had trust 3 before.
+   * The record. If the text is unsigned, the record has revision 1, origin `file`, and trust 2. Exception: if the file is a note that the
+   * library did not write, and its record had trust 3 (less trusted) before, the trust stays 3.
    */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /** Whether the text has a signature, either a valid one or one of another vault. Default false. */
+  /** Whether the text has a signature that is not a valid one of this vault, such as that of another vault. Default false. */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
   /**
-   * Reasons why parts of a note by another author could not be read, one sentence each. They are reported along with the record. Absent if
-   * there are none.
+   * Reasons why parts of a note that the library did not write could not be read, one sentence each. They are reported along with the
+   * record. Absent if there are none.
    */
   readonly issues?: ReadonlyArray<string>
   /** Whether the record has only the beginning of the text. Writing the file would then lose the rest of the text. Default false. */
   readonly isPartial?: boolean
-  /** Text around the body. Present for a note by another author, which has no `hash` of the library. */
+  /** Text around the body. Present for a note that the library did not write, which has no `hash` of the library. */
   readonly frame?: Frontmatter.Frame | undefined
 }
 
@@ -57,9 +58,9 @@ const signatureOf = (key: string, tenant: string, record: MemoryRecord): string 
   sign(key, canonicalJson([tenant, encoded(record)]))
 
 /**
- * Prints a record as the signed text of the file at `path`. Checks that reading the text returns the same record. If the file has a name
- * that its author chose, the record's id is not printed, and the author's own property `id`, if any, is an extra property. `Left` if no
- * file can contain the record.
+ * Prints a record as the signed text of the file at `path`. Unless the text is certain to be read back correctly, checks that reading it
+ * returns the same record. If the file has a name that its author chose, the record's id is not printed, and the author's own property
+ * `id`, if any, is an extra property. `Left` if no file can contain the record.
  */
 export const print = (
   context: Context,
@@ -114,7 +115,7 @@ export const print = (
   )
 }
 
-/** Divides a note's metadata into the properties that its author's text has, with their current values, and all other metadata. */
+/** Divides a note's metadata in two: `properties`, which the author's text has too, with their current values, and all other metadata. */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
   // an `id` in the library's format next to a `hash` would mark the note as a copy of a file of the library
@@ -122,12 +123,13 @@ const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, ext
   const [properties, rest] = [true, false].map((isProperty) =>
     Object.fromEntries(Object.entries(metadata).filter(([key]) => names.has(key) === isProperty))
   )
-  return { metadata: rest!, properties: properties! } // `map` returns one for each of the two
+  return { metadata: rest!, properties: properties! } // `map` returns one object for each of the two values
 }
 
 /**
- * Reads the record of a file's text. `mtime` is used for times that the text does not state. For a note by another author, fields without a
- * property get their value from `previous`, the record that was last read from the file. `Left` is the reason why the text is not a record.
+ * Reads the record of a file's text. `mtime` is used for times that the text does not state. In a note that the library did not write,
+ * fields without a property get their value from `previous`, the record that was last read from the file. `Left` is the reason why the text
+ * is not a record.
  */
 export const parse = (
   context: Context,

@@ -1,13 +1,13 @@
 /**
- * Claims a path for one process: creates a file there, which fails for every other process while the file exists. The vault's lock is such
- * a file.
+ * Claims a path for one process by creating a file there. While the file exists, every other process fails to create it. The vault's lock
+ * is such a file.
  *
  * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`), and claims the
  * path by a hard link to this file. Creating and removing a file for each claim would get slower over time, because disks skip the inodes
  * of recently removed files. On a file system without hard links each claim creates a new file.
  *
- * Laws: while the kept file is open, no other file has its inode. Its content is written before it is linked to the path. A process that
- * takes over the path first moves the staging folder of the old holder away; the old holder then creates a new kept file.
+ * Laws: while the kept file is open, no other file has the same inode. Its content is written before the file is linked to the path. A
+ * process that takes over the path first moves the staging folder of the old holder away; the old holder then creates a new kept file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"
@@ -17,10 +17,10 @@ import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import type { Files, OpenFile } from "./DirectFiles.ts"
 
-/** A file of this process that is open, so that no other file can get its inode. */
+/** An open file of this process. As long as it is open, no other file can get its inode. */
 export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
-  /** Whether the claim is a hard link to a file in the staging folder. If so, the folder existed when the path was claimed. */
+  /** Whether the claim is a new hard link to a file in the staging folder. If so, the folder existed when the path was claimed. */
   readonly isFromStaging: boolean
   /** Overwrites the content in place. A text must not be shorter than the previous one, since the file is not truncated. */
   readonly write: (text: string) => Effect.Effect<void, E>
@@ -153,7 +153,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
           file?.hasTwoNames === true
             ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => dropKept))
             : createFile(path, text))
-        // retries if the folder was moved away, or the scope was closed
+        // retries if the folder was moved away, or the Effect scope was closed
       ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver }))
   })
 

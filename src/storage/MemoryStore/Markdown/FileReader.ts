@@ -1,4 +1,4 @@
-/** Reads a file of the vault: finds out whether the file is a record, which one, and which revision of the record its text is. */
+/** Reads a file of the vault. Finds out whether the file is a record, which record it is, and which revision of it the text is. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -37,7 +37,10 @@ export interface FileReader {
    * is a link.
    */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
-  /** Makes the entry of a file from its text. `known` is a note's earlier record, if any. `Left` tells why the text is not a record. */
+  /**
+   * Makes the entry of a file from its text. `known` is the record to which the file already belongs, if the file is a note and not new.
+   * `Left` tells why the text is not a record.
+   */
   readonly entryOf: (
     seen: Seen,
     text: Text,
@@ -201,12 +204,12 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
 const noValidation = { disableValidation: true }
 
 /*
- * The identity of notes by other authors: to which record the file of a note belongs. The id of a new note is derived from its path, and
- * stays the same when the note moves. So the history, which maps paths to ids, is consulted first.
+ * Finds out to which record a note belongs. A note is a file that the library did not write. The id of a new note is derived from its path,
+ * and stays the same when the note moves. So the history, which maps paths to ids, is consulted first.
  *
  * ```text
- * known         the record of this path, by the last scan or by the history, whichever is newer
- * departed      the forgotten record whose file was last at this path, if the text is unchanged since
+ * known         the record that had this path in the last scan or in the history, whichever of the two is newer
+ * departed      the forgotten record whose last file was at this path, if the text has not changed since
  * new           an id derived from the path, with a number if a note that moved away still has that id
  * ```
  */
@@ -217,11 +220,11 @@ export interface KnownNote extends ForeignNote.Previous {
   readonly isSame: boolean
 }
 
-/** Finds the record to which a note by another author already belongs. */
+/** Finds the record to which a note that the library did not write already belongs. */
 export interface NoteIdentity {
   /**
-   * Returns the record to which the note at `path` already belongs, by its path or by its text, whose hash is `hash`. Returns `undefined`
-   * if the note is new, or if the library wrote the file, which then is no note by another author.
+   * Returns the record to which the note at `path` already belongs, found by this path or by the note's text, whose hash is `hash`. Returns
+   * `undefined` if the note is new, or if the library wrote the file.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
   /** Returns the record of a new note. If a note that was at this path before and moved away has the record's id, changes the id. */

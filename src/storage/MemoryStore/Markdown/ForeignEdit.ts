@@ -1,9 +1,10 @@
 /**
- * Applies a change of a record to the text of a Markdown note that another author wrote, and leaves the rest of the text untouched.
+ * Applies a change of a record to the text of a Markdown note that the library did not write, and leaves the rest of the text untouched.
  *
- * Writes a property if the author's frontmatter has it and its value in the record changed. Writes the body if it changed. A changed field
- * for which the frontmatter has no property is not written to the text, and must be stored elsewhere. Law: all bytes outside of the changed
- * properties and the body stay the same, including comments, order, quoting, line ends and the BOM. Pure functions.
+ * Writes a property if the author's frontmatter has this property, and its value in the record changed. Writes the body if the body
+ * changed. A changed field for which the frontmatter has no property is not written to the text, and must be stored elsewhere. Law: all
+ * bytes outside of the changed properties and the body stay the same, including comments, order, quoting, line ends and the BOM. All
+ * functions are pure.
  */
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
@@ -224,7 +225,7 @@ const replacement = (
   const tail = /\r?\n$/.exec(text.slice(start, end))?.[0] ?? ""
   const replaced = lines.join(note.eol + " ".repeat(isLong ? column : 0)) + tail
   if (!isBlock || isLong) return [{ start, end, text: replaced }]
-  // a block starts on its own line, but a value on the key's line must come before that line's comment
+  // a block value starts on the line after its key; a new value on the key's line must come before the comment of that line
   const colon = text.indexOf(":", offset + (key.range?.[1] ?? 0)) + 1
   const line = trimmedEnd(text, text.indexOf("\n", colon) + 1)
   return line > start

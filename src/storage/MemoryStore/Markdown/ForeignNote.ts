@@ -1,18 +1,19 @@
 /**
- * Reads notes that the library did not write: by Obsidian, by drover (another memory program), or by a person. Each becomes a
- * record, whatever it contains.
+ * Reads notes that the library did not write, but Obsidian, drover (another memory program) or a person. Each note becomes a record,
+ * whatever the note contains.
  *
  * ```text
  * frontmatter    is part of the body if it cannot be parsed
  * properties     become fields of the record if their names and values match, otherwise metadata with the same names
- * summary        the file's name, unless the text has one
- * tags           those of the property, then #inline ones; if there are more than 32, or one is invalid, all go to metadata too
- * created, date  set createdAt if nothing else does
+ * summary        that of the text, else the file's name
+ * tags           those of the property, then those in the body (#tag). If the property has more than 32 tags or an invalid one, the
+ *                whole property becomes metadata, too
+ * created, date  set createdAt if there is no valid property createdAt
  * expiresAt      becomes metadata, so that no property makes the library delete another author's note
  * body           at most 1,048,576 characters; the rest is not read, and the file is then never written
  * ```
  *
- * `issues` lists the parts of a text that could not be read. Pure functions.
+ * `issues` lists the parts of a text that could not be read. All functions are pure.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -67,8 +68,8 @@ export const fieldNames: ReadonlySet<string> = new Set([
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /**
- * Whether another author wrote the text: its path is not one that the library writes, and it does not have both an id and a hash of the
- * library.
+ * Whether a text is a note that the library did not write: the path is not one that the library writes, and the text does not have both an
+ * id and a hash of the library.
  */
 export const isForeign = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
   !recordPath.isOurs && !(isId(matter["id"]) && Layout.isLibraryText(matter))
@@ -89,9 +90,9 @@ export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolea
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
 /**
- * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the time of creation if the text has none. Fields without
- * a property get the value of `previous`. `Left` if the name of a tenant or scope folder is a hash and the text does not state the id, or
- * if a text by drover and its path state different ids.
+ * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the time of creation if the text has none. A field without
+ * a property gets the value that it has in `previous`. `Left` if the name of a tenant or scope folder is a hash and the text does not state
+ * the id, or if drover wrote the text, and the text and its path state different ids.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -107,7 +108,7 @@ export const read = (
   )
 }
 
-/** Returns tenant and scope of a text that drover wrote. */
+/** Returns the tenant and the scope of a text that drover wrote. */
 const drovers = (recordPath: Layout.RecordPath, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
     Layout.claimedTenant(recordPath, matter),
@@ -264,8 +265,8 @@ const named = (
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
 /**
- * Returns at most 32 tags: those of the property, or `base` if there is no such property, and then the tags in the text. Leaves the
- * property in `rest`, for metadata, if one of its tags is invalid or there are more than 32.
+ * Returns at most 32 tags: first those of the property `tags`, or `base` if there is no such property, and then `inline`, the tags in the
+ * body. If the property has an invalid tag or more than 32 tags, leaves the property in `rest`, so that it becomes metadata.
  */
 const tagsOf = (
   rest: Map<string, unknown>,

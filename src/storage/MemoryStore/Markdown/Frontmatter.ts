@@ -33,7 +33,7 @@ export const locate = (text: string): Either.Either<Parts, string> => {
   const open = /^---[ \t]*\r?\n/.exec(from === 0 ? text : text.slice(from))
   if (!open) return Either.right({ matter: undefined, body: trimmed(text, from, eol), eol })
   const start = from + open[0].length
-  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // not split into lines, since that would also end a line at U+2028
+  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // no flag `m`: it would make `^` match after U+2028, too
   if (!end) return Either.left("the frontmatter has no end")
   return Either.right({
     matter: [start, start + end.index],
@@ -53,7 +53,7 @@ const trimmed = (text: string, start: number, eol: string): readonly [number, nu
   return [from, text.length - eol.length >= from && text.endsWith(eol) ? text.length - eol.length : text.length]
 }
 
-/** Splits a text into properties and body. `read` parses the frontmatter, and `Left` is its error. */
+/** Splits a text into properties and body. `read` parses the frontmatter. `Left` is the reason why the frontmatter cannot be read. */
 export const split = (
   text: string,
   read: (matter: string) => Either.Either<Matter, string> = yaml
@@ -145,9 +145,9 @@ export const timeOf = <A>(
 }
 
 /**
- * Reads a time that another author wrote, in epoch milliseconds: a date with or without a time of day (in UTC unless it states a zone),
- * also in the form `[[2024-05-02]]`, or a number that is plausible as epoch milliseconds. `undefined` for other values, and for times
- * before 1970.
+ * Reads a time that the library did not write, and returns it in epoch milliseconds. Accepts a date with or without a time of day (in UTC
+ * unless it states a zone), also in the form `[[2024-05-02]]`. Also accepts a number that is plausible as epoch milliseconds. Returns
+ * `undefined` for other values, and for times before 1970.
  */
 export const instantOf = (value: unknown): number | undefined => {
   if (typeof value === "number") return value >= 1e11 && value <= 8.64e15 ? Math.floor(value) : undefined
@@ -198,8 +198,8 @@ const defaults = { type: "related_to", weight: 1 }
 const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to
 
 /*
- * The frame: the text around a record's body in the file of a note by another author. With the frame, the history can restore the author's
- * text byte for byte without storing the body twice. A file that the library wrote has no frame, since it can be printed again.
+ * The frame: the text around a record's body in the file of a note that the library did not write. With the frame, the history can restore
+ * the author's text byte for byte without storing the body twice. A file that the library wrote needs no frame: it can be printed again.
  */
 
 /** The text around the body in a file. */
@@ -225,9 +225,9 @@ export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
 /*
- * A fast reader for simple YAML, which most frontmatter is: one key per line, with a plain or quoted scalar, nothing, or a list of scalars
- * below the key. It returns the same values as the YAML library with the core schema, in a small part of the time. If the YAML
- * library might return other values, it returns `undefined`, and the YAML library parses the text.
+ * A fast reader for simple YAML, which most frontmatter is. Each key has its own line; its value is a scalar, empty, or a list of scalars.
+ * The reader returns the same values as the YAML library with the core schema, in a small part of the time. If the YAML library might
+ * return other values, the reader returns `undefined`, and the YAML library parses the text.
  */
 
 /** Returns the keys and values of simple YAML; `undefined` if the YAML library has to parse the text. Cost: one pass. */
@@ -270,7 +270,7 @@ const ended = (line: string): string => line.endsWith("\r") ? line.slice(0, -1) 
 const key = /^[\p{L}_](?:[\p{L}\p{M}\p{N}_ -]*[\p{L}\p{M}\p{N}_-])?$/u
 /** Matches the beginning of a line that starts a new key. */
 const start = /^[\p{L}_]/u
-/** Words that are not strings in YAML, and a name that no object must have as a key. */
+/** Words that are not strings in YAML, and a name that must not be a key of an object. */
 const reserved = new Set([
   ...["null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE"],
   "__proto__"

@@ -2,7 +2,7 @@
  * The history of a vault: a log of every revision of every record, in one append-only file. A revision is appended here and synced before
  * its `.md` file is written, so the history is authoritative, and the `.md` files are a view of it. Each line states its byte offset. If a
  * writer that has lost the lock appends late, its line is at another offset, and readers ignore it. Lines written by a compaction state no
- * offset. Each rewrite of the file increments the epoch, which every line states, so readers know it even if the first line is damaged.
+ * offset. Each rewrite of the file increments the epoch. Every line states the epoch, so readers know it even if the first line is damaged.
  *
  * Laws: a batch counts only if all its parts are there, at their offsets. A checkpoint is a line which states that the `.md` files of all
  * batches so far are on disk; the next holder of the lock completes the pending batches, those after the last checkpoint. Erased lines are
@@ -42,7 +42,7 @@ export interface History {
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether the line at a location is undamaged, and is still the line of this revision. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and again once it is read. Each increment invalidates all locations. */
+  /** Counter, incremented when a rewrite of the file is noticed, and again when the new file is read. Old locations are then invalid. */
   readonly generation: () => number
   /** Whether the history file was rewritten and not read completely since. If so, locations are invalid until the next call of `news`. */
   readonly isReplaced: Io<boolean>
@@ -55,13 +55,13 @@ export interface History {
   readonly last: () => number
   /** Returns the pending batches, whose `.md` files may not be on disk yet, oldest first. */
   readonly pending: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read, for the snapshot; `None` if a batch is pending or incomplete. Cost: 8 KiB read, a pass over locations. */
+  /** Index of all that was read, for the snapshot; `None` if a batch is pending or incomplete. Cost: reads 8 KiB, visits all locations. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
   /**
    * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only
-   * what follows that part. Returns whether an earlier release wrote the index, so that its missing data were read from the file.
+   * what follows that part. Returns true if an earlier release wrote the index, so that it lacked data; these were then read from the file.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
@@ -112,7 +112,7 @@ export const make = (fs: VaultFileSystem): History => {
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
-  /** Adds a batch's revisions to the index, and, if its `.md` files are not on disk yet (not `isSynced`), the batch to `pending`. */
+  /** Adds the revisions of a batch to the index. Adds the batch to `pending`, too, unless its `.md` files are on disk (`isSynced`). */
   const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isSynced: boolean): HistoryLine.Batch => {
     const made = { number, locations: parts, erased: revisions.add(parts) }
     batch = Math.max(batch, number)
@@ -244,7 +244,7 @@ export const make = (fs: VaultFileSystem): History => {
         })),
       Effect.map(() => removeBatch(number, at))
     )
-  /** Rolls back the batches in `failed`, whose lines may be in the file nevertheless. */
+  /** Rolls back the batches in `failed`, since the file may contain lines of these batches. */
   const rollBackFailed: Io<void> = Effect.gen(function*() {
     yield* news(true)
     isTorn = false
@@ -260,12 +260,12 @@ export const make = (fs: VaultFileSystem): History => {
   /** Rolls back failed batches, if there are any. */
   const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
 
-  /** Fails if the file has changed since it was read: a process that had lost the lock has appended to it. */
+  /** Fails if the file has changed since it was read. If so, a process that had lost the lock has appended to the file. */
   const failIfChanged: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Replaces the file by a new one: its first line, and the lines that `make` returns for the values, a few values per call. */
+  /** Replaces the file by a new one, which has a first line and the lines of all values. `make` is called with a few values at a time. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>

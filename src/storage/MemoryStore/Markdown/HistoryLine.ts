@@ -41,7 +41,7 @@ export interface Part extends View {
   readonly record: MemoryRecord | null
   readonly forgotten: boolean
   readonly extra: Extra
-  /** Text around the body in the file of a note by another author. A tombstone has the text around the body in the removed file. */
+  /** Text around the body in the file of a note that the library did not write. A tombstone has that of the removed file. */
   readonly frame?: Frame | undefined
 }
 
@@ -52,7 +52,7 @@ export interface RevisionLocation extends View {
   readonly batch: number
   readonly revision: number
   readonly forgotten: boolean
-  /** The times of a tombstone, which compaction needs. Absent if the line is damaged. */
+  /** The times of a tombstone, which compaction needs. Absent if the revision is no tombstone or the line is damaged. */
   readonly times?: Times | undefined
   /** Offset of the line in the file, and its length, in bytes. */
   readonly offset: number
@@ -71,7 +71,7 @@ export type Times = readonly [forgotten: number, expires?: number]
 export interface Batch {
   readonly number: number
   readonly locations: ReadonlyArray<RevisionLocation>
-  /** Earlier revisions of the records that the batch erased. Their lines still contain the content. */
+  /** Earlier revisions of the records that the batch erases. The lines of these revisions still have their content. */
   readonly erased: ReadonlyArray<RevisionLocation>
 }
 
@@ -275,7 +275,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, parsed }
 }
 
-/** Prints a whole history file, with pauses: the head (first line), then the lines that `make` returns for a few values at a time. */
+/** Prints a history file: `head`, then the lines that `make` returns for a few values at a time. Lets the event loop run in between. */
 export const printFile = <A>(
   head: Uint8Array,
   all: ReadonlyArray<A>,
@@ -335,7 +335,7 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
 /** Concatenates bytes. */
 export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(concatSteps(parts))
 
-/** Concatenates bytes after `room` zero bytes. In steps, since writing to new memory takes a millisecond per megabyte. */
+/** Concatenates `room` zero bytes and `parts`. Works in steps, since writing to new memory takes a millisecond per megabyte. */
 export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
@@ -356,7 +356,7 @@ export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventL
 
 const megabyte = 1_048_576
 
-/** Returns the bytes with every character but line breaks replaced by a space. */
+/** Returns the bytes with every byte replaced by a space, except line breaks. */
 export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
 
 /** Returns the length of the longest common prefix of two byte arrays. */
@@ -365,7 +365,7 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Reads the metadata and content of revisions from `bytes`, the whole history, for a compaction. Returns them oldest first per record. */
+/** Reads the metadata and content of revisions for a compaction. `bytes` is the whole history. Returns those of a record oldest first. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -379,7 +379,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads the tombstone times that an index of an earlier release lacks. Returns, for each tombstone's location, a copy with its times. */
+/** Reads the times that tombstones lack in an index of an earlier release. Returns by location a copy of the location with the times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

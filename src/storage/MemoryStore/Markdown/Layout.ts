@@ -5,8 +5,9 @@
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
  * ```
  *
- * An id that every disk can store and distinguish, `[a-z0-9_-]{1,64}` and not a device name of Windows, is used as it is. An upper-case
- * letter becomes `+` and its lower case. Any other id becomes `~` and a hash; the frontmatter then has the id.
+ * An id is used as it is if every disk can store and distinguish it, that is, if it matches `[a-z0-9_-]{1,64}` and is no device name of
+ * Windows. An upper-case letter becomes `+` and the lower-case letter. Any other id becomes `~` and a hash; the frontmatter then states the
+ * id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -204,7 +205,7 @@ export const claimedScope = (
     return yield* agreed(ids, matter)
   })
 
-/** Tenant and scope of a note by another author. `properties` has the names of the properties that determined them. */
+/** Tenant and scope of a note that the library did not write. `properties` has the names of the properties that determined the two. */
 export interface Belonging {
   readonly tenant: string
   readonly scope: MemoryScope.MemoryScope
@@ -261,8 +262,8 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Reco
  */
 export const stagingFolderOf = (own: string): string => `${hidden}/turns/${own}`
 /**
- * Returns the name under which a file is written before it is renamed to `name`. The id of the writing process is part of it, so that two
- * writers of one file use different names.
+ * Returns the name under which a file is written before it is renamed to `name`. The returned name contains the id of the writing process,
+ * so that two writers of one file use different names.
  */
 export const temporaryOf = (name: string, writerId: string): string => `.${name}.~${writerId}.tmp`
 /** Whether a name is that of a temporary file of any process. */

@@ -2,7 +2,7 @@
  * The lock of a vault, which lets only one process write. It is a file that is created exclusively, to which the holder writes a heartbeat.
  * A process that finds the file unchanged for `timeout`, measured by its own clock, steals the lock. If several processes try, a rename
  * lets only one succeed. A process holds the lock if the file has the inode that the process has open. Before a thief takes the lock, it
- * fences the holder: moves away the folder of its temporary files (`Layout.stagingFolderOf`).
+ * fences the holder, that is, moves away the folder of the holder's temporary files (`Layout.stagingFolderOf`).
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -52,7 +52,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let sessions = 0
     /**
      * Returns the content of the lock file: the id of this process, and a number made of the session and the heartbeats so far. The session
-     * is included, since its file may have the inode of the previous session's file and, on a disk with coarse times, the same mtime.
+     * is included, since the lock file may have the inode of the previous session's file and, on a disk with coarse times, its mtime, too.
      */
     const textOf = (beats: number) => `${fs.writerId} ${sessions * perSession + beats}`
 
@@ -102,8 +102,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // the lock was created before the staging folder; a process that stole the lock in between found no folder to move away, so
-            // this process, once the folder exists, checks that the lock file is still its own
+            // the lock was created before the staging folder. A process that stole the lock in between found no folder to move away. So
+            // this process creates the folder, and then checks that the lock file is still its own
             const isKept = yield* Effect.zipRight(fs.createStaging, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
             )
@@ -137,7 +137,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let beating: Fiber.Fiber<void> | undefined
     let isClosed = false
     let beats = 0
-    /** Queue that keeps apart the writing of heartbeats and the closing of the file to which they are written. */
+    /** Runs effects one at a time, so that no heartbeat is written to a file while it is being closed. */
     const inWriting = EventLoop.makeSerialQueue()
     /** Whether the lock was used since the last heartbeat. */
     let isUsed = false
@@ -155,7 +155,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
       )
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
-    /** Lets a new heartbeat fiber start. Runs when the last one has ended for any reason. */
+    /** Lets a new heartbeat fiber start. Runs when the previous one has ended for any reason. */
     const over = Effect.sync(() => beating = undefined)
     const begun = Effect.suspend(() => {
       beats = 0
@@ -164,7 +164,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         ? Effect.map(Effect.forkDaemon(Effect.ensuring(Effect.interruptible(due), over)), (fiber) => beating = fiber)
         : Effect.void
     })
-    /** Stops the heartbeat when the scope closes. If the lock is held then, stops it when the lock is released. */
+    /** Stops the heartbeat when the Effect scope closes. If the lock is held at that time, stops the heartbeat when it is released. */
     const ended = Effect.suspend(() => {
       if (!isClosed || held !== undefined || beating === undefined) return Effect.void
       return Effect.asVoid(Fiber.interrupt(beating))

@@ -33,8 +33,9 @@ import * as VaultFileSystem from "./VaultFileSystem.ts"
 import * as WritePlan from "./WritePlan.ts"
 
 /**
- * Opens the folder: reads its files, or a snapshot and the files that changed after it. Polls or watches the folder until the scope closes,
- * and then saves a snapshot. Fails with `invalid_draft` if an option is out of range.
+ * Opens the folder `root` as a store. Reads all files, or, if there is a snapshot, the snapshot and the files that changed after it. Looks
+ * for changes in the folder until the Effect scope closes, and then saves a snapshot. Fails with `invalid_draft` if an option is out of
+ * range.
  */
 export const make = (
   options: Options
@@ -105,19 +106,19 @@ const primitives = (vault: Folder.Vault): Primitives => ({
 
 /** Number of polls after which polling stops if the store was not called meanwhile and no stream of changes was open. */
 const patience = 60
-/** Number of polls without a call after which scans of all files become rarer. */
+/** Number of polls without a call of the store, after which scans of all files become rarer. */
 const attention = 10
 /**
- * Pause before the next scan, as a multiple of the duration of a scan: `busy` while the store is used, `quiet` if it was not used for a
- * while.
+ * Pause before the next scan, as a multiple of the duration of the last scan: `busy` while the store is called, `quiet` after `attention`
+ * polls without a call.
  */
 const spacing = { busy: 10, quiet: 100 }
 
 /**
  * Keeps a vault up to date. At every poll, and soon after each event of the file watch, reads what other processes appended to the
- * history. Scans all files at intervals, so that scans take at most a tenth of the time, or a hundredth after ten polls without a call.
- * After `patience` polls without a call or an open stream of changes, polling stops. Each call of the store first runs the returned effect,
- * which scans the vault if polling has stopped, and starts polling again.
+ * history. Some polls also scan all files. Such scans are so rare that they take at most a tenth of the time, or a hundredth after ten
+ * polls without a call of the store. Polling stops after `patience` polls without a call and without an open stream of changes. The
+ * returned effect must run before each call of the store. If polling has stopped, this effect scans the vault and starts polling again.
  *
  * @internal
  */
@@ -133,7 +134,9 @@ export const keepCurrent = (
     )
     /** The last scan: the time of its end in epoch milliseconds, and its duration in milliseconds. */
     let last = { end: -Infinity, took: 0 }
-    /** `uncalled`: number of polls since the last call. `quiet`: number of polls since the last call or open stream of changes. */
+    /**
+     * `uncalled`: polls since the last call of the store. `quiet`: polls since the last call, or since a stream of changes was last open.
+     */
     let uncalled = 0
     let quiet = 0
     const scan = Effect.gen(function*() {
@@ -161,7 +164,7 @@ export const keepCurrent = (
     yield* Effect.forkScoped(Effect.forever(watch))
     yield* scanOnEvents(fs, logFailure(vault.follow))
 
-    /** Scans if polling has stopped. Other calls wait until the scan ends. */
+    /** Scans the vault and starts polling again, if polling has stopped. Other calls of the store wait until the scan ends. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(
@@ -181,16 +184,20 @@ export const keepCurrent = (
   })
 
 /*
- * A file watch on the hidden folder, in which every writer changes the history and the lock. Its events only make the next poll run sooner.
- * It covers one folder and not the tree, since on Linux a recursive watch needs a watch for every entry.
+ * A file watch on the hidden folder `.effect-memory`, in which every writer changes the history and the lock. An event only makes this
+ * process read the history sooner than at the next poll. The watch covers this one folder and not the whole vault, since on Linux a
+ * recursive watch needs a watch for every entry.
  */
 
 /**
- * Pause between an event and the scan. A write causes several events; the last one is the release of the lock, when the write is complete.
+ * Pause between an event and the scan, so that one scan follows all events of a write. The last event of a write comes from the
+ * release of the lock; the write is then complete.
  */
 const pause = Duration.millis(20)
 
-/** Runs `scan` after each event until the scope closes. If the folder cannot be watched, logs this at debug level; polling continues. */
+/**
+ * Runs `scan` after each event until the Effect scope closes. If the folder cannot be watched, logs this at debug level; polling continues.
+ */
 const scanOnEvents = (
   fs: VaultFileSystem.VaultFileSystem,
   scan: Effect.Effect<void>
@@ -217,7 +224,10 @@ const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not wa
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Reads every file, and returns the problems. Scans the vault first, which may write edits by hand to the history; writes nothing else. */
+/**
+ * Scans the vault, then reads every undamaged file again, and returns all problems. The scan may append edits by hand to the history;
+ * nothing else is written.
+ */
 const verify = (
   fs: VaultFileSystem.VaultFileSystem,
   { context, state, refresh }: Folder.Vault
@@ -286,8 +296,8 @@ const repair = (
 }
 
 /**
- * Signs the records of files that another vault wrote, as in a clone, so that they get the trust and origin that their texts state. Returns
- * the number signed. Only for a folder whose texts are trusted.
+ * Signs the records whose files another vault wrote, such as the files of a cloned vault. These records then get the trust and origin that
+ * their texts state. Returns the number of records signed. Use it only for a folder whose texts you trust.
  */
 const adopt = (
   fs: VaultFileSystem.VaultFileSystem,

@@ -1,7 +1,7 @@
 /**
- * Detects notes (Markdown files by other authors) that were renamed or moved between two scans of the vault: a file that is gone, and a new
- * file that continues it. Compares only files of one tenant and scope. A file that appears in another scope is a new note, because the old
- * revisions are visible only to viewers of the old scope.
+ * Detects notes (Markdown files that this library did not write) that were renamed or moved between two scans of the vault. In such a case
+ * one file is gone, and a new file continues it. Compares only files of one tenant and scope. A file that appears in another scope is a
+ * new note, because the old revisions are visible only to viewers of the old scope.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -42,8 +42,9 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes of `known`, the files that a scan did not find any more, each with its last record: that of the history if it is newer,
- * otherwise that of the file. If `isKnown` is given, as in the first scan, also returns the history's notes whose path is not known.
+ * Returns the notes among the files `known`, which a scan did not find any more. Each note comes with its last record: the one in the
+ * history if it is newer than the one that the file had, otherwise the latter. The first scan also passes `isKnown`, which says whether a
+ * file is known at a path. The result then includes the notes that the history has at paths where no file is known.
  */
 export const findMissing = (
   context: Context,
@@ -141,7 +142,7 @@ export const find = (
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
- * Finds out which new file continues which missing file by comparing contents, as git does, since no tool reports moves.
+ * Compares the contents of files, as git does, to find out which new file continues which missing file, since no tool reports moves.
  *
  * ```text
  * 1. equal content          if several files have it, those with the same file name
@@ -149,7 +150,7 @@ const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringif
  * ```
  *
  * Laws: a file continues at most one file, and is continued by at most one. An empty text continues nothing, and of several equally similar
- * candidates none is chosen. Pure functions; the order of the arguments does not matter.
+ * candidates none is chosen. The functions are pure, and the order of the files in their arguments does not matter.
  */
 
 /** A file that is gone. */
@@ -168,15 +169,15 @@ export interface Appeared {
 }
 
 /**
- * Least similarity at which one text counts as the continuation of another. The similarity is twice the number of word pairs that both
- * have, divided by the number of word pairs in both texts together. The value is higher than git's 0.5, since notes made from a template
- * have much in common, and it is better that a note loses its history than that it gets the history of another.
+ * Least similarity at which one text counts as the continuation of another. The similarity is twice the number of word pairs that the two
+ * texts share, divided by the number of word pairs in the two texts together. The value is higher than git's 0.5, since notes made from a
+ * template have much in common. A note that loses its history does less harm than one that gets the history of another note.
  */
 export const threshold = 0.7
 
 /**
- * Largest number of missing texts that a word pair may occur in; a pair in more texts is assumed to come from a template. Such a pair
- * counts for similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
+ * A word pair is rare if at most this many missing texts have it. Any other pair is assumed to come from a template. Such a pair counts for
+ * similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
  */
 const maxShared = 64
 
@@ -185,7 +186,7 @@ const maxCompared = 65_536
 
 /**
  * Returns the moves: a map from the path of a new file to the path of the missing file that was moved there. Cost: linear in the texts,
- * plus one comparison for each pair of texts of similar length that share a rare word pair (only for files without equal content).
+ * plus one comparison for every two texts of similar length that share a rare word pair. Files with equal content are not compared.
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,
@@ -215,7 +216,7 @@ export const detect = (
     if (first && last && more.length === 0 && rest.length === 0) match(last.path, first.path)
   }
 
-  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // equal content, but several files have it
+  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // both a missing and a new file have this content
   const sources = old.flatMap(({ hash, path, text }) =>
     text === undefined || matched.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
   )
@@ -236,7 +237,9 @@ export const detect = (
   return found
 }
 
-/** Excludes two files of which one has several equally similar candidates, so that no less similar candidate is chosen later. */
+/**
+ * Excludes two files, one of which has several equally similar candidates. Otherwise a candidate of lower similarity could be chosen later.
+ */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)
   found.set(to, "")
@@ -250,7 +253,7 @@ interface Words {
   readonly words: Pairs
 }
 
-/** The pairs of adjacent words in a text: the number of occurrences of each, and their sum. */
+/** The pairs of adjacent words in a text: how often each pair occurs, and the sum of these numbers. */
 interface Pairs {
   readonly counts: ReadonlyMap<string, number>
   readonly total: number
@@ -267,7 +270,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
     }
   }
   const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
-  /** Number of word pairs of each text that come from a template, that is, are not rare. */
+  /** Number of word pairs in each text that are not rare, and so are assumed to come from a template. */
   const usual = new Map([...sources, ...targets].map(({ words }) => {
     let sum = 0
     for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count
@@ -314,7 +317,7 @@ const pairsOf = (text: string): Pairs => {
   return { counts, total: pairs.length }
 }
 
-/** Matches words, and each character in scripts without spaces between words. */
+/** Matches each word. In scripts without spaces between words, matches each character. */
 const word =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+/gu
 

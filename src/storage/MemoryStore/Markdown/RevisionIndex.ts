@@ -1,5 +1,5 @@
 /**
- * An index in memory of the vault's history, the append-only file with all revisions. A location says where the line of a
+ * An in-memory index of the vault's history, which is the append-only file with all revisions. A location says where the line of a
  * revision is in that file. Locations are looked up by record and by path.
  */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -21,13 +21,13 @@ export interface RevisionIndex {
   readonly records: () => number
   /** Collects all locations, one record per step. The index must not change meanwhile. A record's locations are adjacent, newest first. */
   readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
-  /** Adds the revisions of a batch. Returns the locations of the earlier revisions of the records that the batch erased. */
+  /** Adds the revisions of a batch. If the batch erased records, returns the locations of all earlier revisions of these records. */
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known revisions of its record. */
   readonly addEarlier: (location: RevisionLocation) => void
-  /** Removes the location of a revision. `at` then finds the record's newest remaining revision by its path, if it has one. */
+  /** Removes the location of a revision. `at` then finds the record's newest remaining revision, if that revision has a path. */
   readonly remove: (location: RevisionLocation) => void
-  /** Number of bytes in unused lines of the history: lines of revisions that were erased, replaced, or are beyond `revisionsKept`. */
+  /** Returns the number of bytes in unused lines of the history. Their revisions were erased, were replaced, or exceed `revisionsKept`. */
   readonly dead: () => number
 }
 
@@ -67,7 +67,7 @@ export const make = (): RevisionIndex => {
       for (const part of parts) {
         const { isBlank: _, isErased, ...location } = part
         const all = of(location.tenant, location.id)
-        // a line with the same revision number replaces the earlier one
+        // a line with the same revision number replaces the earlier line
         const earlier = isErased ? all : all.filter(({ revision }) => revision !== location.revision)
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)

@@ -1,6 +1,6 @@
 /**
- * Reads the revisions of a vault's records: the current ones from the vault's state in memory, which mirrors the files, and earlier ones
- * from the history, the append-only file of all revisions. Also reads the revision files of the old vault format 1.
+ * Reads the revisions of a vault's records. The current ones come from the vault's state in memory, which mirrors the files. Earlier ones
+ * come from the history, which is the append-only file of all revisions. Also reads the revision files of the old vault format 1.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -35,13 +35,13 @@ export interface RevisionReader {
    */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the last revision of each of the tenant's records without a file, as a tombstone. Leaves out records whose file another process
-   * is about to write, or this process has yet to read.
+   * Returns the last revision of each record of the tenant that has no file, as a tombstone. Leaves out a record if another process is
+   * about to write its file, or if this process has not read its file yet.
    */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the lifetimes of the tenant's records that expire, and of its tombstones. Reads from disk only records that have no file and
-   * whose tombstone is missing or damaged.
+   * Returns the lifetimes of the tenant's records that expire, and of the tenant's tombstones. Reads a record from disk only if it has no
+   * file, and its tombstone is missing or damaged.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
@@ -63,7 +63,7 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
 
   /**
    * Returns a record that has no file, as a tombstone, even if a person deleted the file. The content comes from the newest undamaged line
-   * of the history, the revision number from the newest line.
+   * of the record in the history. The revision number comes from the newest line of the record, even if that line is damaged.
    */
   const tombstoneOf = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
@@ -79,8 +79,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     })
 
   /**
-   * Whether the file of a revision is still to be written, or to be read by this process. The record then counts as existing although the
-   * state has no file of it.
+   * Whether the file of a revision is not written yet, or was written by another process and not read yet by this one. The record then
+   * counts as existing although the state has no file of it.
    */
   const isFilePending = ({ batch, forgotten, path }: RevisionLocation): boolean =>
     !forgotten && path !== null &&
@@ -140,7 +140,7 @@ const atATime = 2_048
 
 /* Finds edits by hand: revisions that are in the vault's files, but not in the history. */
 
-/** A record that may have been edited by hand, and its entry before the edit; `undefined` if that entry is not known. */
+/** Names a record that may have been edited by hand. `before` is its entry before the edit; `undefined` if that entry is not known. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
 /** Returns the records that a scan found changed, each with its entry before the first change. */
@@ -172,8 +172,9 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * Returns the revisions of these records that the history lacks, because a person edited, moved or deleted their files. Returns none for a
- * file that is damaged or cannot be read, or for a note by another author that was not edited since it was first read.
+ * Returns the revisions that the history lacks because a person edited, moved or deleted the files of the records `about`. Returns none for
+ * a file that is damaged or cannot be read. Also returns none for a note that this library did not write, if nobody edited it since it was
+ * first read.
  */
 export const missingRevisions = (
   state: VaultState,
@@ -231,7 +232,7 @@ const missingRevisionsOf = (
 
 /*
  * Reads the files of vault format 1: one file of earlier revisions per record, a list of changed paths (log), and a journal to roll back an
- * incomplete batch. When a vault is first opened for writing, the revisions are moved to the history, and these files are removed.
+ * incomplete batch. When such a vault is first opened for writing, the revisions are moved to the history, and these files are removed.
  */
 
 const revisionsFolder = `${hidden}/revisions`
@@ -349,9 +350,9 @@ export const migratedParts = (
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 
-/* Signed texts. The signature of a text that is incomplete, forged, or from another vault is invalid. */
+/* Signs and verifies texts. The signature of a text that is incomplete, forged, or from another vault is invalid. */
 
-/** Returns the text with its signature under a key on a line before it. */
+/** Signs the text with a key. Returns the signature, a line break, and the text. */
 export const signText = (key: string, text: string): string => `${sign(key, text)}\n${text}`
 
 /** Returns the text without its signature; `None` if the signature is invalid. */

@@ -1,6 +1,6 @@
 /**
- * The snapshot of a vault is a cache for the next process: the files that a scan of the folder found, and the search indexes of their
- * records. The next process still compares every file with the snapshot.
+ * The snapshot of a vault is a cache for the next process that opens the vault. It has the files that a scan of the folder found, and the
+ * search indexes of their records. The next process still compares every file with the snapshot.
  *
  * ```text
  * signature   under the vault's key, of everything after it; a line break
@@ -10,7 +10,7 @@
  * indexes     parts of the indexes of several tenants, concatenated and compressed
  * ```
  *
- * The snapshot is one file, so that an index and its records are always of the same time. It is divided into parts, so that reading
+ * The snapshot is one file, so that each index always matches the records saved with it. The file is divided into parts, so that reading
  * and writing it does not block the event loop for long.
  */
 import * as Clock from "effect/Clock"
@@ -37,7 +37,7 @@ import type { VaultState } from "./VaultState.ts"
 /** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** The search index of each tenant, as steps that encode it (`Steps`: work with pauses in between). */
+  /** The search index of each tenant, as `Steps` that encode it, that is, as work in steps between which the event loop can run. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
   /** Index of the history, with the locations of its lines; absent while the `.md` files of a batch are not synced. */
   readonly history?: HistoryLine.HistoryIndex | undefined
@@ -55,7 +55,7 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Number of bytes that count as one unit of work. Half a megabyte, which is read in 4 ms, is followed by a pause. */
+/** Number of bytes that count as one unit of work. So the event loop runs after each part: half a megabyte, which is decoded in 4 ms. */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
@@ -74,14 +74,14 @@ const Head = Schema.parseJson(Schema.Struct({
     hash: Schema.String,
     places: Schema.Array(Part)
   })),
-  /** One entry per part with indexes: its compressed size in bytes, then the tenant and uncompressed size of each index in it. */
+  /** One tuple per part with indexes: the part's compressed size in bytes, then the tenant and uncompressed size of each of its indexes. */
   indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
 type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
- * The head of a snapshot of an earlier release, whose entries are one JSON value. The indexes are rebuilt instead of read. The entries are
- * read, because only the snapshot has the record of a note by another author that is unchanged since it was first read.
+ * The head of a snapshot of version 1, in which all entries are one JSON value. Its indexes are rebuilt instead of read. Its entries are
+ * read: a note that this library did not write, and that nobody edited since it was first read, has its record only in the snapshot.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -90,12 +90,12 @@ const Early = Schema.parseJson(Schema.Struct({
 }))
 const decodeEarly = Schema.decodeOption(Early)
 
-/** Returns a text that identifies the settings on which entries depend: the kinds, and the way of reading notes. */
+/** Returns a text that identifies the settings on which entries depend: the kinds, and `notes`, which says how notes are read. */
 const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Reads the snapshot. Returns an empty one if it is missing, or if its signature, format, kinds or way of reading notes do not match. */
+/** Reads the snapshot. Returns an empty one if there is none, or if its signature, format, kinds or setting `notes` do not match. */
 export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)
@@ -105,7 +105,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     const head = decodeHead(first)
     const early = Option.isNone(head) ? decodeEarly(first) : Option.none()
     if (Option.isSome(early) && early.value.kinds === about(context)) {
-      // the signature shows that we wrote it, so it has this type
+      // the signature shows that this library wrote the JSON, so it has this type
       const entries = JSON.parse(text(body.subarray(end, end + early.value.entries))) as ReadonlyArray<Entry>
       for (const { row: { record } } of entries) unchecked(record)
       return { ...empty, entries }
@@ -127,7 +127,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
       locations: Effect.forEach(locations, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* SnapshotPart.decompress(part, whole)
-          // the signature shows that we wrote it, so it has this type
+          // the signature shows that this library wrote the JSON, so it has this type
           const placesOf = () =>
             (JSON.parse(text(bytes)) as ReadonlyArray<SnapshotPart.Tuple>).map(SnapshotPart.fromTuple)
           return yield* step(placesOf, () => whole / bytesPerUnit)
@@ -175,7 +175,7 @@ export const signedBy = (fs: VaultFileSystem, key: string): Effect.Effect<boolea
       ? Effect.succeed(undefined)
       : Effect.map(opened(bytes, key), (body) => body !== undefined))
 
-/** Returns the bytes of a snapshot after its signature; `undefined` if this key did not sign it. */
+/** Returns the bytes that follow the signature of a snapshot; `undefined` if this key did not sign the snapshot. */
 const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | undefined> => {
   const end = bytes.indexOf(lineBreak) + 1
   const body = bytes.subarray(end)
@@ -249,7 +249,7 @@ export const writeSnapshot = (
 const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole: number }) =>
   [part.length, whole] as const
 
-/** Makes a function that encodes texts as UTF-8, one after another. The function reuses one buffer, to save garbage collection. */
+/** Makes a function that encodes texts as UTF-8 and concatenates them. The function reuses one buffer, to save garbage collection. */
 const bytes = () => {
   let buffer = new Uint8Array(0)
   return (texts: ReadonlyArray<string>): Uint8Array => {
@@ -266,8 +266,8 @@ const signature = 65
 const encoder = new TextEncoder()
 
 /*
- * Keeps a vault's snapshot. Loads it when the vault opens. Saves it when the vault closes, soon after the vault was opened without one, and
- * when the saved one is stale, so that a killed process leaves a snapshot too.
+ * Keeps a vault's snapshot. Loads it when the vault opens, and saves it when the vault closes. Also saves it soon after the vault was
+ * opened without a snapshot, and whenever the saved snapshot is stale, so that a killed process leaves a snapshot too.
  */
 
 /** Saves and removes the snapshot of a vault. */
@@ -279,9 +279,9 @@ export interface SnapshotKeeper {
    * has changed the vault since then.
    */
   readonly isUnchanged: () => boolean
-  /** Saves a snapshot if enough has changed since the last one. Otherwise only counts the changes. */
+  /** Saves a snapshot if enough has changed since the last one. Otherwise does nothing; these changes still count for the next call. */
   readonly save: Effect.Effect<void, MemoryError>
-  /** Removes the snapshot, which may contain a purged text. The next `save` makes another. */
+  /** Removes the snapshot, which may contain a purged text. The next `save` then counts all records as changed. */
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
@@ -289,7 +289,7 @@ export interface SnapshotKeeper {
 const least = 20
 const share = 1 / 50
 
-/** A new snapshot is saved after so many bytes were appended to the history, since the next process must read them when it opens. */
+/** A new snapshot is saved once this many bytes were appended to the history, since the next process must read them to open the vault. */
 const appended = 4_194_304
 
 /**
@@ -369,8 +369,8 @@ const spacing = 60_000
 const rest = 20
 
 /**
- * Saves a snapshot ten seconds after opening, and later only after calls of the store: at most once a minute, and so that saving takes at
- * most a twentieth of the time. A failure is only logged at debug level, since without a snapshot the next process just opens more slowly.
+ * Runs `save` ten seconds after opening. Later runs it only after calls of the store, at most once a minute, and so that it takes at most a
+ * twentieth of the time. Logs a failure only at debug level, since without a snapshot the next process just opens the vault more slowly.
  */
 export const keep = (
   { save }: Pick<SnapshotKeeper, "save">,

@@ -1,5 +1,5 @@
 /**
- * The parts of a snapshot: entries as rows of text, and their compression, which runs on Node's thread pool.
+ * Encodes and decodes the parts of a snapshot. Compression runs on Node's thread pool.
  *
  * Each entry is one flat JSON array of field values without field names, since nested objects and arrays take twice as long to parse. The
  * bodies are not in the arrays, but follow them as plain text.
@@ -13,7 +13,10 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/** Version of the snapshot's format. Incremented if `Entry` changes, or if the library reads the same text as a different record. */
+/**
+ * Version of the snapshot's format. It is incremented if `Entry` changes, or if the library parses an unchanged text into a different
+ * record.
+ */
 export const version = 5
 /** Versions that can be read. In version 2 an entry is an object, in version 3 an array that contains the record as an object. */
 export const versions = [2, 3, version] as const
@@ -24,7 +27,7 @@ export interface Placed {
   readonly location?: RevisionLocation | undefined
 }
 
-/** The rows of a part. `orders` has each order of fields that a record of the part has, so that the orders are restored on reading. */
+/** The rows of a part. `orders` has every order in which a record of the part lists its fields, so that reading restores this order. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -52,15 +55,15 @@ type Row = readonly [
   isKept: boolean | 0,
   /** Length of the body in UTF-16 units. */
   body: number,
-  /** Index in `orders` of the order of the record's fields. Their values follow in this order; the value of the body is 0. */
+  /** Index in `orders` of the order of the record's fields. The values of the fields follow in this order, with 0 in place of the body. */
   order: number,
   ...values: ReadonlyArray<unknown>
 ]
 type Rest = Partial<Pick<Entry, "isSealed" | "frame" | "issues" | "isPartial" | "extra">>
-/** Index in a row of the first value of the record's fields. */
+/** Index, in a row, of the value of the record's first field. */
 const values = 20
 
-/** Returns the object; 0 instead if all of its fields are undefined. */
+/** Returns the object, or 0 if all of its fields are undefined. */
 const unlessBlank = <A extends object>(object: A): A | 0 =>
   Object.values(object).every((one) => one === undefined) ? 0 : object
 
@@ -111,7 +114,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
     let at = values
     for (const key of orders[row[19]]!) fields[key] = row[at++] // the part has the orders of all its rows
     fields["body"] = body(row[18])
-    const record = unchecked(fields as unknown as MemoryRecord) // the signature shows that we wrote it, so it has these fields
+    const record = unchecked(fields as unknown as MemoryRecord) // the signature shows that this library wrote the row
     const stat = { mtime, born, size, ino }
     const stored = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
     const entry: Entry = { _tag: "Entry", path, stat, settled, hash, tenant, signed, row: stored, extra: {} }
@@ -186,8 +189,8 @@ export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> =
 ]
 
 /**
- * Reads the entries of a part that `textsOf` printed; `made` is the version of the snapshot. Validates nothing, since the signature was
- * verified.
+ * Reads the entries of a part that `textsOf` printed. `made` is the version of the snapshot. Validates nothing, since the signature of the
+ * snapshot was verified before.
  */
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)
@@ -195,7 +198,7 @@ export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed
   const bodies = text(bytes.subarray(end + 1))
   let at = 0
   const body = (length: number) => bodies.slice(at, at += length)
-  // the signature shows that we wrote it, so it has these types
+  // the signature shows that this library wrote the JSON, so it has one of these types
   return made === version
     ? fromRows(json as Rows, body)
     : (json as ReadonlyArray<LegacyEntry>).map((early) => fromLegacyEntry(early, body))

@@ -47,8 +47,8 @@ export interface Vault {
   /** Writes a batch of changes to records. The caller holds the lock, by `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /**
-   * Queues a writer (an effect that uses the records and dedupe keys in its `Commit.About`), and runs it when it is first in the queue. The
-   * writer may call `groupCommit` once; its batch is then written together with those of other writers.
+   * Queues a writer (an effect that reads the records and dedupe keys named in its `Commit.About`), and runs it when it is first in the
+   * queue. The writer may call `groupCommit` once. The batch of this call is written together with the batches of other writers.
    */
   readonly enqueue: Commit.Writers["enqueue"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
@@ -70,7 +70,7 @@ export interface Vault {
 /** Largest number of revisions whose files may be unsynced. The history has these revisions and is synced, so none can be lost. */
 const waiting = 256
 
-/** Number of files or records that are processed between two pauses, in which the event loop runs. */
+/** Number of files or records that are processed before the event loop runs. */
 const atATime = 2_048
 
 /** Opens the vault of a folder, and completes the batches of processes that died. */
@@ -84,7 +84,7 @@ export const open = (
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* fs.within(`${Layout.hidden}/history`) // it is written in place, so neither it nor a folder above may be a link
+    yield* fs.within(`${Layout.hidden}/history`) // written in place, so neither the history nor a folder above it may be a link
     if (yield* fs.isLink(`${Layout.hidden}/history`)) {
       return yield* MemoryError.make("path_escape", { op: "open", message: "the history is a link" })
     }
@@ -119,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions that are missing in the history. If not `locked`, first takes the lock and scans the records' files again. */
+    /** Appends the revisions that the history lacks, if any. If not `locked`, first takes the lock and scans the records' files again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -155,7 +155,7 @@ export const open = (
         const isRenewed = history.generation() !== readGeneration
         if (isRenewed) {
           lastReadBatch = 0
-          pendingErasures.clear() // the new file has no purged lines
+          pendingErasures.clear() // the rewritten history has no purged lines
         }
         if (locked && !history.isThere()) yield* startHistory
         if (locked) yield* rollForward
@@ -219,7 +219,7 @@ export const open = (
         failed.delete(batch)
       }
     })
-    /** Syncs the files of the pending batches, and appends to the history that they are on disk. Needs the lock. */
+    /** Syncs the files of the pending batches, and appends a line to the history which states this. Needs the lock. */
     const checkpoint: Io<void> = Effect.flatMap(rollBackFailed, () => {
       const locations = history.pending().flatMap((batch) => batch.locations)
       if (locations.length === 0) return history.rollBackFailed
@@ -247,7 +247,7 @@ export const open = (
 
     /** Files of changed records as the snapshot had them, by tenant and id. Empty once the vault is open. */
     const snapshotEntries = new Map<string, Entry>()
-    /** Finds every record whose file differs from its last revision in the history. */
+    /** Finds every record whose file differs from the record's last revision in the history. */
     const changedRecords = Effect.gen(function*() {
       const all: Array<RevisionReader.Touched> = []
       const [size, generation] = [history.size(), history.generation()]
@@ -260,7 +260,7 @@ export const open = (
         else all.push([tenant, id, snapshotEntries.get(`${tenant}/${id}`)])
       })
       const isAll = known === history.records() && history.size() === size && history.generation() === generation
-      if (isAll) return all // the usual case when opening
+      if (isAll) return all // the usual case when a vault is opened
       for (const tenant of history.tenants()) {
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
           const isAway = !forgotten && state.entry(tenant, id) === undefined
@@ -303,7 +303,7 @@ export const open = (
         : Effect.matchEffect(overwriteLines(batch, isPurge), {
           onSuccess: () => Effect.sync(() => pendingErasures.delete(batch.number)),
           onFailure: (error) => {
-            if (isLost(error)) return Effect.void // the process that took the lock has erased the texts itself
+            if (isLost(error)) return Effect.void // the process that took over the lock erases these texts itself
             pendingErasures.set(batch.number, [batch, isPurge])
             return Effect.logWarning("a purged text is still in the history", error)
           }
@@ -378,7 +378,7 @@ export const open = (
         const foreign = isFresh ? state.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
         return foreign === 0 ? [] : [unsealedIssue(foreign)]
       },
-      secret: sign(key, "the secret of the store"), // not `key` itself, since a file's signature must not be valid as one of the store
+      secret: sign(key, "the secret of the store"), // not `key` itself: a file's signature must not be valid as a signature of the store
       vectorBackend: VectorFile.make(fs, embeddings, exclusive, () =>
         state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
       refresh: Effect.zipRight(Effect.asVoid(follow(false)), publishScan(state.scan, false)),

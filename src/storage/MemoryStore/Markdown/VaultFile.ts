@@ -1,6 +1,6 @@
 /**
- * The files of a vault as a scan finds them: listing files, reading their texts, and detecting damage. Also computes what a file will
- * contain if the history, the append-only file of all revisions, has a newer revision than the file.
+ * Lists the files of a vault for a scan, reads their texts, and detects damage. Also computes what a file will contain if the history (the
+ * append-only file of all revisions) has a newer revision than the file.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -23,13 +23,13 @@ export interface Context {
   /** Whether every signature counts as valid, so that a record has the trust and origin that its text states. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * Way of reading notes that the library did not write. With `whole`, each note is a record (see `ForeignNote`). Absent: as in earlier
-   * releases, where a file with an invalid field is not a record, and properties do not become metadata.
+   * Says how to read notes that this library did not write. `whole`: each note is a record (see `ForeignNote`). Absent: notes are read as
+   * in earlier releases, in which a file with an invalid field is not a record, and properties do not become metadata.
    */
   readonly notes?: "whole" | undefined
 }
 
-/* The files that the last scan found: each is a record, or not one. */
+/* The files that the last scan found. Each of them is a record (`Entry`) or not (`Bad`). */
 
 /** A file as the last scan found it. */
 export interface Seen {
@@ -49,9 +49,9 @@ export interface Entry extends Seen {
   readonly isSealed?: boolean | undefined
   readonly row: Stored
   readonly extra: Extra
-  /** Text around the body, for a note by another author. Absent if the file has the library's format. */
+  /** Text around the body of a note that this library did not write. Absent if the file has the library's format. */
   readonly frame?: Frame | undefined
-  /** The error if the file cannot be read. `row` is then the last good revision. */
+  /** The error because of which the file cannot be read. `row` is then the last good revision. Absent if there is no such error. */
   readonly damage?: MemoryError.MemoryError | undefined
   /** Reasons why parts of the text could not be read. Absent if there are none. */
   readonly issues?: ReadonlyArray<string> | undefined
@@ -69,7 +69,7 @@ export type Found = Entry | Bad | undefined
 /** Stands for the status of a file that was not scanned yet. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
-/** Largest number of bytes that are read of a note by another author. A file in the library's format with more bytes is not read. */
+/** Largest number of bytes that are read of a note that this library did not write. A larger file in the library's format is not read. */
 export const maxBytes = 4_194_304
 
 /** The text of a file, or as much as could be read. */
@@ -81,10 +81,13 @@ export interface Text {
   readonly loss?: ReadonlyArray<string>
 }
 
-/** Whether the file at a path is read as a note by another author. */
+/** Whether the file at a path is read as a note that this library did not write. */
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
-/** Reads a file's text. A note may be invalid UTF-8; of a note that is too long, the beginning is read. `None` if there is no file. */
+/**
+ * Reads a file's text; `None` if there is no file. Replaces invalid UTF-8 in a note, and reads only the first `maxBytes` of a longer note.
+ * Fails with `corrupt` if a file that is no note has invalid UTF-8.
+ */
 export const textOf = (
   fs: VaultFileSystem,
   context: Context,
@@ -106,7 +109,7 @@ export const textOf = (
 
 const partly = (text: string, loss: string): Text => ({ text, hash: sha256(text), loss: [loss] })
 
-/* Detects damage in a file that the history knows, that is, content that no person would have written. */
+/* Detects damage (content that no person would have written) in a file that the history knows. */
 
 /** Describes the damage in a text; `undefined` if there is none. A text from which a part was deleted is an edit, not damage. */
 export const damageIn = (text: string): string | undefined => {
@@ -171,7 +174,7 @@ export const listFiles = (
         folder === "" ? name : `${folder}/${name}`
       )
       const notes = paths.filter((path) => path.endsWith(".md"))
-      const others = paths.filter((path) => !path.endsWith(".md")) // a fiber for each folder, but none for a file
+      const others = paths.filter((path) => !path.endsWith(".md")) // only these get a fiber each, since most of them are folders
       return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => {
         for (const some of all) for (const path of some) notes.push(path) // a loop, since `flat` takes ten times as long
         return notes
@@ -188,7 +191,7 @@ export const listFiles = (
 }
 
 /*
- * A sample of the files whose size and times are unchanged. A scan reads the files of the sample nevertheless, to detect bit rot, and
+ * A sample of the files whose size and times are unchanged. A scan reads the files of the sample nevertheless. This detects bit rot, and
  * changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
  */
 
@@ -241,24 +244,26 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** The result of a scan that is not complete yet: files may be older than the history says. */
 export interface PendingScan {
   /**
-   * Whether this is the first scan, made while the vault is opened. Nobody reads or writes yet, so the scan can be completed from the
-   * history in steps with pauses.
+   * Whether this is the first scan, made while the vault is opened. Nobody uses the vault yet, so the scan can be completed from the
+   * history in steps between which the event loop runs.
    */
   readonly isFirstScan: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /** Called with the path of each file that now agrees with the history. Earlier scans that still run then ignore what they found there. */
+  /**
+   * Called with the path of each file that now agrees with the history. Scans that began earlier then ignore what they found at this path.
+   */
   readonly confirm: (path: string) => void
 }
 
 /** Completes scans, and remembers the files for which the history has a newer revision. */
 export interface Ahead {
   /**
-   * Starts a scan. Call the returned function after the files were read. It sets in `found` each file for which the history has a newer
-   * revision, as that revision states it. It returns `false` if the history was rewritten after the start: then any file may have
-   * changed, and all must be scanned again.
+   * Starts a scan. Call the returned function after the files were read. For each file that is older than its newest revision in the
+   * history, it adds to `found` the content which that revision states. It returns `false` if the history was rewritten after the start.
+   * Any file may then have changed, so all must be scanned again.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
   /** Whether the last scan found the file with an older content than the history states. */
@@ -281,13 +286,13 @@ export const makeAhead = (
 ): Ahead => {
   const ahead = new Set<string>()
 
-  /** Returns the last revision of the record at a path, or of the record whose file was at the path before. */
+  /** Returns the newest revision that the history has at a path. If there is none, returns the newest revision of the record in `file`. */
   const newest = (path: string, file: Found): RevisionLocation | undefined =>
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions of batches after number `since` whose content is not in the files yet. Also sets each file that is gone according
-   * to the history to `undefined` in `found`. Must run without pauses if other scans may run concurrently.
+   * Returns the revisions of batches after number `since` whose content is not in the files yet. If the history says that a file is gone,
+   * also sets the file to `undefined` in `found`. Must run in one step if other scans may run concurrently.
    */
   function* unseenRevisions(
     since: number,

@@ -1,4 +1,4 @@
-/** The file system of a vault: paths are relative to its folder. Fenced writes fail once the lock is lost: see `Layout.stagingFolderOf`. */
+/** The file system of a vault. Paths are relative to its folder. Fenced writes fail once the lock is lost: see `Layout.stagingFolderOf`. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -58,8 +58,8 @@ export interface VaultFileSystem {
   /** Reads `length` bytes from an offset, by default to the end of the file. Returns no bytes if there is no file. */
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
-   * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. `force:
-   * false` skips syncing, for content that can be rebuilt. `guard` runs before the rename; if it fails, nothing is replaced. `isFenced`
+   * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. Does not sync
+   * if `force` is `false`, for content that can be rebuilt. Runs `guard` before the rename; if `guard` fails, replaces nothing. `isFenced`
    * puts the temporary file in this process's staging folder, so that the rename fails if another process has moved that folder away.
    */
   readonly write: (
@@ -140,7 +140,7 @@ export const make = (
 
     const forceFolder = (relative: string) =>
       put(relative, "r", new Uint8Array(), true).pipe(
-        Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows cannot open folders, and journals renames anyway
+        Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows cannot open folders, but journals renames
       )
     const makeFolder = (relative: string) => fs.makeDirectory(at(relative), { recursive: true, mode: 0o700 })
     const unlessExists = <A, B, R>(
@@ -322,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${stagingFolderOf(writerId)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${stagingFolderOf(writerId)}/removed`)), relative)),
-              // the rename fails although the file exists, if the staging folder was moved away
+              // the rename fails even for an existing file if the staging folder was moved away
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),
@@ -373,7 +373,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
       })
   })
 
-/** Converts a `PlatformError`. The new message has no absolute path; the original error, whose message has one, is the cause. */
+/** Converts a `PlatformError` to an error whose message has no absolute path. The original error, whose message has one, is the cause. */
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,

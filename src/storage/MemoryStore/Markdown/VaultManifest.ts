@@ -1,6 +1,6 @@
 /**
- * The manifest marks a folder as a vault: it has the version of the format, and the key with which the vault signs. There are two
- * copies with a checksum each, so that one of them may be incomplete, empty, deleted, or have a wrong digit:
+ * The manifest marks a folder as a vault. It has the version of the format, and the key with which the vault signs. There are two
+ * copies with a checksum each, so that the vault still opens if one copy is incomplete, empty or deleted, or has a wrong digit:
  *
  * ```text
  * .effect-memory/vault.json        {"version":2,"key":"64 hex digits","checksum":"64 hex digits"}
@@ -43,19 +43,21 @@ const VaultManifest = Schema.Struct({
    */
   foreign: Schema.optional(Schema.Literal(true)),
   /**
-   * Way of reading notes by other authors, as in `Document.Context`. Absent in vaults of earlier releases, so that their results do not
-   * change.
+   * Says how to read notes that this library did not write: see the field `notes` of `Document.Context`. Absent in vaults of earlier
+   * releases, so that their results do not change.
    */
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
 })
-/** The manifest of a vault: the version of its format, the key with which it signs, and how it reads notes by other authors. */
+/**
+ * The manifest of a vault: the version of its format, the key with which it signs, and how to read notes that the library did not write.
+ */
 export type VaultManifest = typeof VaultManifest.Type
 
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
-/** Encodes a manifest that was made by `summed` (below), which puts the keys always in the same order. */
+/** Encodes a manifest that `summed` (below) made. Equal manifests give equal texts, since `summed` fixes the order of the properties. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
 /** The result of reading one of the two files that have the manifest. */
@@ -74,8 +76,8 @@ interface Decision {
 
 /**
  * Opens the vault of a folder, or makes the folder a vault with a generated key. If several processes do so at once, the first one
- * generates the key. Rewrites a damaged manifest file from the other one. Fails with `unsupported`, changing nothing, if the version is
- * newer. Fails with `corrupt` if there are signed records but no readable key, or if another key signed the records.
+ * generates the key. Rewrites a damaged manifest file from the other one. Fails with `unsupported`, changing nothing, if a later release
+ * wrote the manifest. Fails with `corrupt` if there are signed records but no readable key, or if another key signed the records.
  */
 export const open = (
   fs: VaultFileSystem,
@@ -219,7 +221,7 @@ const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): Vault
   checksum: sha256(JSON.stringify(["effect-memory vault", version, key, foreign ?? false, notes ?? null]))
 })
 
-/** Whether the hidden folder contains other files than those that a process leaves if it ends while it creates the vault. */
+/** Whether the hidden folder contains files besides those that a process leaves if it ends while it creates the vault. */
 const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
     fs.list(hidden),
@@ -317,8 +319,8 @@ const few = 4
 /**
  * Checks a key against the signatures of records. A valid signature of a record or of the snapshot proves the key. Otherwise the invalid
  * signatures are counted, but only in files unchanged since the library wrote them, because a person may have edited the other files.
- * Eight invalid signatures disprove a key that has a valid checksum. A key without a checksum is disproved by one, or by an invalid
- * signature of the snapshot.
+ * Eight invalid signatures disprove a key that has a valid checksum. A single one disproves a key without a checksum, and so does an
+ * invalid signature of the snapshot.
  */
 const judge = (
   fs: VaultFileSystem,

@@ -1,7 +1,7 @@
 /**
- * The state of a vault in this process: its files, rows and indexes, and the files that are not records. A scan of the folder brings it up
- * to date, and returns what changed. Only a scan or a write of this process removes a row. The files, the claims (which files have the id
- * of a record) and the indexes always change together.
+ * The state of a vault in this process: its files, whether they are records or not, and the rows and indexes of the records. A scan of the
+ * folder brings the state up to date, and returns what changed. Only a scan or a write of this process removes a row. The files, the claims
+ * (for each record id, the files that have this id) and the indexes always change together.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -40,8 +40,8 @@ export interface VaultState {
   /** Returns the files that are records. Cost: one pass over the list of files; no file is read. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * Files that have changed since the last snapshot, as they are now, by path. Files of the library's own records are left out, since
-   * snapshots do not contain them. Saving a snapshot removes the files that it contains from this map.
+   * Files that have changed since the last snapshot, by path, as they are now; `undefined` for a removed file. Files of the library's own
+   * records are left out, since snapshots do not contain them. Saving a snapshot removes the saved changes from this map.
    */
   readonly changed: LargeMap<string, Found>
   /** Returns the paths of all files with the id of a record. The file that counts as the record is first. */
@@ -75,9 +75,9 @@ export interface VaultState {
 }
 
 const concurrency = 32
-/** Number of files that are checked between two pauses. Checking an unchanged file takes a few microseconds. */
+/** Number of files that are checked before the event loop runs. Checking an unchanged file takes a few microseconds. */
 const filesPerPause = 256
-/** Number of paths that are processed between two pauses, by loops that access no file. */
+/** Number of paths that are processed before the event loop runs, by loops that access no file. */
 const atATime = 4_096
 
 /** The settings of a vault's state. */
@@ -91,16 +91,16 @@ export interface Options extends Document.Context, Omit<TenantIndex.Options, "em
 /** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new LargeMap<string, Entry | Bad>()
-  // all files with the same record id, by tenant and id; the first file, according to `better`, is the one that counts as the record
+  // the files that have the same record id, by tenant and id, in the order of `better`; the first file counts as the record
   const claims = new Map<string, LargeMap<MemoryId, ReadonlyArray<Entry>>>()
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /**
-   * Time (a value of the counter `epoch`) at which each file was last read or written. A scan that has read the file earlier than that is
-   * outdated for this file.
+   * Time (a value of the counter `epoch`) at which each file was last read or written. What another scan read from the file before that
+   * time is outdated.
    */
   const touched = new LargeMap<string, number>()
-  /** Time (a value of the counter `epoch`) at which the last full scan started. All that other scans read earlier is outdated. */
+  /** Time (a value of the counter `epoch`) at which the last full scan started. Whatever another scan read before that is outdated. */
   let seen = 0
   const changed = new LargeMap<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -163,7 +163,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** Returns the known file at a path if it is enough to check its `stat`, the usual case; `undefined` if its content must be read. */
+  /** Returns the known file at a path if checking its `stat` is enough (the usual case); `undefined` if its content must be read. */
   const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
@@ -210,8 +210,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       yield* Effect.replicateEffect(worker, concurrency, { concurrency, discard: true }) // a fiber for each file would cost more
     })
   /**
-   * Detects notes that were moved. If a note is gone, lists all files once more, since the note may have moved to a folder that this scan
-   * had listed before.
+   * Detects notes that were moved. If a note is gone, lists all files once more, since the note may have moved to a folder after this scan
+   * had listed that folder.
    */
   const followMoves = (findings: Findings, { isFirstScan }: Scan) =>
     Effect.gen(function*() {
@@ -266,7 +266,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         if (found.has(path)) order.add(path)
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
-      // only the first scan may pause, since later ones have readers, who must see all changes at once
+      // only the first scan may apply its changes in steps, since later scans have readers, who must see all changes at once
       const stretch = scan.isFirstScan ? 64 : Infinity
       yield* EventLoop.forEach(order, stretch, applyFinding)
       if (scan.isWhole) seen = Math.max(seen, began)
@@ -342,7 +342,7 @@ interface Scan {
   readonly listed: ReadonlySet<string>
   /** Files whose content is read although they seem unchanged. */
   readonly sampled: ReadonlySet<string>
-  /** Whether this is the first scan, made while the vault is opened. Nobody reads yet, so the results may be applied with pauses. */
+  /** Whether this is the first scan, made while the vault is opened. Nobody reads the state yet, so the results may be applied in steps. */
   readonly isFirstScan: boolean
   /** Whether the scan covers every file of the vault. */
   readonly isWhole: boolean
@@ -355,8 +355,8 @@ interface Findings {
 const named: Scan = { listed: new Set(), sampled: new Set(), isFirstScan: false, isWhole: false }
 
 /**
- * Orders two files with the same record id; the first one counts as the record. First comes the one at its canonical path, then one with a
- * valid signature, then the one with the later revision, then the one with the smaller path.
+ * Orders two files with the same record id; the first one counts as the record. A file at its canonical path comes first. If that decides
+ * nothing, a file with a valid signature comes first, otherwise the later revision, otherwise the smaller path.
  */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||

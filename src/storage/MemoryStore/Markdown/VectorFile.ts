@@ -1,14 +1,14 @@
 /**
- * The vectors of one tenant and model in one file: rows of a fixed size, which the holder of the lock appends.
+ * Keeps the vectors of each tenant and model in one file, as rows of a fixed size. Only the holder of the lock appends rows.
  *
  * ```text
  * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to a multiple of 4 bytes
  * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        repeated
  * ```
  *
- * The files of the default tenant are in `vectors`, those of every other tenant in a folder below it. A file whose header has no
- * tenant was written by an earlier version and contains the vectors of all tenants: it is divided when its model is first used,
- * and each tenant gets the vectors of its own texts.
+ * The files of the default tenant are in the folder `vectors`, those of every other tenant in a folder below it. A file whose header
+ * has no tenant was written by an earlier release, and contains the vectors of all tenants. It is divided when its model is first
+ * used: each tenant then gets the vectors of its own texts.
  *
  * The file is a cache: a row that is incomplete or has a wrong checksum is skipped, and its text is embedded again.
  */
@@ -64,7 +64,7 @@ export const make = (
   /** Names of models whose file still has the format of earlier releases, with the vectors of all tenants. */
   const undivided = new Set<string>()
   const looked = new Set<string>()
-  /** Fails if the folder or the file is a symbolic link. */
+  /** Fails if the file or folder at the path, or a folder above it, is a symbolic link. */
   const within = (path: string) => fs.within(`${path}/`)
 
   const catchUp = (tenant: string, model: string): Io<void> =>
@@ -230,7 +230,7 @@ const headerOf = (bytes: Uint8Array) => {
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 
-/** Whether the bytes are a file of the model in the format of earlier releases, without a tenant in its header. */
+/** Whether the bytes are a file of this model in the format of earlier releases, whose header has no tenant. */
 const isUndivided = (bytes: Uint8Array, model: string): boolean =>
   Option.exists(headerOf(bytes), (header) => header.tenant === undefined && header.model === model)
 

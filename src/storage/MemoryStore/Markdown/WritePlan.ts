@@ -50,7 +50,7 @@ export interface FileBefore {
   readonly status: PathStatus
   readonly content: Uint8Array | string | null
 }
-/** The files that a batch writes or removes, as they were before it, by path. */
+/** The files that a batch writes or removes, as they were before the batch, by path. */
 export type Before = ReadonlyMap<string, FileBefore>
 
 /** Returns the paths of files that changed since a batch was planned. Cost: a status call for each, synchronous if the platform can. */
@@ -66,7 +66,7 @@ export const changedSince = (
     return changed
   })
 
-/** Updates a plan after its files were rolled back: sets the present status of each file, except of files that a person has edited. */
+/** Updates a plan after its files were rolled back: sets the present status of each file that no person has edited meanwhile. */
 export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =>
   Effect.map(
     Effect.forEach(plan.before, ([path, was]) =>
@@ -171,15 +171,15 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // appends the present content of the file first, if the history lacks it: for example, the file is a note by another author that is
-    // unchanged since it was first read, or the line in the history is damaged or was lost in a compaction
+    // appends the present content of the file first, if the history lacks it. This is so if the line in the history is damaged or was lost
+    // in a compaction, or if this library did not write the file and nobody changed it since it was first read
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
-    // drops all but the last revisions of a large batch, and keeps erasures, since each erases everything before it
+    // drops all but the last revisions of a large batch, but keeps every erasure, since an erasure removes all revisions before it
     const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
     const parts = kept.map(({ next }, n): Part => ({
       tenant,
@@ -209,14 +209,14 @@ export const make = (
         row: last,
         extra,
         ...(frame && { frame, issues: current?.issues }),
-        ...(frame && frame.tail.length > 2 && { isPartial: true }) // more than a line break after the body
+        ...(frame && frame.tail.length > 2 && { isPartial: true }) // the file has more than a line break after the body
       }
       : undefined
     const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // a file that has this text already is not written
     return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
-/** Whether one of the plans purges a file that the snapshot may contain. A note that has no revision in the history counts too. */
+/** Whether one of the plans purges a record whose file the snapshot may contain, even if the history has no revision of the record. */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
@@ -276,8 +276,8 @@ const noteOf = (
   })
 
 /**
- * Returns the author's text for the next revision: if a revision is restored, exactly its text; otherwise the current text with the change
- * applied. Fails with `invalid_draft` if the change cannot be applied to the text.
+ * Returns the author's text for the next revision. If this revision restores an earlier one, returns exactly the text of the earlier one.
+ * Otherwise applies the change to the current text. Fails with `invalid_draft` if the change cannot be applied to the text.
  */
 const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
   Effect.gen(function*() {
@@ -303,8 +303,8 @@ const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
 
 /*
- * Completes a revision that is in the history, but whose writer died. Only a file that is missing, is incomplete or still has the old
- * text is written or removed. Any other text was edited by hand or checked out by git, and becomes the next revision.
+ * Completes a revision that is in the history, but whose writer died before it wrote the files. Only a file that is missing, is incomplete
+ * or still has the old text is written or removed. Any other text was edited by hand or checked out by git, and becomes the next revision.
  */
 
 /** Prints the text of a record for the file at `path`. */
@@ -350,12 +350,12 @@ export const writeFiles = (
 const isErasure = (history: History, { id, path, tenant }: RevisionLocation): boolean =>
   path === null && history.newest(tenant, id) === undefined
 
-/** Whether a file looks like an unsynced file after a power loss: empty, or with zero bytes. */
+/** Whether a file looks like an unsynced file after a power loss: it is empty, or contains a NUL byte. */
 const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
  * Restores the files in `before` as they were before a batch. Skips files that the batch has not written or removed yet, and files that
- * were changed after the batch. `locations` are the revisions of the batch in the history. The batch removed the files without a location.
+ * were changed after the batch. `locations` are the revisions of the batch in the history. The batch removes files without a location.
  */
 export const rollBack = (
   fs: VaultFileSystem,

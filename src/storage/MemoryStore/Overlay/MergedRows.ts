@@ -1,6 +1,6 @@
 /**
- * The rows of a branch merged with those of its base store, in one index per tenant. The first call for a tenant builds its index; each
- * later one reads only the rows that changed since the previous call, in the base store or in the branch.
+ * Merges the rows of a branch with those of its base store, in one index per tenant. The first call for a tenant builds the index. Each
+ * later call reads only the rows that changed since the previous call, in the base store or in the branch.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -30,14 +30,14 @@ export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer">
   readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
 }
 
-/** The rows of a branch merged with those of its base store, by tenant. */
+/** The rows of a branch, merged with those of its base store, by tenant. */
 export interface MergedRows {
   /**
    * Returns the up-to-date index of a tenant. Cost: the rows that changed since the last call, or all rows if the base store cannot list
    * the changed ones.
    */
   readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
-  /** Marks rows to be read again, because the branch has written or removed them. */
+  /** Marks rows that must be read again, because the branch has written or removed them. */
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
   /** Streams the tombstones of the base store. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
@@ -103,7 +103,7 @@ export const make = (options: Options): MergedRows => {
     vectors.retain((hash) => left.has(hash))
   }
 
-  /** Sets each row in the index to the branch's row, or, if the branch has none, to that of the base store. */
+  /** Sets the rows with these ids in the index: to the row of the branch, or, if the branch has none, to the row of the base store. */
   const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))
@@ -161,7 +161,7 @@ export const make = (options: Options): MergedRows => {
   }
 }
 
-/** Streams the ids of all records, or of all tombstones, of the base store, page by page. */
+/** Streams the ids of a tenant's records in the base store, or, if `forgotten`, of its tombstones, page by page. */
 const idsOfBase = (
   reader: Reader,
   tenant: string,
@@ -255,7 +255,7 @@ export const isInstructions = ({ base, revisions: [last] }: Row): boolean =>
 const liveAt = ({ revisions: [last] }: Row, now: number): MemoryRecord | undefined =>
   last && !last.forgotten && !isExpired(last.record, now) ? last.record : undefined
 
-/** Whether a mutation `Update` can turn the first record into the second; otherwise a `Put` must replace it. */
+/** Whether a mutation `Update` can turn the record `from` into `to`. If not, a `Put` must replace the record. */
 const isPatch = (from: MemoryRecord, to: MemoryRecord): boolean =>
   MemoryScope.key(from.scope) === MemoryScope.key(to.scope) && from.kind === to.kind && from.validAt === to.validAt &&
   from.createdAt === to.createdAt && (from.summaryDerived === true || to.summaryDerived === undefined) &&

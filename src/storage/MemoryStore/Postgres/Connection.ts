@@ -77,12 +77,12 @@ export const guarded = (
 }
 
 /**
- * Time that a statement may still run after its caller was interrupted. Long enough for most statements, so that their connection need not
- * be closed.
+ * Time that a statement may still run after its caller was interrupted. Most statements end within this time, so that their connection need
+ * not be closed.
  */
 const gracePeriod = Duration.millis(250)
 
-/** Waits for a statement whose caller was interrupted, and closes its connection if it takes longer than `gracePeriod`. */
+/** Waits for a statement whose caller was interrupted, and closes the connection if the statement takes longer than `gracePeriod`. */
 const closeAfterGracePeriod = (connection: Connection, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
   Effect.gen(function*() {
     const limit = yield* Effect.forkDaemon(

@@ -16,11 +16,9 @@ export type Ask = (
   parameters: ReadonlyArray<string>
 ) => Effect.Effect<ReadonlyArray<ReadonlyArray<unknown>>, MemoryError>
 
-/**
- * Number of checks within `staleness`, and longest pause between two checks, in milliseconds. The pause is short, so that reads return to
- * the standby soon after a write.
- */
+/** Number of checks within `staleness`. */
 const checks = 4
+/** Longest pause between two checks, in milliseconds. The pause is short, so that reads return to the standby soon after a write. */
 const maxPause = 500
 
 /** The result of the last check that found the standby current. */
@@ -32,7 +30,7 @@ interface Known {
   readonly history: string | undefined
 }
 
-/** Checks the standby until the scope closes. Each check runs one statement on the primary, and one or more on the standby. */
+/** Checks the standby until the Effect scope closes. Each check runs one statement on the primary, and one or more on the standby. */
 export const watchStandby = (
   primary: Ask,
   standby: Ask,
@@ -48,7 +46,7 @@ export const watchStandby = (
     const check = Effect.gen(function*() {
       const started = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
-      // false after the standby was promoted to a primary, whose data may differ
+      // this is false after the standby was promoted to a primary, since its data may then differ
       const hasReplayed = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])

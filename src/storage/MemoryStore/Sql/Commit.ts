@@ -1,6 +1,6 @@
 /**
- * Writes the rows of a batch (the writes of one transaction), their revisions, names, counts and the versions of their partitions, with few
- * statements per table. A partition is a group of scopes that are indexed together: see `Rows.partitionOf`.
+ * Writes a batch, that is, the writes of one transaction, with few statements per table. Writes the rows, their revisions and names, the
+ * counts of records, and the versions of partitions. A partition is a group of scopes that are indexed together: see `Rows.partitionOf`.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -41,7 +41,7 @@ interface Outcome {
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Writes a batch within a transaction. Also erases the vectors of the erased records, except of texts that another record has too. */
+/** Writes a batch within a transaction. Also erases the vectors of erased records, except vectors of texts that other records have too. */
 export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<void> =>
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
@@ -53,7 +53,7 @@ export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<vo
       ...storeRows(tenant, outcomes, versions),
       ...replaceNames(tenant, outcomes),
       ...updateCounts(tenant, outcomes),
-      // vectors of texts that were edited are erased later, by compaction, from the list in `memory_litter`
+      // the vectors of edited texts are erased later, by compaction, which reads their hashes from `memory_litter`
       ...insertOrphans(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
       ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
     ]
@@ -117,8 +117,8 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
   versions.get(text(partitionOf(stored.record.scope)))! // `versions` has every partition of the batch
 
 /**
- * Makes the statements that erase records. They also write to `memory_gone` the id of each record that is erased or that moves to another
- * partition (by a new scope), so that indexes in memory remove it from the old one.
+ * Makes the statements that erase records. These statements also write ids to the table `memory_gone`: the id of each record that is
+ * erased, or that moves to another partition because its scope changes. Indexes in memory then remove the record from its old partition.
  */
 const eraseRows = (
   tenant: string,
@@ -316,7 +316,7 @@ const insertOrphans = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of these texts, except those whose text a record still has. `tenant` is encoded by `text`. */
+/** Erases the vectors of the texts with these hashes, except texts that a record still has. The caller has encoded `tenant` by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
     // locks the rows of the tenant's models: a concurrent `attach` either commits first, or waits and then finds that the texts are erased

@@ -1,5 +1,5 @@
 /**
- * The interface between the engine and a SQL database: queries, in the SQL that SQLite and PostgreSQL share, and transactions.
+ * The interface between the engine and a SQL database. It has transactions, and queries in the SQL that SQLite and PostgreSQL share.
  *
  * In a statement, a `?` stands for a parameter. `{each}` stands for a table with a column `value`, which has a row for each element of a
  * JSON array in a parameter, so that one statement can write many rows. `x {in}` is the condition that x is one of the keys in a JSON
@@ -93,13 +93,13 @@ export type Once = Pick<Session, "executeValues" | "executeRaw">
 /** The driver of one kind of database. */
 export interface Driver {
   readonly dialect: Dialect
-  /** Reserves a connection until the scope closes. The connection takes part in no transaction of the caller. */
+  /** Reserves a connection until the Effect scope closes. The connection takes part in no transaction of the caller. */
   readonly reserve: Effect.Effect<Session, SqlError, Scope.Scope>
   /** Runs a single statement on any connection. Default: reserves a connection for each statement. */
   readonly once?: Once | undefined
   /** Statement that begins a transaction. */
   readonly begin: string
-  /** Translates a statement to the driver's syntax. The results of the first 1,000 statements are cached until the next failure. */
+  /** Translates a statement to the driver's syntax. The translations of the first 1,000 statements are cached until the next failure. */
   readonly written: (sql: string) => string
   /** Converts a failure of the driver to an error. */
   readonly failureOf: (op: string, cause: unknown) => MemoryError
@@ -194,7 +194,7 @@ export const fromDriver = (driver: Driver): Database => {
   const transaction: Database["transaction"] = (body, committed) => patiently(attempt(body, committed))
   if (replica === undefined) return { dialect, query, reading: Effect.succeed({ query }), lock, transaction }
   const asked: Query = (sql, parameters) => patiently(queryOf(replica.once)(sql, parameters))
-  // the query goes to the primary, which is at least as recent, if the replica is unavailable
+  // a query goes to the primary if the replica is unavailable; the primary is at least as recent
   const elsewhere: Query = (sql, parameters) =>
     Effect.catchIf(asked(sql, parameters), ({ reason }) => reason === "unavailable", () => query(sql, parameters))
   return {
@@ -210,13 +210,13 @@ export const fromDriver = (driver: Driver): Database => {
   }
 }
 
-/** Matches a statement that writes and returns no rows. */
+/** Matches a statement that writes rows, but returns none. */
 const isSilent = /^(?:INSERT|DELETE|UPDATE)\b(?!.*\bRETURNING\b)/s
 const none: ReadonlyArray<Row> = []
 
 /**
- * Number of translated statements that are cached. Limited, since a page over many scopes has a statement of its own for each number of
- * scopes.
+ * Largest number of translated statements that are cached. There is a limit because the statement that reads a page over many scopes
+ * differs for each number of scopes.
  */
 const maxStatements = 1_000
 

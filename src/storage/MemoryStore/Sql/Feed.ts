@@ -24,7 +24,7 @@ export interface Options {
   readonly poll: Duration.Duration
 }
 
-/** Time for which a change is kept in the table, in milliseconds. Far longer than a poll, so that no listener misses a change. */
+/** Milliseconds for which a change is kept in the table. Polls are far more frequent than that, so that no listener misses a change. */
 const kept = 3_600_000
 /** Number of a partition's latest versions whose erased ids are kept in `memory_gone`. An index cached at an earlier version is rebuilt. */
 const behind = 10_000
@@ -130,7 +130,7 @@ const rowsOf = (
     `SELECT position, n, writer, id, before, revision FROM memory_changes
      WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
      ORDER BY position, n LIMIT ?`,
-    // `parseFloat` reads the start of the snapshot, the position below which every transaction had ended
+    // `parseFloat` reads the start of the snapshot, which is the position below which every transaction had ended
     [text(tenant), Number.parseFloat(after), after, until, position, position, n, batchSize]
   )
 

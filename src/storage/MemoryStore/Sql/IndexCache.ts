@@ -1,5 +1,5 @@
 /**
- * Caches in memory the indexes of partitions that were searched recently, in one index per tenant, so that only the first search reads all
+ * Caches recently searched partitions in memory, in one index per tenant, so that only the first search of a partition reads all its
  * terms. A partition is the set of rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`. Each partition has a
  * version, which each write increments. Before each search, the rows that any process has written since the cached version are read.
  *
@@ -32,15 +32,15 @@ import { metaOf } from "./Tables.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/**
- * Measured sizes in bytes: of the terms and outline of a record of 80 words, of an index without records, of a partition without records.
- */
+/** Measured size in bytes of the terms and outline of a record of 80 words. */
 const bytesOfRecord = 1_000
+/** Measured size in bytes of an index without records. */
 const bytesOfIndex = 30_000
+/** Measured size in bytes of a partition without records. */
 const bytesOfPartition = 500
-/** Returns the bytes per number of a vector. Small sets of vectors are stored with 4 bytes per number, larger ones quantized. */
+/** Returns the bytes per number of a vector. Small sets of vectors are stored with 4 bytes per number; larger sets are quantized. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
-/** Number of rows that are read and added, in about 10 ms, before yielding to the event loop. */
+/** Number of rows that are read and added in one step, which takes about 10 ms. The event loop runs after each step. */
 const stretch = 500
 
 /** A cached partition. */
@@ -66,9 +66,9 @@ interface TenantCache {
 /** The indexes of a SQL database that this process has cached. */
 export interface IndexCache {
   /**
-   * Reads what was written to the visible partitions since the last search, and queries their index. Reads the texts and vectors that the
-   * query needs, and repeats the query until none is missing. Fails with `invalid_draft` if the model's vectors have other dimensions.
-   * Cost: the rows written since the last search of a partition, or, if the partition is not cached, all its rows.
+   * Reads what was written to the visible partitions since the last search, and queries the tenant's index. Reads the texts and vectors
+   * that the query lacks, and repeats the query until it lacks none. Fails with `invalid_draft` if the model's vectors have other
+   * dimensions. Cost: the rows written since the last search of a partition, or, if the partition is not cached, all its rows.
    */
   readonly ask: <A>(
     access: Viewer.AccessFilter,
@@ -77,13 +77,13 @@ export interface IndexCache {
   ) => Io<A>
   /** Returns the dimensions of a model's vectors as last read; 0 if there were no vectors, `undefined` if they were never read. */
   readonly dimensions: (tenant: string, model: string) => number | undefined
-  /** Reads rows by id, in the order of `ids`, and caches their texts for later searches. */
+  /** Reads the row of each id, in the order of `ids`; `None` if there is no row. Caches the texts of the rows for later searches. */
   readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Option.Option<Stored>>>
 }
 
 /**
- * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If they exceed it, partitions are evicted
- * until the rest takes nine tenths of it. Cached texts take up to an eighth of `capacity` in addition.
+ * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If the indexes exceed it, partitions are
+ * evicted until the rest takes nine tenths of `capacity`. Cached texts take up to an eighth of `capacity` in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
@@ -149,7 +149,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     }
   }
 
-  /** Updates the index of a tenant: reads the rows of the visible partitions that are not cached, or were written since. */
+  /** Updates the index of a tenant: reads visible partitions that are not cached, and what was written to the other visible partitions. */
   const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.AccessFilter,
@@ -272,7 +272,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
 /** The versions of the partitions that one call sees, and the database from which the call reads. */
 interface ReadSnapshot {
-  /** Database from which the whole call reads. A replica may lack rows that the primary's versions include, so the two are not mixed. */
+  /** Database from which the whole call reads. One call never mixes primary and replica, since the replica may lack rows of the primary. */
   readonly source: Reading
   readonly versions: PartitionVersions
   readonly model: string | undefined
@@ -311,7 +311,7 @@ const follow = (
          WHERE p.tenant = ? AND p.partition = ?`,
         [part.version, text(tenant), partition]
       )
-      // erased ids below the floor are unknown, so the partition is read completely
+      // ids that were erased below the floor are unknown, so the partition is read completely
       if (Number(erased[0]?.[0] ?? Infinity) > part.version) part.version = 0
       // erasures come first, since an erased id may have been written again, in this or another partition
       else for (const [, id] of erased) if (id !== null && part.ids.delete(idOf(id))) cache.index.remove(idOf(id))

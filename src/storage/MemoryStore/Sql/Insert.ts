@@ -20,7 +20,7 @@ export interface Options {
   readonly conflict?: string | undefined
 }
 
-/** Makes the statements that insert rows of one tenant. The caller encodes `tenant` and key cells with `text`. */
+/** Makes a function that returns the statements to insert rows of one tenant. The caller encodes `tenant` and key cells with `text`. */
 export const insert = (
   { columns, conflict, set = {}, table }: Options
 ): (tenant: string, rows: ReadonlyArray<Cells>) => ReadonlyArray<Statement> => {

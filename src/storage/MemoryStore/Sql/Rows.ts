@@ -1,4 +1,4 @@
-/** The rows of a SQL store: converts records to columns and back. Reads rows by id, by name, by page, and for compaction. */
+/** Converts records to the columns of a SQL store and back. Reads rows by id, by name, by page, and for compaction. */
 import * as Effect from "effect/Effect"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -79,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. Calls `seen` with each row, the version of its partition when it was written, and its JSON's length. */
+/** Reads rows by id, in any order. Passes `seen` each row, its partition's version when the row was written, and the length of its JSON. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -135,7 +135,7 @@ export const vectorsOf = (
       })
   )
 
-/** Decodes a vector from hexadecimal digits. Uses `Buffer`, which both drivers need anyway, since it is five times as fast as a loop. */
+/** Decodes a vector from hexadecimal digits. Uses `Buffer`, which is five times as fast as a loop; both drivers need `Buffer` anyway. */
 const vectorOf = (digits: string): Float32Array => {
   const bytes = new ArrayBuffer(digits.length / 2)
   Buffer.from(bytes).write(digits, "hex")
@@ -165,7 +165,7 @@ export interface Gathered {
   readonly withDedupeKeys: ReadonlyArray<Stored>
 }
 
-/** Reads the rows and dedupe keys that a batch needs, in one statement. */
+/** Reads, in one statement, the rows with the ids or dedupe keys of a batch, and the fingerprint of the analyzer. */
 export const gather = (
   query: Query,
   tenant: string,
@@ -287,7 +287,7 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
 /** Largest number of rows that one statement reads. */
 const maxRowsPerStatement = 1_000
 
-/** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. Cost: all rows up to the last result. */
+/** Returns up to `limit` records that pass the filter and follow `after`, newest first, then by id. Cost: rows up to the last result. */
 export const page = (
   { query }: Reading,
   access: Viewer.AccessFilter,

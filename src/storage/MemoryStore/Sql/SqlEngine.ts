@@ -1,9 +1,9 @@
 /**
  * An engine over a SQL database, which stores the rows and their index terms. Each process caches the indexes that it searched recently.
  *
- * A write is one transaction. It locks the rows that it needs, even ids without a row, and the versions of the partitions that it writes (a
- * partition is the rows of one user, or of one agent: see `Rows.partitionOf`). So batches of different users do not wait for each other, if
- * the database supports several writers.
+ * A write is one transaction. It locks the ids that it needs, even ids without a row. It also locks the versions of the partitions that it
+ * writes. A partition is the rows of one user, or of one agent: see `Rows.partitionOf`. So batches of different users do not wait for each
+ * other, if the database supports several writers.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -34,8 +34,8 @@ export interface Options {
   /** Time between two polls for writes of other processes, while any stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Largest size in bytes of the indexes that this process caches. The size is estimated: 1,000 for a record and, for each number of its
-   * vector, 1.2 (4 in an index with fewer than 262,144 such numbers). A search that needs larger indexes exceeds the limit, until a later
+   * Largest size in bytes of the indexes that this process caches. The size is estimated: 1,000 for each record, and 1.2 for each number of
+   * its vector (4 in an index with fewer than 262,144 such numbers). A search that needs larger indexes exceeds the limit, until a later
    * search evicts them. Recently read texts take up to an eighth of the limit in addition. Default 80 MB.
    */
   readonly cacheSize?: number | undefined
@@ -52,7 +52,7 @@ interface Context {
   readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
-/** Creates the tables if missing, and makes an engine over them. `name` is used in its errors. */
+/** Creates the tables if missing, and makes an engine over them. `name` is used in the engine's errors. */
 export const make = (
   name: string,
   database: Database,

@@ -1,5 +1,5 @@
 /**
- * The tables of a SQL store, and the steps that migrate those of an earlier release.
+ * The tables of a SQL store, and the steps that migrate the tables of an earlier release.
  *
  * ```text
  * meta         version of the tables, fingerprint of the analyzer, secret
@@ -99,8 +99,8 @@ export const checkVersion = (name: string, query: Query): Effect.Effect<number, 
   })
 
 /**
- * Creates the tables and stores the secret, or migrates existing tables, in one transaction. Fails for tables of a later release without
- * changing them.
+ * Creates the tables and stores the secret, or migrates existing tables, in one transaction. Fails without changing anything if a later
+ * release created the tables.
  */
 export const migrate = (name: string, database: Database, secret: string): Effect.Effect<void, MemoryError> =>
   database.transaction((query) =>

@@ -47,7 +47,7 @@ export interface BySearch extends Searcher.Options {
 export const Ids = Schema.Struct({ ids: Schema.Array(MemoryId) })
 const History = Schema.Struct({ id: MemoryId, limit: Limit })
 
-/** Returns the records that the viewer may see, in the order of `ids`. */
+/** Returns the record for each id, in the order of `ids`; `None` if there is no record that the viewer may see. */
 export const get = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -120,8 +120,9 @@ const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | und
 }
 
 /**
- * Returns the revisions that a viewer may see: those since the record was last created. If a forgotten record's id was used for a new
- * record, earlier revisions are hidden. If the record was restored instead, all revisions are returned, with the tombstone.
+ * Returns the revisions since the record was last created, in the scopes that the viewer sees. If a forgotten record's id was used for a
+ * new record, the revisions before it are hidden. If the record was restored instead, all its revisions are returned, with the tombstone.
+ * `System` gets every revision.
  */
 const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
@@ -193,8 +194,8 @@ export const pages = (
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
 /**
- * Returns the best hits. If the query asks for vectors and they cannot be searched, searches by words only, and adds the reason to
- * `failures`.
+ * Returns the best hits. If vectors cannot be searched, a hybrid query searches by words only, and `failures` has the reason. A query of
+ * mode `vector` then fails.
  */
 export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {

@@ -1,7 +1,7 @@
 /**
- * Plans and applies batches of mutations. `plan` is pure: it names the rows to read, and returns a function that decides from these rows
- * what to write, or the first error. An engine may call the function again to retry. `apply` runs a plan on an engine, with pauses if the
- * batch is long. Laws: a mutation sees the effects of those before it in the batch; rows that the viewer may not see count as absent.
+ * Plans and applies batches of mutations. `plan` is pure: it names the rows to read, and makes a function which, given these rows, returns
+ * the writes or the first error. An engine may call the function again to retry. `apply` runs a plan on an engine; it lets the event loop
+ * run during a long batch. Laws: a mutation sees the effects of those before it; rows that the viewer may not see count as absent.
  *
  * One fact cannot be hidden, since an id names one record of a tenant: a put with the id of an invisible record fails with `invalid_id`,
  * while a free id would have created a record. All other errors of the batch take precedence, so a viewer that probes for ids writes a
@@ -27,7 +27,7 @@ import * as Revision from "../../Revision.ts"
 /** The generator of new record ids. */
 export { type IdGenerator, makeIdGenerator, SharedIdGenerator } from "../../../domain/MemoryId.ts"
 
-/** A batch of validated mutations, each with its id. */
+/** A batch of validated mutations, and what is needed to decide them. */
 export interface Batch {
   readonly op: string
   readonly viewer: Viewer.Any
@@ -42,7 +42,7 @@ export interface Batch {
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The outcome of a batch. With `Taken` nothing was written: the generated `ids` are in use, and others must be generated. */
+/** The outcome of a batch. `Taken` means that nothing was written, since the generated `ids` are in use: others must be generated. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }
@@ -131,7 +131,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** Id of the first put that uses the id of a hidden record. The batch is decided as if the id were free: other errors come first. */
+  /** Id of the first put that uses the id of a hidden record. The batch is decided as if the id were free, so other errors come first. */
   let unusable: MemoryId | undefined
 
   const isVisible = (row: Stored | undefined): row is Stored =>
@@ -357,7 +357,7 @@ export const apply = (
     }
   })
 
-/** Validates a batch, a long one in parts with pauses. Returns copies, so that the caller cannot change them later. */
+/** Validates a batch; lets the event loop run if it is long. Returns copies of the mutations, which the caller cannot change later. */
 const validateInParts = (
   op: string,
   mutations: ReadonlyArray<MemoryMutation>,

@@ -352,8 +352,9 @@ const checked = <F extends Call>(op: string, call: F): F =>
   ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // has the type of `call`
 
 /**
- * Wraps a store so that each operation fails with `invalid_scope` if its viewer was not made by `Viewer.make`. A plain object would skip
- * the checks of `Viewer.make`, although its fields decide what may be read. For such a viewer, `tools` returns no tools.
+ * Wraps a store so that each operation fails with `invalid_scope` if `Viewer.make` did not make its viewer. A plain object as the viewer
+ * would skip the checks of `Viewer.make`, although the fields of a viewer decide what may be read. `tools` does not fail, but returns no
+ * tools.
  */
 export const checkingViewer = (store: Service): Service => ({
   ...store,

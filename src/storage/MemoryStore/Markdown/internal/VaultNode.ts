@@ -1,8 +1,8 @@
 /**
- * Loads the vault's code when a vault is opened: the target of `#vault` under Node, Bun and Deno. Importing the package alone does not load
- * it.
+ * The target of the import `#vault` under Node, Bun and Deno. It loads the vault's code only when a vault is opened, not when the package
+ * is imported.
  */
 import * as Effect from "effect/Effect"
 
-/** The module that opens vaults. */
+/** Loads the module that opens vaults. */
 export const load = Effect.promise(() => import("../MarkdownStore.ts"))

@@ -1,6 +1,6 @@
 /**
- * Reads the versions of the partitions that a viewer sees. A cached index compares them with its own to find out which partitions it must
- * read. A partition is the rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`.
+ * Reads the versions of the partitions that a viewer sees. A cached index compares them with the versions that it has, to find out which
+ * partitions it must read. A partition is the rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../../domain/MemoryError.ts"
@@ -19,7 +19,7 @@ export interface PartitionVersions {
   readonly wanted: Wanted
   /** Id of the history of the database (`Dialect.history`), which changes if commits may have been lost; `undefined` if unknown. */
   readonly history: string | undefined
-  /** Dimensions and version of the requested model's vectors. The dimensions are 0 if there are none. */
+  /** Dimensions and version of the requested model's vectors. The dimensions are 0 if there are no vectors. */
   readonly vectors: { readonly dimensions: number; readonly version: number }
 }
 
