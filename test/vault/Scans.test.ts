@@ -110,6 +110,34 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
+  it.scopedLive("a batch whose writer died before it wrote all files is read as a whole, even if two scans notice it at the same time", () =>
+    Effect.gen(function*() {
+      const { both, compacted, fileOf, folder, read, reader, right, root, seen } = yield* twins
+      fs.writeFileSync(`${root}/note.md`, "a note")
+      yield* reader.vault.refresh
+      yield* compacted
+      const records = `${root}/${fileOf(right)}`
+      const before = fs.readFileSync(records)
+      const writer = yield* opened(root)
+      yield* both("two")(writer.store)
+      fs.writeFileSync(records, before)
+      fs.rmSync(`${root}/note.md`) // a scan that misses a note lists the folder once more
+
+      let lists = 0
+      folder.arm((path) => path === root && ++lists === 2)
+      const first = yield* Effect.fork(reader.vault.refresh)
+      yield* folder.reached
+      read.arm((path) => path.endsWith("history"))
+      const second = yield* Effect.fork(reader.vault.refresh)
+      yield* read.reached
+      yield* folder.release
+      yield* Fiber.join(first)
+      yield* read.release
+      yield* Fiber.join(second)
+      yield* reader.vault.refresh
+      assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
+    }))
+
   it.scopedLive("a put during the scan finds another process's duplicate, even before the scan has read the duplicate's file", () =>
     Effect.gen(function*() {
       const root = yield* place

@@ -291,27 +291,23 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions of batches after number `since` whose content is not in the files yet. If the history says that a file is gone,
-   * also sets the file to `undefined` in `found`. Must run in one step if other scans may run concurrently.
+   * Returns the revisions of batches after number `since` whose content is not in the files yet, and adds their files to `behind` and
+   * `ahead`. If the history says that a file is gone, also sets the file to `undefined` in `found`. Must run in one step if other scans may
+   * run concurrently: each then sees in `ahead` every file that is older than the history.
    */
   function* unseenRevisions(
     since: number,
-    { confirm, found, known }: PendingScan
+    { confirm, found, known }: PendingScan,
+    behind: Set<string>
   ): EventLoop.Steps<ReadonlyArray<RevisionLocation>> {
-    if (ahead.size > 0) { for (const path of found.keys()) ahead.delete(path) }
     const stateOf = (path: string) => found.has(path) ? found.get(path) : known(path)
     const remove = (path: string) => {
       found.set(path, undefined)
       confirm(path)
     }
-    const locations = new Set<RevisionLocation>()
+    const locations = new Set(history.pending().flatMap(({ locations }) => locations))
     let work = 0
-    for (const { locations: batchPlaces } of history.pending()) {
-      for (const location of batchPlaces) locations.add(location)
-    }
-    const add = (location: RevisionLocation | undefined) => {
-      if (location !== undefined && location.batch > since) locations.add(location)
-    }
+    const add = (location: RevisionLocation | undefined) => void (location && locations.add(location))
     for (const [path, file] of found) {
       add(newest(path, file))
       if (++work % atATime === 0) yield 8 * atATime
@@ -337,7 +333,7 @@ export const makeAhead = (
         if (file === undefined) confirm(old)
         else if (isBefore(old, file)) {
           remove(old)
-          ahead.add(old)
+          behind.add(old)
         }
       }
       const isLast = history.newest(tenant, id)?.offset === location.offset
@@ -347,6 +343,7 @@ export const makeAhead = (
       if (file?._tag === "Entry" && file.hash === after) confirm(path)
       else if (isBefore(path, file)) {
         confirm(path)
+        behind.add(path)
         unseen.push(location)
       }
     }
@@ -354,23 +351,26 @@ export const makeAhead = (
       if (location.batch > since) compare(location)
       if (++work % atATime === 0) yield 16 * atATime
     }
+    for (const path of ahead.size > 0 ? found.keys() : []) if (!behind.has(path)) ahead.delete(path)
+    for (const path of behind) ahead.add(path)
     return unseen
   }
 
-  const complete = (began: number, since: number, scan: PendingScan): Io<boolean> =>
+  const complete = (began: number, since: number, scan: PendingScan, behind: Set<string>): Io<boolean> =>
     Effect.gen(function*() {
       yield* history.news(false)
       if (history.generation() !== began) return false
       const locations = scan.isFirstScan
-        ? yield* EventLoop.paced(() => unseenRevisions(since, scan))
-        : EventLoop.atOnce(unseenRevisions(since, scan))
+        ? yield* EventLoop.paced(() => unseenRevisions(since, scan, behind))
+        : EventLoop.atOnce(unseenRevisions(since, scan, behind))
       for (const location of locations) {
         const kept = yield* history.read(location)
         const { after, id, path, tenant } = location
         if (history.generation() !== began) return false
         if (Option.isNone(kept)) {
           // compares again if a later batch erased the line; otherwise the line is damaged, and the file stays as found
-          if (history.newest(tenant, id)?.offset !== location.offset) return yield* complete(began, since, scan)
+          if (history.newest(tenant, id)?.offset !== location.offset) return yield* complete(began, since, scan, behind)
+          if (path !== null) ahead.delete(path)
           continue
         }
         if (path === null || after === null) continue
@@ -380,7 +380,6 @@ export const makeAhead = (
           ...{ signed: true, stat: nowhere, settled: false }
         }
         scan.found.set(path, entry)
-        ahead.add(path)
       }
       return true
     })
@@ -388,10 +387,14 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // compares with every batch whose files may not have been on disk when the scan started, because the scan may have read old files
+      // every batch is compared whose files may not have been on disk when the scan started
       const since = Math.max(lastReadBatch(), (history.pending()[0]?.number ?? history.last() + 1) - 1)
       const began = history.generation()
-      return (scan) => complete(began, since, scan)
+      const behind = new Set<string>()
+      // a history is rewritten only when the files of all its batches are on disk, so then no file is older than it any more
+      const forget = Effect.sync(() => behind.forEach((path) => ahead.delete(path)))
+      return (scan) =>
+        Effect.tap(complete(began, since, scan, behind), (isComplete) => isComplete ? Effect.void : forget)
     }
   }
 }
