@@ -71,8 +71,9 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
     if (one.outcome === "duplicate" || one.outcome === "absent") continue
     const { record } = one
     const revision = record ? record.revision : one.before + 1 // a tombstone has a revision, too
-    const gone = one.outcome === "created" && record !== undefined && isExpired(record, now)
-    ends.set(one.id, { first: ends.get(one.id)?.first ?? one, revision, gone })
+    const first = ends.get(one.id)?.first ?? one
+    const gone = first.outcome === "created" && record !== undefined && isExpired(record, now)
+    ends.set(one.id, { first, revision, gone })
   }
   return Array.from(ends.values()).flatMap(({ first: { before, id }, gone, revision }): ReadonlyArray<
     MemoryMutation

@@ -254,7 +254,9 @@ export const rereading = (redaction: Service | undefined) => {
       const digest = sha256(text)
       if (known.get(place) === digest) return redactQuery(redaction, text)
       known.set(place, digest)
-      return within(redaction, Viewer.system(), text, (redact) => redact(text))
+      return within(redaction, Viewer.system(), text, (redact) => redact(text)).pipe(
+        Effect.onError(() => Effect.sync(() => known.delete(place))) // so that the next call reports the secrets
+      )
     })
 }
 

@@ -84,9 +84,12 @@ export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.Memory
           (error) => `line ${n}: ${messageOf(error)}`
         )
         const decoded = yield* Effect.mapError(Viewer.decode(viewer), ({ message }) => `line ${n}: viewer: ${message}`)
-        return { hash, holder: { name, viewer: decoded } }
+        return { hash, n, holder: { name, viewer: decoded } }
       }))
-    const doubled = entries.length !== new Set(entries.map(({ hash }) => hash)).size ? ["two lines have one token"] : []
+    const firstLines = new Map(entries.toReversed().map(({ hash, n }) => [hash, n]))
+    const doubled = entries.flatMap(({ hash, n }) =>
+      firstLines.get(hash) === n ? [] : [`line ${n}: the same token as line ${firstLines.get(hash)}`]
+    )
     const [first, ...rest] = [...issues, ...doubled]
     if (first !== undefined) return yield* refused([first, ...rest])
     return {

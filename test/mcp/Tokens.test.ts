@@ -82,7 +82,10 @@ describe("McpTokens", () => {
       assert.strictEqual(error.reason, "invalid_draft")
       for (const n of [3, 4, 5, 6, 7]) assert.include(error.message, `line ${n}: `)
       assert.notInclude(JSON.stringify(error), "secret")
-      assert.include((yield* Effect.flip(McpTokens.fromText(`${line}\n${line}`))).message, "two lines")
+      assert.include(
+        (yield* Effect.flip(McpTokens.fromText(`${line}\n\n${line}`))).message,
+        "line 3: the same token as line 1"
+      )
     }))
 
   it.scoped("`fromFile` fails with `io` if the token file cannot be read, and the error does not contain its path", () =>

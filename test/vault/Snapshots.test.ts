@@ -75,6 +75,24 @@ describe("the snapshot of a vault", () => {
       assert.strictEqual(fs.statSync(snapshot(root)).ino, first)
     }))
 
+  it.scopedLive("a note that is renamed while the vault is closed keeps its id, also in a small vault whose snapshot a purge has removed", () =>
+    Effect.gen(function*() {
+      const root = yield* notes(3, 50)
+      const idsIn = Effect.scoped(
+        Effect.flatMap(opened(root), ({ store }) => store.list(ada, {})).pipe(
+          Effect.map(({ items }) => items.map(({ id }) => id).sort())
+        )
+      )
+      const ids = yield* idsIn
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        const [secret] = yield* store.put(ada, [draft("secret")])
+        yield* store.forget(ada, [secret!.record.id], { purge: true })
+      }))
+      fs.renameSync(path.join(root, "Note 1.md"), path.join(root, "Renamed.md"))
+      assert.deepStrictEqual(yield* idsIn, ids)
+    }))
+
   it.scopedLive("the snapshot with the search index is at most half the size of the notes, and gives the same search results", () =>
     Effect.gen(function*() {
       const root = yield* notes(200, 800)

@@ -281,7 +281,7 @@ export interface SnapshotKeeper {
   readonly isUnchanged: () => boolean
   /** Saves a snapshot if enough has changed since the last one. Otherwise does nothing; these changes still count for the next call. */
   readonly save: Effect.Effect<void, MemoryError>
-  /** Removes the snapshot, which may contain a purged text. The next `save` then counts all records as changed. */
+  /** Removes the snapshot, which may contain a purged text. The next `save` then saves another one. */
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
@@ -325,8 +325,8 @@ export const load = (
       const records = tenantIndexes.reduce((sum, [, tenantIndex]) => sum + tenantIndex.size(), 0)
       const news = Array.from(changed.values())
       const grown = Math.abs(history.size() - read)
-      const isStale = built + (isRemoved ? records : news.length) > Math.max(least, records * share) ||
-        grown >= appended || isOfEarlierRelease
+      const isStale = built + news.length > Math.max(least, records * share) ||
+        (isRemoved && records > 0) || grown >= appended || isOfEarlierRelease
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return
       const index = Option.getOrUndefined(yield* history.index)
       for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
