@@ -1,6 +1,7 @@
 /**
- * Episodes are events, the emotions that were felt with them, and reflections on them. Before each turn of a chat, call `beforeTurn`, which
- * finds the episodes that matter for the reply. After the turn, call `afterTurn`, which stores the turn as a new episode.
+ * An episode is an event, with the emotion that was felt at that event. Reflections on episodes are records, too. Before each turn of a
+ * chat, call `beforeTurn`, which finds the episodes that matter for the reply. After the turn, call `afterTurn`, which stores the turn as a
+ * new episode.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
  * Combines several stores into one. A new record is written to one store, and an update to the store that has the record. A search asks all
- * stores in parallel. Each store is built separately from its layer, even if two stores have the same layer.
+ * stores in parallel. Each layer is built separately, so that two stores with the same layer are two instances.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -6,8 +6,8 @@
  * like other memories, and no file on a disk is touched. A path outside `/memories` fails with `path_escape`. Answers and errors have the
  * texts that Anthropic documents for the tool.
  *
- * An edit is matched against the text that the model was shown, which has no invisible characters. The record keeps its invisible
- * characters, except within text that the edit replaces.
+ * The text of a file is shown to the model without its invisible characters, and an edit is matched against the shown text. The record
+ * keeps its invisible characters, except within text that the edit replaces.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -73,8 +73,8 @@ const Input = Schema.Struct({
 type Input = typeof Input.Type
 
 /**
- * Makes the tool `memory`, guarded by the plugins; returns no tool if the spec has `enabled: false`. The command `view` does not count as a
- * write. A viewer without ids writes to Global, which the spec allows only if `sharedWrites` contains `global`.
+ * Makes the tool `memory`, guarded by the plugins of the harness; returns no tool if the spec has `enabled: false`. The command `view` does
+ * not count as a write. A viewer without ids writes to the scope Global. The spec allows this only if `sharedWrites` contains `global`.
  */
 export const make = (
   viewer: Viewer

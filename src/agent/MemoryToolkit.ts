@@ -279,8 +279,8 @@ const injected = (otherwise: Option.Option<Viewer>) =>
  * Applying `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a
  * `memory_viewer_missing` event. A program with one user can use `layerInjectedFor`.
  *
- * Provide `layerCompletion` with the original model, not with the wrapped one, because memories would only lengthen the prompts of
- * extraction.
+ * Provide `layerCompletion` with the original model, not with the wrapped one. The library extracts memories by `layerCompletion`, and
+ * added memories would only lengthen its prompts.
  */
 export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel,

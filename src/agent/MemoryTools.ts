@@ -1,7 +1,7 @@
 /**
- * Tools by which a model reads and writes memory, each wrapped by `MemoryService.guard`. The tools of `make` address memory by scope, those
- * of `makeRecords` by record id, those of `makeStores` by the name of a store; `makeThread` makes a tool that searches the messages of the
- * conversation. The harness passes the viewer when it makes the tools; no argument that a model fills in can name another viewer.
+ * Tools by which a model reads and writes memory; `MemoryService.guard` checks each call. The tools of `make` address memory by scope,
+ * those of `makeRecords` by record id, and those of `makeStores` by the name of a store. `makeThread` makes a tool that searches the
+ * messages of the conversation. The harness passes the viewer when it makes the tools; no argument of a tool call can choose another one.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -25,7 +25,7 @@ export { make as makeThread } from "./ThreadTools.ts"
 
 /**
  * Makes a viewer's tools: `recall`; `remember` if a model may write a scope of the viewer; `forget` if the spec has `allowForget: true`.
- * Makes none if the spec has `enabled: false`.
+ * Makes no tools if the spec has `enabled: false`.
  */
 export const make = (
   viewer: Viewer
@@ -40,8 +40,8 @@ export const make = (
       : [])
 
 /**
- * Makes tools that address records by id, among those that the viewer sees; returns none if the spec has `enabled: false`. A new record
- * gets all ids of the viewer as its scope. A viewer without ids writes to Global, if `sharedWrites` of the spec contains `global`.
+ * Makes tools that address records by id, and reach only records that the viewer sees. Makes no tools if the spec has `enabled: false`. A
+ * new record gets all ids of the viewer as its scope. A viewer without ids writes to Global, if `sharedWrites` of the spec has `global`.
  */
 export const makeRecords = (
   viewer: Viewer

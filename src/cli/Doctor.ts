@@ -134,7 +134,7 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
 
 /**
  * Data of a tenant's records, without tombstones, for the checks. Bodies are left out, since the bodies of all records may not fit into
- * memory.
+ * RAM.
  */
 interface Read {
   readonly count: number
@@ -144,8 +144,8 @@ interface Read {
   /** Id of each record that says the same as a record read before it, with the id of the first such record. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
   /**
-   * Records for which the check `index` searches by their summaries. They are chosen evenly among all records, and are at most
-   * `2 * sampled`.
+   * Records for which the check `index` searches by their summaries. At most `2 * sampled` records are chosen, spread evenly over all
+   * records of the tenant.
    */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }

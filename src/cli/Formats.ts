@@ -77,7 +77,7 @@ export const Imported = Schema.Struct({
   skipped: Schema.Array(Skipped)
 })
 
-/** Largest allowed size, in bytes, of a file from another system. There is a limit because such a file is read into memory as a whole. */
+/** Largest allowed size, in bytes, of a file from another system. There is a limit because such a file is read into RAM as a whole. */
 const longestFile = 402_653_184
 
 const unreadable = (path: string) =>
@@ -114,7 +114,7 @@ const bytesOf = (path: string) =>
     }
   })
 
-/** Makes an import or export print where it stopped, if it is interrupted. */
+/** Makes an import or export that is interrupted print where it stopped. */
 const tellsStop = (where: () => string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | Screen> =>
   Effect.flatMap(Screen, (screen) => Effect.onInterrupt(self, () => screen.err(`stopped ${where()}\n`)))
 

@@ -52,7 +52,7 @@ export type Style = keyof typeof styles
 /** Colours a text with ANSI escape sequences. */
 export const ansi = (style: Style, text: string): string => `\x1b[${styles[style][0]}m${text}\x1b[${styles[style][1]}m`
 
-// control characters except tab and line feed; invisible characters except joiners; line separators; lone surrogates
+// matches control characters except tab and line feed, invisible characters except joiners, line separators, and lone surrogates
 const unsafe = /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
 /** Replaces every control or invisible character by an escape such as `\u001b`. Line feeds and tabs stay. */
@@ -100,7 +100,7 @@ export const counted = (count: number, noun: string): string => `${number(count)
 /** Returns the time in ISO 8601. */
 export const iso = (time: number): string => new Date(time).toISOString()
 
-/** Splits a text into lines of at most `width` characters, between words and at line feeds. A line with a single longer word is longer. */
+/** Splits a text into lines of at most `width` characters, between words and at line feeds. A word longer than `width` is not split. */
 export const wrap = (text: string, width: number): ReadonlyArray<string> =>
   text.split("\n").flatMap((line) => {
     const lines: Array<string> = []

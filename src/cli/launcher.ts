@@ -18,8 +18,8 @@ import { sha256 } from "../domain/Digest.ts"
 const { bun, deno, node } = process.versions
 /*
  * Most commands run for a third of a second. This flag makes V8 optimize a function only after the function has run ten times as long as by
- * default. A search of 10,000 notes then is a sixth faster, and a long copy no slower. Only Node 20 gets the flag, since later versions of
- * V8 lack it and would print an error.
+ * default. A search of 10,000 notes then is a sixth faster, and a long run of the command `copy` is no slower. Only Node 20 gets the flag,
+ * since later versions of V8 lack it and would print an error.
  */
 if (node.startsWith("20.") && deno === undefined) setFlagsFromString("--interrupt-budget=1500000")
 

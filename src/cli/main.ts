@@ -1,4 +1,7 @@
-/** The command `effect-memory`, which `launcher.ts` starts: runs the command line in this process, and exits with its exit code. */
+/**
+ * Runs the command line of `effect-memory` in this process, and then exits with the exit code of the command. `launcher.ts` runs this
+ * module.
+ */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
@@ -19,8 +22,8 @@ import { type ExitCode, exitCodes } from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
 /**
- * Code of the error with which a write to stdout failed. The code `EPIPE` means that the reader of stdout closed the pipe, since it wants
- * no more output.
+ * Code of the error with which a write to stdout failed; `undefined` while no write has failed. The code `EPIPE` means that the reader of
+ * stdout closed the pipe, since it wants no more output.
  */
 let lost: string | undefined
 process.stdout.on("error", ({ code = "EIO" }: NodeJS.ErrnoException) => {
@@ -93,7 +96,10 @@ const Platform = Layer.mergeAll(
 const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Platform))
 
 let signal: ExitCode | undefined
-/** Interrupts the command on a signal, so that it can leave the store consistent. A second signal ends the process at once. */
+/**
+ * Makes a signal handler. It interrupts the command, so that the command can leave the store consistent. A second signal ends the process
+ * at once.
+ */
 const stop = (code: ExitCode) => () => {
   if (signal !== undefined) process.exit(code)
   signal = code
@@ -103,7 +109,7 @@ const stop = (code: ExitCode) => () => {
 process.on("SIGINT", stop(exitCodes.interrupted))
 process.on("SIGTERM", stop(exitCodes.terminated))
 process.on("SIGHUP", stop(exitCodes.terminated))
-// a driver may throw outside of any fiber
+// a database driver may throw outside of any fiber
 process.on("uncaughtException", (error: Error) => {
   process.stderr.write(
     `effect-memory: an internal error (${Screen.safeLine(error.name)})\n`,
@@ -112,8 +118,8 @@ process.on("uncaughtException", (error: Error) => {
 })
 
 /**
- * Returns the exit code of the process. If the reader of stdout wanted no more output, the code is that of success. If another write to
- * stdout failed, prints an error.
+ * Returns the exit code of the process. If the reader of stdout wanted no more output, the code is that of success. If a write to stdout
+ * failed for another reason, prints an error, and the code is `unavailable`.
  */
 const codeOf = (exit: Exit.Exit<ExitCode>): ExitCode => {
   if (lost === "EPIPE") return exitCodes.done

@@ -4,9 +4,9 @@
  * needs no adapter: `Markdown.layer` opens it unchanged.
  *
  * As in Deuz, `seams` are the dependencies: the store, the model and the embedder. Here, they also include `run`, which runs effects. Time
- * and new ids come from Effect. `docs/compat.md` lists the deliberate differences, and a test of each. The differences are: `asOf` and
- * `filter` are applied; changes and deletions by id require the scope of the caller; a contradicted fact is marked as no longer valid, not
- * deleted; and a repeated fact is one record.
+ * and new ids come from Effect. `docs/compat.md` lists the deliberate differences, and a test of each. The differences are: the fields
+ * `asOf` and `filter` of a query are applied; changes and deletions by id require the scope of the caller; a contradicted fact is marked as
+ * no longer valid, not deleted; and a repeated fact is one record.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -133,7 +133,10 @@ export interface MemorySeams {
   readonly store: Store.Service
   /** Function that runs effects, such as `Effect.runPromise`. */
   readonly run: Promises.Run
-  /** Model that extracts facts and makes decisions. Required unless `customExtract` or `infer: false` is given. */
+  /**
+   * Model that extracts facts and decides how each fact changes the stored memories. Required unless `customExtract` or `infer: false` is
+   * given.
+   */
   readonly llm?: MemoryLLM | undefined
   /** Embedder, for example from `createEmbedder`. Default: searches compare words only. */
   readonly embedder?: Layer.Layer<OurEmbedder.Embedder> | undefined
@@ -164,7 +167,7 @@ export interface Turn {
   readonly content: string
 }
 
-/** Makes a store with Deuz's interface from a `MemoryStore`. Calls with a scope that has no id reject with `invalid_scope`. */
+/** Makes a store with Deuz's interface from a store of this library. Calls with a scope that has no id reject with `invalid_scope`. */
 export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore => ({
   upsert: (records) => run(upsert(store, records)),
   get: (id, scope) =>
@@ -194,8 +197,8 @@ export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore =>
 })
 
 /**
- * Copies the records of a scope from one of Deuz's own stores into a `MemoryStore`, with one write for each scope that the records have.
- * Returns the number of records. Fails with `io` if Deuz's store fails to list them.
+ * Copies the records of a scope from one of Deuz's own stores into a store of this library. Makes one write for each scope that occurs
+ * among the records. Returns the number of records. Fails with `io` if Deuz's store fails to list them.
  */
 export const copyStore = (
   deuz: { readonly list: (scope: MemoryScope, opts?: { limit?: number }) => Promise<ReadonlyArray<MemoryRecord>> },
@@ -214,7 +217,8 @@ export const copyStore = (
 
 /**
  * Extracts facts from messages, compares them with stored memories and writes the changes; with `apply: false`, writes nothing. Returns a
- * receipt. The receipt's `mutations` are what Deuz's `remember` returns, and `MemoryPipeline.undo` reverts them.
+ * receipt. Deuz's own `remember` returns only what is in the receipt's field `mutations`. `MemoryPipeline.undo` reverts the changes of a
+ * receipt.
  */
 export const remember = (
   messages: ReadonlyArray<Turn>,
@@ -255,7 +259,8 @@ export const createMemoryTools = (
   Effect.flatMap(viewerOf(scope), MemoryTools.makeRecords)
 
 /**
- * Provides an `Embedder` over a promise-based model, with batches and a cache. If the promise rejects, embedding fails with reason `model`.
+ * Provides an `Embedder` that calls a promise-based model. It sends texts to the model in batches, and caches their vectors. If the promise
+ * rejects, embedding fails with reason `model`.
  */
 export const createEmbedder = (
   { dimensions, embed, model }: {
@@ -322,7 +327,7 @@ export { formatMemoriesForPrompt } from "../harness/PromptBlock.ts"
 export { buildExtractionPrompt, parseFacts } from "../pipeline/Extraction.ts"
 /** Functions that build the prompt that asks for decisions, parse the answer, and turn decisions into mutations. */
 export { applyEvents, buildDecisionPrompt, parseDecision } from "../pipeline/Reconciliation.ts"
-/** Scores a memory by `.995^hours + importance + relevance`, where `hours` is its age. The score is not normalised. */
+/** Scores a memory by `.995^hours + importance + relevance`, where `hours` is the age of the memory. The score is not normalised. */
 export { defaultMemoryScorer } from "../ranking/Scorer.ts"
 /** Returns the cosine of two vectors; 0 if their lengths differ or one of them is zero. */
 export { cosineSimilarity } from "../ranking/VectorIndex.ts"

@@ -126,9 +126,9 @@ export interface Ids {
 
 /**
  * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act on behalf of `viewer`. The default viewer sees the
- * whole default tenant, since drover has no viewers. `search` and `list` act on behalf of the agent and the run that their options name, in
- * the viewer's tenant, and return nothing that `viewer` does not see. Records of scopes that drover does not have, such as a user's, are
- * not returned.
+ * whole default tenant, since drover has no viewers. `search` and `list` act in the viewer's tenant, on behalf of the agent and the run
+ * that their options name. They return nothing that `viewer` does not see. Records of scopes that drover does not have, such as the scope
+ * of a user, are not returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
   const asking = ({ agentId, runId }: Ids) =>
@@ -177,8 +177,9 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
 }
 
 /**
- * Copies the entries that drover's own adapter lists for `filter` to a store, in one write and with their ids. Entries of a run are copied
- * only if `filter` has the run's `runId`. An entry's `createdAt` becomes `validAt`. Returns the number of entries.
+ * Copies entries from drover's own adapter to a store, in one write and with their ids. The entries are those that the adapter lists for
+ * `filter`. Entries of a run are copied only if `filter` has the run's `runId`. An entry's `createdAt` becomes `validAt`. Returns the
+ * number of entries.
  */
 export const copyAdapter = (
   adapter: Pick<MemoryAdapter, "list">,
@@ -209,8 +210,8 @@ export const createMarkdownMemory = (
   adapterOf(Markdown.layer(options), viewer)
 
 /**
- * Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`, or if it lets
- * no model write for this agent.
+ * Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`, or if the spec
+ * lets no model write for this agent.
  */
 export const rememberTool = (
   ids: Ids
@@ -218,13 +219,13 @@ export const rememberTool = (
 /** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`. */
 export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("recall", ids)
-/** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec has `allowForget: true`. */
+/** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec of the `MemoryService` has `allowForget: true`. */
 export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("forget", ids)
 
 /**
- * Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. The spec limits the number of
- * entries.
+ * Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. `maxIndexEntries` of the spec
+ * limits the number of entries.
  */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))

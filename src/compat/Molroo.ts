@@ -1,12 +1,12 @@
 /**
  * The memory interface of molroo's SDK. This module converts a `MemoryAdapter` of molroo to the service `EpisodicMemory` and back, and
- * offers molroo's `recallMemories`. Use it to run code that was written for molroo, or to use an adapter of your own as `EpisodicMemory`,
- * by `layerAdapter`.
+ * offers molroo's `recallMemories`. Use it to run code that was written for molroo. With `layerAdapter`, an adapter of your own serves as
+ * `EpisodicMemory`.
  *
- * The methods of an adapter return promises; `run` runs the effects behind them. A recall makes three separate queries: one for episodes,
- * one for episodes by meaning, and one for reflections. `docs/compat.md` lists the deliberate differences, and a test of each. The
- * differences are: every declared filter is applied; no query returns another entity's episodes; an episode that is saved again under its
- * id is stored once; and a query that fails is listed in `failures`.
+ * The methods of an adapter return promises; `run` runs the effects behind them. A recall makes four separate queries: for chat messages,
+ * for other events, for episodes whose meaning is similar to that of the message, and for reflections. `docs/compat.md` lists the
+ * deliberate differences, and a test of each. The differences are: every declared filter is applied; no query returns another entity's
+ * episodes; an episode that is saved again under its id is stored once; and a query that fails is listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -45,9 +45,9 @@ export const InMemoryAdapter = (
   )
 
 /**
- * Recalls the memories that relate to a message, and renders them as a block for the prompt. Makes three queries: for episodes, for
- * episodes by meaning, and for reflections. Each query returns only what the viewer sees. A query that fails is listed in `failures`.
- * Rejects only if all three fail.
+ * Recalls the memories that relate to a message, and renders them as a block for the prompt. Makes four queries: for chat messages, for
+ * other events, for episodes whose meaning is similar to that of the message, and for reflections. Skips a query that `config` turns off.
+ * Each query returns only what the viewer sees. A query that fails is listed in `failures`. Rejects only if all queries fail.
  */
 export const recallMemories = (
   message: string,

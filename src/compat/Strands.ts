@@ -75,11 +75,11 @@ export interface MemoryManagerConfig {
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
   /** Options of the tool `add_memory`; `true` means its default options. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
-  /** Names of the stores that the tools use. Default: all. */
+  /** Names of the stores that the tools use. Default: all stores. */
   readonly toolStores?: ReadonlyArray<string> | undefined
   /** Whether memories are injected into prompts: `true`, `false`, or an object, which sets the options of injection. Default true. */
   readonly injection?: boolean | OurManager.InjectionConfig | undefined
-  /** Model for the extraction, for example from `ModelExtractor`. Default: none. */
+  /** Model for the extraction, for example from `ModelExtractor`. Default: no model. */
   readonly completion?: Layer.Layer<Completion.Completion> | undefined
   /** Embedder for searches by meaning. Default: searches compare words only. */
   readonly embedder?: Layer.Layer<Embedder.Embedder> | undefined
@@ -97,7 +97,7 @@ export interface MemoryEntry {
 export interface SearchOptions {
   /** Largest number of results from each store, 1..1,000. Default: the `maxSearchResults` of the store. */
   readonly maxSearchResults?: number | undefined
-  /** Names of the stores to search; `[]` searches none. Default: all. */
+  /** Names of the stores to search; `[]` searches no store. Default: all stores. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
 
@@ -114,7 +114,9 @@ export interface MemoryManager {
   addMessages(messages: ReadonlyArray<Message>): Promise<void>
   /** Extracts memories from all waiting messages. Rejects if a store fails. */
   flush(): Promise<void>
-  /** Returns the tools: `search_memory`, `add_memory` if it is configured, and then tools that the stores define. */
+  /**
+   * Returns the tools: `search_memory` unless it is turned off, `add_memory` if it is configured, and then tools that the stores define.
+   */
   getTools(): Promise<ReadonlyArray<MemoryTool>>
   /** Returns the text to append to the last message that the model receives; `""` if no memory relates to that message. */
   inject(messages: ReadonlyArray<Message>): Promise<string>
@@ -122,8 +124,8 @@ export interface MemoryManager {
 
 /**
  * Makes the manager for a viewer. Added entries get the memory scope that `Viewer.subjectOf` returns. Added messages belong to the session
- * that the viewer's `sessionId` names; without one, its `runId`; without either, `default`. Fails with `invalid_draft`, and lists every
- * violation, if the configuration is invalid. Closing the Effect scope first extracts memories from all waiting messages.
+ * whose name is the viewer's `sessionId` or, without one, its `runId` or, without either, `default`. Fails with `invalid_draft`, and lists
+ * every violation, if the configuration is invalid. Closing the Effect scope first extracts memories from all waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,

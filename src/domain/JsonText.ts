@@ -70,7 +70,7 @@ interface Frame {
 
 /** Largest depth of nesting. Code that visits deeper values by recursion could overflow the stack. */
 const deepest = 100
-/** An empty array that all frames of arrays share as `keys`, since only objects have keys. Nothing is ever added to it. */
+/** The empty `keys` that the frames of all arrays share, since only objects have keys. Nothing is ever added to it. */
 const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
@@ -147,7 +147,10 @@ const readAt = (text: string, from: number): Reading => {
   }
 }
 
-/** Makes the object or array that a frame describes. Leaves out a key without a value. `fromEntries` makes `__proto__` an ordinary key. */
+/**
+ * Makes the object or array of which a `Frame` holds the parts. Leaves out a key without a value. `fromEntries` makes `__proto__` an
+ * ordinary key.
+ */
 const toValue = ({ close, items, keys }: Frame): unknown =>
   close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
 
@@ -178,7 +181,7 @@ const endOfString = (text: string, start: number): number | undefined => {
 
 const escapes: { readonly [letter: string]: string } = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" }
 
-/** Replaces the escapes of a string. An escape that JSON does not define becomes its character: `\'` becomes `'`. */
+/** Replaces the escapes of a string. An escape that JSON does not define becomes the character after the backslash: `\'` becomes `'`. */
 const unescaped = (raw: string): string =>
   raw.includes("\\")
     ? raw.replace(/\\(u[0-9a-fA-F]{4}|[^])/g, (_, escape: string) =>

@@ -111,8 +111,8 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
 /**
- * Largest number of retries. Each concurrent writer can cause one conflict, and a record is assumed to have fewer than 1,000 concurrent
- * writers.
+ * Largest number of retries of `retryOnConflict`. Each concurrent writer can cause one conflict, and a record is assumed to have fewer than
+ * 1,000 concurrent writers.
  */
 const attempts = 1_000
 

@@ -226,8 +226,8 @@ export const SearchResult = Schema.Struct({
      * Whether `leftOut.limit` is the exact number of matches beyond the query's limit: `false` if it is only a lower bound, else absent. An
      * index must read the records of matches if the query has `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or has `weights`
      * together with `minScore`. Up to 2,048 matches, it reads all these records. Beyond that, it reads only those that can have the highest
-     * scores. Then `leftOut.limit` may be too low, but hits and scores are the same as if all had been read. A store that cannot read every
-     * match, such as a database, may also have missed some of the best hits.
+     * scores. Then `leftOut.limit` may be too low, but hits and scores are the same as if all records had been read. A store that cannot
+     * read every match, such as a database, may also have missed some of the best hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
@@ -238,7 +238,7 @@ export const SearchResult = Schema.Struct({
   confidence: Schema.optional(Unit),
   /** Number of records that have no vector yet, so that a search by vector cannot find them; present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of retrievers or member stores; `leg` names the one that failed. The hits come from those that did not fail. */
+  /** Failures of retrievers or member stores; `leg` is the name of the retriever or store. The hits come from those that did not fail. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */
@@ -357,8 +357,8 @@ export const absenceIn = (
 }
 
 /**
- * Returns `where` conditions that hold for a record if `scope` has every id field that the scope of the record has. Only the presence of
- * ids is compared, not their values. @internal
+ * Returns `where` conditions. A record meets them if its scope has no id field that `scope` lacks. Only the presence of ids is compared,
+ * not their values. @internal
  */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)

@@ -104,8 +104,8 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
 })
 
 /**
- * The generator that the member stores of a federation share, so that each new id is greater than the ids that all members generated
- * before. Default: each store has its own generator.
+ * The generator that the member stores of a federation share, so that each new id of a tenant is greater than all ids that any member
+ * generated for the tenant before. Default: each store has its own generator.
  *
  * @internal
  */

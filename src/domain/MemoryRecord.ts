@@ -158,7 +158,7 @@ export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: Memory
 
 /**
  * Schema of a draft, the input from which a store makes a record. A draft with an id creates or replaces the record with that id, even if
- * it equals another record. A draft without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
+ * the draft equals another record. A draft without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
  */
 export const Draft = Schema.Struct({
   ...authored,
@@ -212,7 +212,7 @@ export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">)
 
 /**
  * Orders records by the time of the last change, newest first, then by id. Lists have this order, and so do hits with equal scores.
- * `ranking/internal/RecencyIndex` implements the same order for an index that does not have the records in memory.
+ * `ranking/internal/RecencyIndex` implements the same order for an index that has not loaded the records.
  */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
@@ -226,7 +226,7 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more, since the first 512 units may be mostly white space
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more, since the first 512 units may be white space
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")

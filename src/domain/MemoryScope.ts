@@ -22,7 +22,7 @@ export const ScopeId = Schema.String.pipe(
   Schema.maxLength(256),
   // eslint-disable-next-line no-control-regex -- control characters are refused
   Schema.pattern(/^[^\u0000-\u001f\u007f\\]+$/),
-  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // no pattern, since test data cannot be made from a lookahead
+  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // no pattern, since fast-check generates no text for a lookahead
   Schema.annotations({
     identifier: "ScopeId",
     // replaces the default messages of the checks above, which would quote the id

@@ -310,7 +310,7 @@ export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
 /**
  * Schema of the data of kind `note`: the attributes that the method A-MEM (Xu et al., 2025) gives to a note. `AgenticMemory` adds them to a
- * note that has none.
+ * note that has no attributes.
  */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),

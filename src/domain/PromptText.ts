@@ -13,7 +13,7 @@
  * U+FE0E, U+FE0F   stay after an emoji, and between a keycap's digit and U+20E3
  * flags            the tag sequences of England, Scotland and Wales stay
  * markers          the first character of a chat template's marker (`<|im_start|>`, `[INST]`) or of a memory block's tag
- *                  becomes an entity
+ *                  becomes an HTML entity
  * lone surrogates  each becomes U+FFFD
  * ```
  */
@@ -103,7 +103,10 @@ export const line = (text: string): string => escape(reveal(text).replace(/\s+/g
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
 
-/** Matches control characters, and the default-ignorable code points that are not legitimate in any context. */
+/**
+ * Matches control characters except tab and line feed, interlinear annotation characters, and the default-ignorable code points that are
+ * legitimate in no context.
+ */
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
@@ -114,7 +117,8 @@ const hidden =
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
- * Returns the code points of `run` that stay. Reads only the visible characters next to the run, so that a second call has the same result.
+ * Returns those code points of `run`, a match of `conditional`, that are legitimate at `offset` in `text`. Reads only the visible
+ * characters next to the run. `visible` does not remove these, so applying it to its own result changes nothing.
  */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
@@ -175,7 +179,7 @@ const codePointAt = (text: string, at: number): string =>
 
 /**
  * Replaces the first character of each chat-template marker and of each memory-block tag by an HTML entity. Then neither a model nor a
- * parser of memory blocks takes it for markup.
+ * parser of memory blocks takes the marker or tag for markup.
  */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
@@ -193,7 +197,8 @@ const tags =
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
 
 /**
- * The result of `visible` with a source map, which has, for each UTF-16 unit of the result, the range of the stored text that became it.
+ * The result of `visible`, and its source map. For each UTF-16 unit of the result, the map has the range of the stored text that became
+ * this unit.
  */
 export interface Traced {
   /** The text as shown to the model: `visible` of the stored text. */

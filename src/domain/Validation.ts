@@ -51,8 +51,8 @@ export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<Proper
 }
 
 /**
- * Formats any thrown value: a `ParseError` as one line for each violation (see `lines`), any other value as the text `otherwise`, since the
- * message of an unknown error may quote the input.
+ * Formats any thrown value. A `ParseError` becomes one line for each violation (see `lines`). Any other value becomes the text `otherwise`,
+ * since the message of an unknown error may quote the input.
  */
 export const linesOf = (
   cause: unknown,
@@ -106,8 +106,8 @@ const expected = (ast: AST.AST): string =>
   }`
 
 /**
- * Returns the Schema's limits of length, of number of items and of value as text. Leaves out limits whose number occurs in `text`, the
- * Schema's description.
+ * Returns, as text, the Schema's limits on length, number of items and value. Leaves out limits whose number occurs in `text`, the Schema's
+ * description.
  */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))

@@ -12,8 +12,8 @@
  * A mistake in the ids never widens what a viewer sees: `make` and `decode` fail for a key whose value is undefined, null or empty, for an
  * unknown key, and for `within` without an id. Only `everyone` sees a whole tenant.
  *
- * `Visibility` describes, as data, what a viewer sees. An engine can make a query from this data. `mayWrite` decides what a model may write
- * for a viewer. `trustIn` decides the trust level of a record that is written for a viewer.
+ * `Visibility` describes, as data, what a viewer sees. A storage engine can make a query from this data. `mayWrite` decides what a model
+ * may write for a viewer. `trustIn` decides the trust level of a record that is written for a viewer.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -183,8 +183,8 @@ export const scopeOf = (viewer: Any): MemoryScope => {
 
 /**
  * Returns the scope that a viewer's statements are about. With a user id, it is the scope of the user. With an agent id but no user,
- * session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the viewer. It is that scope, too,
- * if the viewer does not see the scope of its user or agent alone, which happens with reach `within` and several ids.
+ * session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the viewer. The scope of all ids is
+ * also returned if the viewer does not see the scope of its user or agent alone. This happens with reach `within` and several ids.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -197,8 +197,8 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
 }
 
 /**
- * Returns the viewer with reach `exact`, so that it sees no narrower scopes. A viewer without ids, such as `System`, then sees only
- * `Global`.
+ * Returns a viewer with the same ids and tenant, and with reach `exact`. It does not see scopes that have further ids. A viewer without
+ * ids, such as `System`, then sees only `Global`.
  */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
@@ -278,8 +278,8 @@ export type Visibility =
   | { readonly _tag: "Within"; readonly ids: Ids }
 
 /**
- * The rows that a call may read: rows of one tenant that are in visible scopes and have not expired. Each call makes a new object. An
- * engine may therefore recognise the reads of one call by the identity of the object, and answer all of them from one snapshot.
+ * The rows that a call may read: rows of one tenant that are in visible scopes and have not expired. Each call makes a new object. A
+ * storage engine may therefore recognise the reads of one call by the identity of the object, and answer all of them from one snapshot.
  */
 export interface AccessFilter {
   /** Name of the tenant in NFC. */
@@ -366,7 +366,7 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 
 /**
  * Returns the trust level of a record that the viewer writes into the scope. It is `trust`, but at least 2 (less trusted) if the viewer has
- * a user id and the scope has none. Other users can read such a record, and must not trust it like one of their own.
+ * a user id and the scope has no user id. Other users can read such a record, and must not trust it like one of their own.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&

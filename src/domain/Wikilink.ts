@@ -26,8 +26,8 @@ export interface Wikilink {
 export const maxTargets = 1_000
 
 /**
- * Returns the links of a text in order. Of several links to a target, returns only the first. Stops after `maxTargets` links. Cost: one
- * pass over the text.
+ * Returns the links of a text in order. Of several links to a target, returns only the first. Stops after `maxTargets` links. The time is
+ * proportional to the length of the text.
  */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
@@ -44,7 +44,7 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
 
 /**
  * Whether the text may contain a link, that is, whether it contains `[[`, or `](` together with `.md` or `%`. A percent sign counts, since
- * `.md` may be escaped as `%2Emd`. Cost: a fraction of a nanosecond per character.
+ * `.md` may be escaped as `%2Emd`. Takes a fraction of a nanosecond per character.
  */
 export const mayHaveLink = (text: string): boolean => {
   const at = text.indexOf("[") // a search for one character costs a third of a search for two
@@ -63,7 +63,7 @@ export const hash = (text: string): number => {
 }
 
 /**
- * Returns the `hash` of the normalised name (`nameOf`) of a text. Builds no string for an ASCII text: costs about a nanosecond per
+ * Returns the `hash` of the normalised name (`nameOf`) of a text. For an ASCII text, it builds no string and takes about a nanosecond per
  * character.
  */
 export const hashOfName = (text: string): number => {
@@ -106,7 +106,7 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 /**
  * Returns the `#tag`s of markdown without the `#`, in order. Returns only the first of several tags that differ only in case. A tag is at
  * the start of a line or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not a number.
- * Tags in code and in links are ignored. Cost: one pass over the text.
+ * Tags in code and in links are ignored. The time is proportional to the length of the text.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
   if (!mayHaveTag(text)) return [] // fast path: most texts have `#` in headings only
@@ -159,7 +159,7 @@ const withoutCode = (text: string): string => {
 
 /**
  * Returns the paragraphs of a text, without fenced code (CommonMark 0.31.2, §4.5). Each paragraph can be parsed separately, since a code
- * span ends with its paragraph.
+ * span never extends beyond its paragraph.
  */
 const prose = (text: string): ReadonlyArray<string> => {
   if (!text.includes("```") && !text.includes("~~~")) return text.split(blankLines) // the usual case: no line can begin or end a fence
@@ -189,7 +189,7 @@ const prose = (text: string): ReadonlyArray<string> => {
 /** Matches a line break that is followed by at least one blank line, and these blank lines. `\r\n` is one line break. */
 const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 
-/** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only syntax in it. */
+/** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only link syntax in it. */
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 

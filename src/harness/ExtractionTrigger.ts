@@ -23,8 +23,8 @@ export interface ExtractionTrigger {
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /**
-   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger in its configuration fails.
-   * Default: none.
+   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger in its configuration fails. Default:
+   * no reasons.
    */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
@@ -43,7 +43,9 @@ export interface Watch {
   readonly on: (event: TriggerEvent, now: number) => boolean
   /** Returns the time at which the trigger fires unless an event comes first; `undefined` if the trigger waits only for events. */
   readonly due: () => number | undefined
-  /** Tells the trigger the time. Returns whether the trigger fires now. Returns true at most once for each time that `due` returned. */
+  /**
+   * Tells the trigger the time. Returns whether the trigger fires now. Returns true at most once for each time value that `due` returns.
+   */
   readonly wake: (now: number) => boolean
 }
 
@@ -89,7 +91,9 @@ export const interval = (turns: number): ExtractionTrigger => ({
 /** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/** Fires once whenever no event has come for `duration` since the last one. The duration must be finite and above 0. */
+/**
+ * Fires when `duration` has passed since the last event, and then not again before the next event. The duration must be finite and above 0.
+ */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {

@@ -1,7 +1,7 @@
 /**
  * Injection of memory into prompts. A turn is the list of messages that the harness sends to the model. Injection finds the records that
- * relate to a turn, and renders them as a block of text, which the harness appends to the last message. The block is rendered anew for each
- * model call and is not stored. The module also renders the memory index (summaries and ids of records) and the instructions.
+ * relate to a turn, and renders them as a block of text, which the harness appends to the last message. The block is rendered again for
+ * each model call, and is not stored. The module also renders the memory index (summaries and ids of records) and the instructions.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -75,8 +75,9 @@ export interface Search {
 /** Searches memory for a turn and renders the block. */
 export interface Inject {
   /**
-   * Returns an empty block if `trigger` excludes the turn, if there is no text to search for, if the confidence is below `minConfidence`,
-   * or (with the default format) if nothing is found. Fails with `invalid_draft` if `trigger`, `query` or `format` throws.
+   * Returns the rendered block. The block is empty if `trigger` excludes the turn, if there is no text to search for, if the confidence is
+   * below `minConfidence`, or (with the default format) if nothing is found. Fails with `invalid_draft` if `trigger`, `query` or `format`
+   * throws.
    */
   (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>): Effect.Effect<PromptBlock.PromptBlock, MemoryError.MemoryError>
 }

@@ -5,7 +5,7 @@
  *
  * A file imports another one as in Claude Code, by `@` and a relative path (`@docs/git.md`) at the start of a line or after a space, not in
  * code. An imported file follows its importer in the result. A name that belongs to no file is plain text. An import that leads out of the
- * root, forms a cycle, is nested deeper than five imports or comes after a hundred others is left out, and reported as an issue.
+ * root, forms a cycle, is nested deeper than five imports or comes after 100 other imports is left out, and reported as an issue.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -54,7 +54,7 @@ export interface Service {
   readonly render: Effect.Effect<string>
   /**
    * Stores the files as read-only Global records of the tenant, and forgets records of files that are gone or no longer imported. Rewrites
-   * no unchanged record. Does nothing under `seedMemory: false`. Logs a file that cannot be stored; fails only if no file can be stored.
+   * no unchanged record. Does nothing with `seedMemory: false`. Logs a file that cannot be stored; fails only if no file can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -180,7 +180,7 @@ const draftOf = (
   }
 }
 
-/** Returns the compared fields as text. A stored record is rewritten only if its text differs from the text of the draft. */
+/** Returns the fields that `seed` compares, as text. A stored record is rewritten only if its text differs from the draft's. */
 const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => canonicalJson([summary, body, tags, data])
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if the file or its importer is missing or blank, or if `filenames` lacks the importer (without one, the file). */
+  /** Reads a file. `None` if it or its importer is missing or blank, or if the importer (else the file) is not named in `filenames`. */
   readonly read: (
     relative: string,
     importedBy?: string

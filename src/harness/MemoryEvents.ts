@@ -43,7 +43,7 @@ export const MemoryEvent = Schema.Union(
   }),
   Schema.TaggedStruct("memory_recalled", {
     ...common,
-    /** Words of the search, null for a search without words. Present only with `texts`. */
+    /** Words of the search, null for a search without words. Present only with the option `texts`. */
     query: Schema.optional(Schema.NullOr(Schema.String)),
     hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit })),
     /** Number of records that were found but not returned, by reason. Absent in events of earlier versions. */
@@ -61,7 +61,10 @@ export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** Optional work failed, such as rendering the index, an injection, or one retriever of a search. The operation went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /** Number of secrets that `Redaction` removed from the texts of one call. For texts sent to a model, the event's viewer is `System`. */
+  /**
+   * `Redaction` removed secrets from the texts of one call; `count` is their number. For texts sent to a model, the event's viewer is
+   * `System`.
+   */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, was skipped because the call named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
@@ -135,7 +138,7 @@ const withoutTexts = (event: MemoryEvent): MemoryEvent => {
 /** Provides `MemoryEvents`. */
 export const layer = (options?: Options): Layer.Layer<MemoryEvents> => Layer.scoped(MemoryEvents, make(options))
 
-/* Builds and publishes the events of the whole harness. */
+/* The rest of this module builds and publishes the events of the whole harness. */
 
 /** A change of one record, from which an event is built. @internal */
 export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
@@ -174,7 +177,7 @@ export interface EventPublisher {
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 }
 
-/** Returns the changes that `put` made. @internal */
+/** Returns one change for each result of `put`. @internal */
 export const changesOf = (puts: ReadonlyArray<Put>): ReadonlyArray<Change> =>
   puts.map(({ outcome, record }) => ({ id: record.id, outcome, record }))
 

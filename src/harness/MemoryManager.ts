@@ -42,7 +42,7 @@ export type { ExtractionConfig } from "./Outbox.ts"
 
 /** Options of the layer. */
 export interface Config {
-  /** Extraction options by store name: `true` for the defaults of `Outbox.Options`, `false` for none. Default: no store extracts. */
+  /** Extraction by store name: `true` uses the defaults of `Outbox.Options`; `false` turns it off. Default: no store extracts. */
   readonly extraction?: { readonly [store: string]: boolean | Outbox.Options | undefined } | undefined
   /** `true` or `false` switches injection on or off; an object sets its options. Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
@@ -95,7 +95,7 @@ export interface Service {
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /** Renders the memories that relate to a turn; an empty block if `InjectionConfig.trigger` excludes the turn or nothing is found. */
   readonly inject: Injection.Inject
-  /** Waits for the writes of `accept`, then extracts all waiting messages. An error says how many conversations failed, and quotes none. */
+  /** Waits for the writes of `accept`, then extracts from all waiting messages. An error only says how many conversations failed. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** The outboxes, by store name; only stores that extract have one. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
@@ -149,7 +149,7 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options: Outbox.Options["options"] = { ...extraction.options, conversation: name } // record ids depend on the name
+          const options: Outbox.Options["options"] = { ...extraction.options, conversation: name } // record ids are derived from this name
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )

@@ -97,11 +97,11 @@ export interface Service {
    */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter and are not in the trash, regardless of the filter's `limit`. Returns the number of these
-   * records. Keeps matching records that the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With
-   * `purge`, erases the records, and also the matching records in the trash that the viewer sees. If the filter has `forgotten: true`, only
-   * records in the trash match. If the filter has no other condition than `scope`, a purge also erases the viewer's threads and waiting
-   * messages.
+   * Forgets all records that match the filter, regardless of the filter's `limit`, and returns their number. Keeps matching records that
+   * the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the records. It then also
+   * erases matching records that are in the trash, that is, forgotten but still restorable. These are not counted. If the filter has
+   * `forgotten: true`, only records in the trash match. If the filter has no other condition than `scope`, a purge also erases the viewer's
+   * threads and waiting messages.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */
@@ -325,7 +325,7 @@ export interface TestOptions {
   readonly now?: string | number | undefined
   /** Seed of random ids. Default `"memory"`. */
   readonly seed?: string | number | undefined
-  /** Answers of the scripted model, in order: a string is returned as it is, any other value as JSON. Default: none. */
+  /** Answers of the scripted model, in order: a string is returned as it is, any other value as JSON. Default: no answers. */
   readonly script?: Iterable<unknown> | undefined
   readonly spec?: MemorySpec.Input | undefined
 }

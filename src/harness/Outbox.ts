@@ -10,14 +10,15 @@
  *
  * A conversation is a viewer's messages of one session. A batch is the messages of one append. In an extraction run, a model extracts
  * memories from the oldest batches of a conversation; a conversation has one run at a time. A dead letter is a batch that is set aside and
- * no longer extracted, because it failed permanently, or failed ten times while other batches succeeded. Messages that an earlier process
- * left are extracted when the layer is built. Several processes may share a store; if two extract the same batch, the first to write wins.
+ * no longer extracted, because it failed permanently, or failed ten times while other batches succeeded. When the layer is built,
+ * extraction is requested for the messages that an earlier process left. Several processes may share a store; if two extract the same
+ * batch, the first to write wins.
  *
  * Many tenants share an outbox without waiting for one another:
  *
  * ```text
  * limits     A conversation may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first requests
- *            extraction from the oldest batches of its conversation or, if that has none, of another conversation of the tenant.
+ *            extraction from the oldest batches of its conversation or, if that has no batches, of another conversation of the tenant.
  *            If the extraction fails or takes longer than `timeSlice`, the append fails with `rate_limited`.
  * slots      A slot runs one extraction; there are 16. A free slot goes to the tenants round robin, and within a tenant to the
  *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
@@ -60,7 +61,7 @@ export interface Status {
   readonly durable: boolean
 }
 
-/** A batch that is set aside after failures and no longer extracted. */
+/** A batch (the messages of one append) that is set aside after failures and no longer extracted. */
 export interface DeadLetter {
   readonly viewer: Viewer.Viewer
   readonly session: string
@@ -75,8 +76,8 @@ export interface DeadLetter {
 export interface Service {
   /**
    * Stores the messages and returns the sequence number, in the session, of the first one. Fails with `invalid_scope` if the viewer has no
-   * scope to store memories in. Fails with `rate_limited` and a `retryAfter` in milliseconds if too many batches wait for extraction and
-   * none of them is extracted in time.
+   * scope to store memories in. Fails with `rate_limited` and a `retryAfter` in milliseconds if too many batches (a batch is the messages
+   * of one append) wait for extraction and none of them is extracted in time.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -86,9 +87,9 @@ export interface Service {
   /** Notifies the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Extracts from all waiting messages of every conversation, regardless of triggers and of delays after failures. Fails if the messages of
-   * a conversation could be neither extracted nor set aside. The error contains only counts and reasons, but no user's message or id,
-   * because a flush is called without a viewer.
+   * Extracts memories from all waiting messages of every conversation, regardless of triggers and of delays after failures. Fails if the
+   * messages of a conversation could be neither extracted nor set aside. The error contains only counts and reasons, but no user's message
+   * or id, because a flush is called without a viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
@@ -129,7 +130,7 @@ export interface ExtractionConfig {
 
 /** Options of an outbox. */
 export interface Options extends ExtractionConfig {
-  /** Largest number of waiting batches of a tenant, at least 1. Default 10,000. */
+  /** Largest number of waiting batches of a tenant, at least 1. A batch is the messages of one append. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
   /** Largest number of waiting batches of a conversation, at least 1. Default 1,000. */
   readonly capacityPerConversation?: number | undefined
@@ -147,8 +148,9 @@ export interface Options extends ExtractionConfig {
   /** Longest time of an extraction with all its model calls. A longer extraction fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
-   * Largest number of conversations kept in memory. If there are more, conversations without waiting messages are closed, first those that
-   * have been idle longest. The trigger of a closed conversation starts anew with its next message. Default 1,000.
+   * Largest number of conversations whose state the process keeps in RAM. If there are more, conversations without waiting messages are
+   * closed, first those that have been idle longest. With the next message of a closed conversation, its trigger starts from the initial
+   * state. Default 1,000.
    */
   readonly openConversations?: number | undefined
   /**
@@ -167,8 +169,8 @@ export interface Listener {
 }
 
 /**
- * Makes an outbox. It first extracts from the messages that an earlier process left waiting. When the Effect scope closes, it extracts from
- * the waiting messages for at most `flushTimeout`.
+ * Makes an outbox. It first requests extraction for the messages that an earlier process left waiting. When the Effect scope closes, it
+ * extracts memories from all waiting messages, for at most `flushTimeout`.
  */
 export const make = (
   store: MemoryStore.Service,

@@ -5,15 +5,15 @@
  * cluster.
  *
  * ```text
- * append     any process stores the messages, and sends the conversation's owner a cluster message that names the batch
+ * append     any process stores the messages as one batch, and names the batch to the conversation's owner in a cluster message
  * extract    the owner extracts as `Outbox` does, with the same triggers, limits and plans
  * a death    the next owner receives the unacknowledged cluster messages, and passes them to new triggers
  * ```
  *
  * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the same write erases the batch.
  * The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of their appends,
- * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words. So it is
- * enough to erase a person's data in the store.
+ * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words. So a
+ * person's data are completely erased by erasing them in the store.
  *
  * The module is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
@@ -68,9 +68,8 @@ export interface Service extends Outbox.Service {
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
    * Compacts the store, and returns the number of erased records. Also checks each conversation once it has not changed for an hour. If no
-   * message of the conversation waits, erases cluster messages to the conversation, which remain if the owner was killed. Otherwise sends
-   * the cluster message of each waiting batch again, because the process that appended the batch may have been killed before it sent the
-   * message.
+   * message of the conversation waits, erases the cluster messages that a killed owner may have left. Otherwise sends the cluster message
+   * of each waiting batch again, because the process that appended the batch may have been killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -198,7 +197,7 @@ export const layer = (
   )
 }
 
-/** The dependencies that the calls of one outbox share. */
+/** The dependencies that the operations of one outbox share. */
 interface OpenCluster {
   readonly options: Options
   readonly store: MemoryStore.Service
@@ -210,7 +209,7 @@ interface OpenCluster {
   compactedAt: number
 }
 
-/** Trigger of the senders. It never fires, since only the owner's trigger starts extraction. */
+/** Trigger of the workers in `senders`. It never fires, since only the owner's trigger starts extraction. */
 const silent: NonNullable<Options["trigger"]> = {
   name: "silent",
   fires: () => Stream.empty,
@@ -336,7 +335,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // makes the owner acknowledge the cluster messages that it holds; if no owner answers in time, there is none to wait for
+        // makes the owner acknowledge the cluster messages that it holds; if no owner answers within 5 seconds, goes on without it
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"

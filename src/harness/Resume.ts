@@ -62,7 +62,7 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 /** Operations of `Resume`. */
 export interface Service {
   /**
-   * Loads the checkpoint of a run, or `None` if none was saved. Fails with `ResumeError` if `spec` differs from the saved spec, with
+   * Loads the checkpoint of a run; `None` if it has no checkpoint. Fails with `ResumeError` if `spec` differs from the saved spec, with
    * `corrupt` if the file is not a checkpoint, and with `unsupported` if a newer version of the library saved it.
    */
   readonly resume: (
@@ -171,7 +171,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
     })
   )
 
-/** Provides `Resume`, which keeps checkpoints in memory until the layer is closed. */
+/** Provides `Resume`, which keeps checkpoints in RAM until the layer is closed. */
 export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
   const texts = new Map<string, string>()
   return make({

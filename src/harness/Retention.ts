@@ -30,9 +30,9 @@ export interface Options {
 
 /**
  * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. All of them are forgotten in one
- * batch, and can be restored until the store empties its trash. If one of them is changed before the batch, everything is read and decided
- * again. Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that exceeds its
- * cap in some scope of the tenant. In a federation, which cannot count records, reads all records of each kind that has a cap.
+ * batch, and can be restored until the store empties its trash. If one of them is changed before the batch is applied, everything is read
+ * and decided again. Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that
+ * exceeds its cap in some scope of the tenant. A federation cannot count records: there, reads all records of each kind that has a cap.
  */
 export const enforce = (
   system: Viewer.System,

@@ -7,7 +7,7 @@
  * `MemoryService.forgetAll(filter, { purge: true })` erases threads along with records. Messages are not records: only `search` of this
  * service finds them, not a search of the store.
  *
- * An append stores all of its messages or none. Concurrent appends to a thread are stored one after the other. The cost of an append, and
+ * An append that fails stores no message. Concurrent appends to a thread are stored one after the other. The cost of an append, and
  * of reading a page, depends neither on the length of the thread nor on the number of threads.
  */
 import * as Context from "effect/Context"
@@ -46,7 +46,7 @@ export interface Service {
     messages: ReadonlyArray<ThreadRows.NewMessage>
   ) => Effect.Effect<number, MemoryError.MemoryError>
 
-  /** Reads messages of a range; returns none if the thread does not exist. The cost grows with the number of messages read. */
+  /** Reads messages of a range; returns an empty page if the thread does not exist. The cost grows with the number of messages read. */
   readonly messages: (
     viewer: Viewer.Viewer,
     thread: string,
@@ -67,7 +67,7 @@ export interface Service {
 
   /**
    * Finds messages of a thread by words, best first. Cost: the first search of a thread reads all its messages, and each later search reads
-   * only those appended since. The indexes of the 64 threads searched last are kept in memory.
+   * only those appended since. The indexes of the 64 threads searched last are kept in RAM.
    */
   readonly search: (
     viewer: Viewer.Viewer,

@@ -7,8 +7,8 @@
  *
  * ```text
  * globalWrites: "deny"   a write that creates, changes, restores or purges a Global record fails with `not_owned`
- * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows; any other write of a model fails, with `not_owned` if
- *                        it changes an existing record, with `invalid_scope` if it creates one
+ * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows. Any other write of a model fails: with `not_owned` if
+ *                        it changes an existing record, with `invalid_scope` if it creates a record
  * ```
  *
  * The wrapped store itself (`Transaction`) rejects changes of records that the viewer does not see, or that are read-only.
@@ -242,7 +242,7 @@ export interface Remembering {
   /** Computes vectors at once. Never fails: on an error, it publishes an event, and `embedMissing` computes the vectors later. */
   readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
-  /** Names of the language model and the embedder that were provided when the pipeline was made; `null` for none. */
+  /** Names of the language model and the embedder that were provided when the pipeline was made, else `null`. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 

@@ -156,7 +156,7 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Returns the error message for a prompt that was already answered `played` times, so that the cassette has no further answer to it. */
+/** Returns the error message if the cassette has no answer left to a prompt. `played` is the number of answers returned so far. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`

@@ -241,8 +241,8 @@ interface Making<Row, A> {
    */
   touched: ReadonlySet<Row | undefined>
   /**
-   * Calls of `set` since reading began. When reading ends, the calls so far are replaced by additions, one for each row that a call has set
-   * and that is still current.
+   * Calls of `set` since reading began, as pairs of an old and a new row. Once all rows are read, the calls so far are shortened to one
+   * addition for each new row that no later call has replaced. Calls that arrive after that are appended.
    */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
   /** Number of changes that have been applied. */
@@ -251,8 +251,8 @@ interface Making<Row, A> {
 
 /**
  * An index over the rows of a table. The index is built when it is first used, and updated from then on. Changes that arrive during the
- * build are applied after all rows were added. If several fibers wait for the index, each of them continues the build; so if one is
- * interrupted, the others do not wait in vain.
+ * build are applied after all rows were added. If several fibers wait for the index, each of them continues the build, so the build
+ * goes on if one of them is interrupted.
  */
 export class LazyIndex<in out Row, in out A> {
   readonly #options: LazyOptions<Row, A>
@@ -327,7 +327,7 @@ export class LazyIndex<in out Row, in out A> {
   }
 }
 
-/** Reads up to `partSize` rows, and returns the work that this took. After the last row of all, sets `touched` and reduces `changes`. */
+/** Reads up to `partSize` rows, and returns the work that this took. After the last row, sets `touched` and shortens `changes`. */
 const readSome = <Row, A>(making: Making<Row, A>): number => {
   const part: Array<Row> = []
   while (making.unread !== undefined && part.length < partSize) {

@@ -50,7 +50,7 @@ export interface HarnessPlugin {
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }
 
-/** The provided plugins, in order. Default: none. A `Context.Reference`, so it never appears in `R`. */
+/** The provided plugins, in order. Default: no plugins. A `Context.Reference`, so it never appears in `R`. */
 export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
   defaultValue: (): ReadonlyArray<HarnessPlugin> => []
 }) {}

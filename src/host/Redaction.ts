@@ -3,13 +3,13 @@
  * addresses, or whatever your own function finds. Provide one redaction to all layers of memory; without one, nothing is redacted.
  *
  * Drafts, patches, and the messages of outboxes and threads are redacted before any store stores them. Texts are redacted before a model is
- * asked to extract from them, reconcile or embed them. These are not redacted: texts that are already stored, files that others write into
- * a vault, rows that `Copy` moves, ids, scopes, kinds, sessions, names of threads, keys and numbers of JSON, and updates by
+ * asked to extract from them, reconcile or embed them. These are not redacted: texts that are already stored, files that people write
+ * into a vault, rows that `Copy` moves, ids, scopes, kinds, sessions, names of threads, keys and numbers of JSON, and updates by
  * `Viewer.system`. Nor is the query text of a `memory_recalled` event redacted; only `MemoryEvents.layer({ texts: true })` publishes it.
  *
- * A `memory_redacted` event reports the number of secrets found, never the secrets. It is published by each `MemoryEvents` service that has
- * the same redaction, and by each that is provided together with a `MemoryService` over the store. The secrets of an instruction file are
- * counted when the file is first read, and again when its text has changed.
+ * A `memory_redacted` event reports the number of secrets found, never the secrets. It is published by each `MemoryEvents` service to which
+ * the redaction is provided, and by each that is provided together with a `MemoryService` over a store with the redaction. The secrets of
+ * an instruction file are counted when the file is first read, and again when its text has changed.
  *
  * A store keeps the redaction with which it was built, and all services over the store use that one. `MemoryService.layer`,
  * `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` if another redaction is provided to them. A federation fails to build
@@ -119,8 +119,8 @@ interface Carrier {
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**
- * Returns the redaction for a service over a store: that of the store, or the provided one if the store has none. Logs a warning if the
- * provided redaction is not that of the store. @internal
+ * Returns the redaction for a service over a store: that of the store or, if the store has no redaction, the provided one. Logs a warning
+ * if the provided redaction is not that of the store. @internal
  */
 export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
   Effect.flatMap(Redaction, (provided) => {
@@ -148,9 +148,8 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
 
 /**
  * Returns one redaction for several stores that are used as one; `None` if no store has a redaction. If all stores have the same redaction
- * (`isSame`), the result is the same, too. If the redactions differ, or some stores have none, the result applies the redactions of the
- * stores in turn; `isSame` is then false for the result and each of these redactions. `listen` of the result listens to all of them.
- * @internal
+ * (`isSame`), the result is the same, too. If the redactions differ, or some stores have no redaction, the result applies the redactions of
+ * the stores in turn; it is then not the same (`isSame`) as any of them. Its `listen` adds the listener to all of them. @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -255,7 +254,7 @@ export const rereading = (redaction: Service | undefined) => {
       if (known.get(place) === digest) return redactQuery(redaction, text)
       known.set(place, digest)
       return within(redaction, Viewer.system(), text, (redact) => redact(text)).pipe(
-        Effect.onError(() => Effect.sync(() => known.delete(place))) // so that the next call reports the secrets
+        Effect.onError(() => Effect.sync(() => known.delete(place))) // the next call then reports the secrets
       )
     })
 }

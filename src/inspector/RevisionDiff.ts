@@ -23,11 +23,12 @@ export const Difference = Schema.Struct({
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
 /**
- * Fields that a difference never lists: `body`, which is compared by lines, and fields that never differ or that every revision sets anew.
+ * Fields that a difference never lists: `body`, which is compared by lines, fields that never change, and fields that change in every
+ * revision.
  */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
-/** Returns the difference from one revision to the next. Cost: that of `linesOf`. */
+/** Returns the difference between an earlier and a later revision. Cost: see `linesOf`. */
 export const between = (before: MemoryRecord, after: MemoryRecord): Difference => {
   const earlier = new Map(Object.entries(encoded(before)))
   const later = new Map(Object.entries(encoded(after)))
@@ -43,8 +44,8 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
 const maxPairs = 1_000_000
 
 /**
- * Returns the difference of two texts as lines, by their longest common subsequence. Cost: the product of the numbers of lines, not
- * counting lines that are equal at the beginning and the end.
+ * Returns the difference of two texts as lines, by their longest common subsequence. Cost: proportional to the product of their numbers of
+ * lines, not counting the equal lines at the beginning and the end, but at most to `maxPairs`.
  */
 export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
   const a = before.split("\n")

@@ -128,7 +128,7 @@ export interface Service {
    * Returns the records that match the filter, best first; of equal scores, the newest first. A record need not contain a word of the
    * query. Default `limit` 20. With an embedding, the relevance of each of the nearest 1,000 records is its similarity to the embedding or
    * the share of the query's words that it contains, whichever is greater. Fails with `unsupported` if an embedding is given but the store
-   * has no vectors. Cost: a scan of all records that match the filter. Does not mark the returned records as used: call `touch` for those
+   * has no vectors. Cost: reads all records that match the filter. Does not mark the returned records as used: call `touch` for those
    * that the agent uses.
    */
   readonly retrieve: (
@@ -222,7 +222,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             onSome: (record) => Effect.succeed([record])
           }))
         const [one] = yield* prioritise(op, viewer, { embedding, halfLife, text, weights }, { ids: [id] }, record)
-        return one! // one record in, so one out
+        return one! // one record was passed, so there is one result
       }).pipe(Effect.withSpan("AdaptiveMemory.getPriorityScore")),
     touch: (viewer, id) => store.touch(viewer, [id])
   }

@@ -36,7 +36,7 @@ export type { Attributes, Evolution, LinkSuggestion } from "./AgenticMemory/Note
 export interface Stored extends TypedMemory.Typed<Note> {
   /** Suggested links: at most 5, best first. */
   readonly suggestions: ReadonlyArray<LinkSuggestion>
-  /** Suggested changes of older notes, best first; none of them is applied. */
+  /** Suggested changes of older notes, best first. They have not been applied. */
   readonly evolution: ReadonlyArray<Evolution>
 }
 
@@ -66,7 +66,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
    * Applies each suggestion of similarity 0.7 or more, if the suggested note exists: adds a link from the note to the suggested note, and a
-   * link back. Adds all links or, on failure, none. Returns the suggestions that were applied.
+   * link back. All links are added in one batch: a failure adds no link. Returns the suggestions that were applied.
    */
   readonly link: (
     viewer: Viewer.Any,

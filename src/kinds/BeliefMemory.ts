@@ -38,7 +38,7 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** `active` and `superseded` count such beliefs. A belief whose validity ended without a successor counts in neither number. */
+  /** `active` counts beliefs that are not closed; `superseded`, those that another one replaced. Neither counts beliefs that just ended. */
   readonly active: number
   readonly superseded: number
   /** `byConfidence` and `bySource` count all beliefs, including superseded ones, by level of confidence and by type of source. */
@@ -170,7 +170,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
-  /** Returns the belief. Fails with `not_found` if there is none, and with `read_only` if it is superseded or no longer valid. */
+  /** Returns the belief. Fails with `not_found` if it does not exist, and with `read_only` if it is superseded or no longer valid. */
   const requireOpen = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),

@@ -163,7 +163,7 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 /**
  * Provides episodes over an adapter. If the adapter lacks the method for an operation, the operation fails with `unsupported`. `beforeTurn`
  * skips such a method; `afterTurn` adds the failure to `failures`. The service filters the adapter's results by query and viewer, even if
- * the adapter has already done so, and clamps numbers out of range.
+ * the adapter has already done so. It clamps numbers that are out of range.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
@@ -295,7 +295,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
   )
 
 /**
- * Runs the queries of `beforeTurn`. Skips a query whose limit is 0, and a query that searches only for types which `types` leaves out.
+ * Runs the queries of `beforeTurn`. Skips a query if its limit is 0, or if `types` excludes all types that the query searches for.
  * Lists each failed query in `failures`, unless it failed with `unsupported`. Fails if all queries that were run fail.
  */
 const recall = (
@@ -343,7 +343,7 @@ const recall = (
     return {
       ...recalled,
       block: buildMemoryBlock(recalled),
-      // a method that the adapter does not have is not a failure
+      // `unsupported` says that the adapter lacks the method, which is no failure of the query
       failures: [...failures.filter(({ error }) => error.reason !== "unsupported"), ...within]
     } satisfies Recalled
   })

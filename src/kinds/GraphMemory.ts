@@ -107,7 +107,7 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns entities breadth first, and neighbours of one entity highest weight first. Returns none if the viewer does not see `from`. */
+  /** Returns entities breadth first, and neighbours of one entity highest weight first. Empty if the viewer does not see `from`. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -120,8 +120,8 @@ export interface Service {
     types: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
-   * Returns a shortest path; `None` if there is none, or none within `maxDepth` (default: any length). The path from an entity to itself is
-   * empty. Fails with `unsupported` if the search has visited `maxVisits` records and more remain, since a path may still exist.
+   * Returns a shortest path; `None` if there is no path of at most `maxDepth` relationships (default: any number). The path from an entity
+   * to itself is empty. Fails with `unsupported` if the search ends after `maxVisits` records, since a path may still exist beyond them.
    */
   readonly findPath: (
     viewer: Viewer.Any,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and records linked to them that pass the query's filter. A link passes on `score · weight · g ÷ (1 + g)`, where `g` is
-   * `query.weights.graph`, default 1. A record has the score of its best path. Each hop starts from the best `options.limit` records.
+   * Returns hits, and records linked to them that pass the query's filter. Over a link, a record passes on `score · weight · g ÷ (1 + g)`,
+   * with `g = query.weights.graph`, default 1. A record has the score of its best path. A hop starts from the best `options.limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,

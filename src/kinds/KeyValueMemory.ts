@@ -1,8 +1,8 @@
 /**
  * Values by key, like a Map that is stored. A layer is for one namespace of keys; the viewer decides whose values are read and written.
  * Each key is one record in exactly the viewer's scope, neither in a broader nor in a narrower one. A string is stored as the body of the
- * record, any other value in its `data`. Keys are redacted, so keys that differ only in a redacted secret are the same key. If a person
- * changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
+ * record, unless it is too long; any other value in `data`. Keys are redacted, so keys that differ only in a redacted secret are the same
+ * key. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -47,7 +47,7 @@ export interface Entry {
 
 /** Selects the entries that meet both conditions. */
 export interface Selection {
-  /** Text with which the key begins. Default: any. */
+  /** Text with which the key begins. Default: any key. */
   readonly prefix?: string | undefined
   /** Tags of which the entry must have at least one, regardless of case. Default: any entry. */
   readonly tags?: ReadonlyArray<string> | undefined
@@ -78,7 +78,7 @@ export interface Service {
   readonly entries: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
   /** Returns the number of entries, at the same cost as `entries`. */
   readonly size: (viewer: Viewer.Any) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Writes all entries or, on failure, none. If a key occurs twice, its later entry is stored. */
+  /** Writes all entries in one batch: a failure writes no entry. If a key occurs twice, its later entry is stored. */
   readonly batchWrite: (
     viewer: Viewer.Any,
     entries: ReadonlyArray<Entry>
@@ -157,7 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the values of `keys` from a `KeyValueStore`, which cannot list its keys, in one write. Returns the number of copied values. */
+/** Copies the values of `keys` from a `KeyValueStore` (it cannot list its own keys) in one write. Returns the number of copied values. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -190,7 +190,7 @@ export interface MemoryBackend {
   size(): Promise<number>
 }
 
-/** Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. Does not check that a value has the type `T`. */
+/** Makes a `MemoryBackend` for one viewer; `run` may be `Effect.runPromise`. `get<T>` does not check that the value has the type `T`. */
 export const toBackend = (
   memory: Service,
   viewer: Viewer.Any,

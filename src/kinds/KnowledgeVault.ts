@@ -1,4 +1,4 @@
-/** A vault of insights, decisions and patterns: knowledge that stays useful after the session in which it was learned. */
+/** The knowledge vault: insights, decisions and patterns that stay useful after the session in which they were learned. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -10,7 +10,7 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary } from "./TypedMemory.ts"
 
-/** The `data` of an entry of the vault. */
+/** The `data` of an entry of the knowledge vault. */
 export type VaultEntry = Payload.VaultEntry
 
 /** Operations of `KnowledgeVault`. */
@@ -37,7 +37,7 @@ export interface Service {
   readonly archive: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Typed<VaultEntry>, MemoryError>
 }
 
-/** Tag of the service for the vault. */
+/** Tag of the service for the knowledge vault. */
 export class KnowledgeVault extends Context.Tag("@memory/KnowledgeVault")<KnowledgeVault, Service>() {}
 
 /** Makes the service over the `MemoryStore` in the context. */

@@ -23,14 +23,18 @@ export interface Service {
     procedure: DraftOf<Procedure>
   ) => Effect.Effect<Typed<Procedure>, MemoryError.MemoryError>
   /**
-   * Returns the procedures that have a trigger which occurs in `context`, regardless of case. Orders them by success rate, then by
-   * executions, both highest first, then newest first. A blank trigger matches nothing. Cost: reads all procedures that the viewer sees.
+   * Returns the procedures with a trigger (a phrase) that occurs in `context`, regardless of case. The highest success rate comes first,
+   * then the largest number of executions, then the newest procedure. A blank trigger matches nothing. Cost: reads all procedures that the
+   * viewer sees.
    */
   readonly findProcedures: (
     viewer: Viewer.Any,
     context: string
   ) => Effect.Effect<ReadonlyArray<Typed<Procedure>>, MemoryError.MemoryError>
-  /** Counts one execution. Of concurrent calls, each is counted. Fails with `not_found` if the id is not that of a procedure. */
+  /**
+   * Counts one execution, and one success if `success` is true. Concurrent calls are all counted. Fails with `not_found` if the id is not
+   * that of a procedure.
+   */
   readonly recordExecution: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -66,7 +70,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         successes: procedure.successes + (success ? 1 : 0)
       })).pipe(
         MemoryError.catchReason("corrupt", () =>
-          // a plain-text record of this kind is no procedure
+          // a record of this kind that does not decode is plain text, and no procedure
           MemoryError.make("not_found", { op: "recordExecution", id, message: "there is no such procedure" })),
         Effect.withSpan("ProceduralMemory.recordExecution")
       )

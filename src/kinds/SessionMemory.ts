@@ -1,6 +1,6 @@
 /**
- * Learnings: what an agent learned in a work session. A session is a resource of Effect. It ends when its Effect scope closes, or by `end`,
- * which also stores a summary.
+ * Learnings: what an agent learned in a work session. A session is an Effect resource. It ends when its Effect scope closes, or when `end`
+ * is called. Only `end` stores a summary of the session.
  *
  * A learning is stored as soon as it is recorded. Its `MemoryScope` has the viewer's ids and the id of the session. A viewer with reach
  * `exact` sees only the sessions of viewers with exactly its ids, including sessions that still run. A viewer that has a session id sees
@@ -61,7 +61,7 @@ export interface Session {
     solution: string,
     options?: { readonly filePattern?: string | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Ends the session, and records a summary with the time since the start. Only the last 50 summaries of a session id are kept. */
+  /** Ends the session, and records a summary with the duration of the session. Only the last 50 summaries of a session id are kept. */
   readonly end: (summary: string) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
 }
 
@@ -156,7 +156,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // a viewer without ids sees no earlier sessions, but earlier learnings of this session's id count towards the caps
+      // a viewer without ids sees no sessions; the learnings with this session id, which count towards `caps`, are then read as `own`
       const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
       const session = yield* openSession(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -230,8 +230,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter that together read the scope of the given viewer and the sessions in it, but no other narrower scope.
- * Returns the given viewer unchanged, with a filter without conditions, if it is `System`, has no ids, or has a reach other than `exact`.
+ * Returns a viewer and a filter. Together, they select the scope of the given viewer and the sessions in it, but no scope that is narrower
+ * by any other id. Returns the given viewer unchanged, with a filter without conditions, if it is `System`, has no ids, or has a reach
+ * other than `exact`.
  */
 const sessionReader = (
   viewer: Viewer.Any

@@ -90,7 +90,7 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     all: ReadonlyArray<Typed<A>>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Returns the revisions that are in the store, newest first; none for an absent record. Default `limit` 20. */
+  /** Returns the revisions of a record that are still in the store, newest first. An absent record has no revisions. Default `limit` 20. */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -102,7 +102,7 @@ export interface TypedMemory<in out A> {
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Sets the summary of a draft to a name if the draft has none, so that a search for the name, or a `[[Name]]`, finds the record. */
+/** Sets the summary of a draft to a name if the draft has none, so that a search for the name, or a link `[[Name]]`, finds the record. */
 export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)

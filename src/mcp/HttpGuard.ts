@@ -27,9 +27,9 @@ export interface Access {
   readonly viewer?: Viewer | undefined
   /** The accepted tokens. If set, every request must have one of them. Default: no token is required. */
   readonly tokens?: Tokens | undefined
-  /** Host names, without ports, under which clients may address the server, besides `localhost` and IP addresses. Default: none. */
+  /** Host names, without ports, under which clients may address the server, besides `localhost` and IP addresses. Default: no others. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined
-  /** Origins of pages that may call the server, such as `https://app.example`, besides the server's own. Default: none. */
+  /** Origins of pages that may call the server, such as `https://app.example`, besides the server's own. Default: no others. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
   /** Largest number of requests per token in a minute, all of which may come at once; 0 means no limit. Default 600. */
   readonly requestsPerMinute?: number | undefined

@@ -36,7 +36,8 @@ export const internal: McpError = make("internal", "internal error")
 export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
 
 /**
- * Converts a `MemoryError` to an error for the client. Its `data` holds the reason; its message is one that a model may see (`failureOf`).
+ * Converts a `MemoryError` to an error for the client. Its `data` holds the reason. Its message comes from `failureOf`, so a model may see
+ * it.
  */
 export const ofMemory = (error: MemoryError): McpError => {
   const { message, reason } = failureOf(error)

@@ -29,8 +29,8 @@ export interface Options extends McpSession.Options {
   /** Largest size of a request's body in bytes; a larger one is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
-   * Largest number of sessions of a viewer. Once it is reached, a new session ends that session of the viewer which has been idle longest.
-   * If none is idle, the new session is rejected. Default 64.
+   * Largest number of sessions of a viewer. Once it is reached, starting a session ends the session of this viewer that has been idle
+   * longest. If all sessions of the viewer are in use, the new session is rejected. Default 64.
    */
   readonly maxSessions?: number | undefined
   /** Time after which a session without a running request and without an open stream ends. Default 30 minutes. */

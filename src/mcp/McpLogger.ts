@@ -2,8 +2,8 @@
  * Writes the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. A log that a request causes is also
  * sent to the client of that request, as a notification.
  *
- * No log contains a stack trace or the text of a foreign error. An error is logged by its name only. A `MemoryError` is logged by its
- * operation, its reason and its message, none of which quotes input.
+ * No log contains a stack trace. Of a `MemoryError`, the operation, the reason and the message are logged, none of which quotes input. Of
+ * any other error, only the name is logged.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -96,7 +96,8 @@ const textWithCause = (message: unknown, cause: Cause.Cause<unknown>): string =>
 }
 
 /**
- * Converts a logged value to one line of text. Of an error, only the name is kept; of a `MemoryError`, the operation, reason and message.
+ * Converts a logged value to one line of text. Of a `MemoryError`, keeps the operation, the reason and the message; of any other error,
+ * only the name.
  */
 const textOf = (value: unknown): string => {
   if (typeof value === "string") return oneLine(value)

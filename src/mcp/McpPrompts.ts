@@ -1,4 +1,7 @@
-/** The MCP prompts, which a person selects in the client: `recall` adds the memories on a topic to the chat, `review` asks for a review. */
+/**
+ * The MCP prompts, which a person selects in the client. `recall` adds the memories on a topic to the chat; `review` asks the model to
+ * review the newest memories.
+ */
 import * as Effect from "effect/Effect"
 import type { Hit, MemoryFilter } from "../domain/MemoryFilter.ts"
 import * as PromptText from "../domain/PromptText.ts"

@@ -53,7 +53,7 @@ interface Connection {
 
 /**
  * Connects a session to a transport. When the Effect scope closes, running requests are interrupted and answered, and the transport is
- * closed. `cancelled` is called with the id of a request that the client cancelled and that therefore gets no answer.
+ * closed. `cancelled` is called with the id of each request that the client cancelled. Such a request gets no answer.
  */
 const connect = (
   info: Info,
@@ -117,7 +117,7 @@ const logging = <A, E>(
     return yield* Effect.ensuring(handle((notice) => notices.unsafeOffer(notice)), rest)
   })
 
-/** A validator that the SDK requires for questions to the user. It is never used, since this server asks none. */
+/** A validator that the SDK requires for questions to the user. It is never used, since this server asks no questions. */
 const noValidator = {
   getValidator: () => () => ({ valid: false as const, data: undefined, errorMessage: "nothing was asked" })
 }
@@ -126,11 +126,11 @@ const noValidator = {
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
   Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepLive(0))
 
-/** Runs an effect for at most the given time. Works in a finalizer, too, since the effect is made interruptible. */
+/** Runs an effect for at most the given time. Makes the effect interruptible, so that the limit holds in a finalizer, too. */
 const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(self), time)
 
-/** Standard input and output, and the time that running requests get after the input has ended. */
+/** Standard input and output, and the time that running requests have to finish after the input has ended. */
 export interface Stdio {
   readonly stdin: Stream.Stream<Uint8Array, unknown>
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
@@ -177,7 +177,7 @@ const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const newline = 0x0a
 
-/** Splits bytes into lines without line breaks; skips blank lines. A line longer than `maxLine` is emitted as `undefined`. */
+/** Splits bytes into lines, and removes the line breaks. Skips blank lines. A line longer than `maxLine` is emitted as `undefined`. */
 const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Array | undefined, unknown> =>
   Stream.suspend(() => {
     let parts: Array<Uint8Array> = []

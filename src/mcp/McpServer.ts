@@ -126,9 +126,11 @@ export const checkHost: (
 
 /**
  * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles every other path, and may use the current
- * viewer. Its requests must pass the same checks as those for `/mcp`. The function `assets` is called first, with the path of a GET or HEAD
- * request, and returns a response or `undefined`. This response is sent if Host and Origin are right, even without a token. So `assets`
- * must return nothing secret; an example is the page that asks for a token.
+ * viewer. Requests to it must pass the same checks as those to `/mcp`.
+ *
+ * The function `assets` is called before both, with the path of a GET or HEAD request. If it returns a response, this response is sent to
+ * everybody who passes the checks of Host and Origin, even without a token. So `assets` must return nothing secret. An example is the page
+ * that asks for a token.
  *
  * Fails with `unsupported` if neither tokens nor a viewer are given, and also if there are no tokens and the server listens on an address
  * that other machines can reach. When the Effect scope of the layer closes, the server rejects new requests, waits for running requests (at

@@ -35,7 +35,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { SecureRandom } from "../host/SecureRandom.ts"
 
-/** The holder of a token: the `name` in the token's line, and the viewer on whose behalf requests with the token act. */
+/** The holder of a token. It has the `name` in the line of the token file, and the viewer on whose behalf requests with the token act. */
 export interface Holder {
   readonly name: string
   readonly viewer: Viewer.Viewer
@@ -53,8 +53,9 @@ export interface Tokens {
 const maxToken = 512
 
 /**
- * Makes a token for a viewer, and the line for the token file. `name` distinguishes the lines of a file. Show the token once, since it
- * cannot be derived from the line. `viewer` must not be one that sees the whole tenant, since `fromText` rejects the line of such a viewer.
+ * Makes a token for a viewer, and the line for the token file. `name` distinguishes the lines of a file. Show the token to its holder at
+ * once, since it cannot be derived from the line later. `viewer` must not be one that sees the whole tenant, since `fromText` rejects the
+ * line of such a viewer.
  */
 export const generate = (
   name: string,

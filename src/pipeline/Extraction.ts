@@ -226,9 +226,9 @@ export interface WantedList<A> {
   readonly name: "facts" | "memory"
   /** Returns the valid items of a list. */
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
-  /** Whether an object that is in no list counts as an item. Default: none does. */
+  /** Whether an object that is in no list counts as an item. Default: no object does. */
   readonly isItem?: (value: unknown) => boolean
-  /** Whether an invalid item still shows that the model answered the question. Default: none does. */
+  /** Whether an invalid item still shows that the model answered the question. Default: no invalid item does. */
   readonly isAnswer?: (item: unknown) => boolean
 }
 
@@ -240,8 +240,8 @@ const maxLists = 1_024
 
 /**
  * Searches a model's answer for the requested list, and returns the valid items of this list. Tries the lists under the key `name`. If
- * there are none, tries the lists that are not inside an object, and then single objects, each as a list of one: the objects under the key
- * `name`, and those that `isItem` accepts. Uses the first list that has a valid item.
+ * there is no such list, tries the lists that are not inside an object, and then single objects, each as a list of one: the objects under
+ * the key `name`, and those that `isItem` accepts. Uses the first list that has a valid item.
  *
  * Returns no items if no list has a valid item, but the answer contains an explicit empty list or an item that `isAnswer` accepts. Fails
  * with `model` for any other answer, and for an answer of more than `Completion.maxAnswerLength` UTF-16 units.

@@ -80,7 +80,10 @@ export interface Options extends MemoryStore.Provenance {
    * conversations.
    */
   readonly conversation?: string | undefined
-  /** Writes the batch in place of the store's `apply`. It must write the whole batch or nothing, and may write rows of its own with it. */
+  /**
+   * Writes the batch of mutations in place of the store's `apply`. It must write the whole batch or nothing. It may write further rows
+   * together with the batch.
+   */
   readonly apply?: Apply | undefined
 }
 
@@ -125,9 +128,9 @@ export const Receipt = Schema.Struct({
    * Receipts of early versions have no seal, and can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
-  /** Parts of the work that failed; absent if none failed. */
+  /** Parts of the work that failed; absent if no part failed. */
   failures: Schema.optional(Schema.Array(Failure)),
-  /** Numbers of the items that were left out; absent if none were. */
+  /** Numbers of the items that were left out; absent if no item was left out. */
   leftOut: Schema.optional(LeftOut)
 })
 /** A receipt, as `Receipt` decodes it. */

@@ -34,7 +34,7 @@ import { visible } from "../domain/PromptText.ts"
 import type { Prompt } from "../host/Completion.ts"
 import { clean, Fact, isObject, makeWordsOf, readList, type WordsOf } from "./Extraction.ts"
 
-/** Schema of the change that a decision asks for; `NOOP` asks for none. */
+/** Schema of the change that a decision asks for; `NOOP` asks for no change. */
 export const Event = Schema.Literal("ADD", "UPDATE", "DELETE", "NOOP")
 
 /** Schema of a decision of the model about one fact. `id` is the temporary id of a related memory: "0", "1", … */
@@ -49,10 +49,10 @@ export const Decision = Schema.Struct({
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
- * Returns the decisions in a model's answer. Returns none for an explicit empty list. Also returns none if all decisions in the answer have
- * ids that were not in the prompt, since models invent ids. Fails with `model`, which is retryable, for any other text without decisions.
- * Accepts all that `parseDecision` accepts, and also a single decision without a list around it. `existing` is the number of related
- * memories in the prompt.
+ * Returns the decisions in a model's answer. Returns an empty array for an explicit empty list, and also if all decisions in the answer
+ * have ids that were not in the prompt, since models invent ids. Fails with `model`, which is retryable, for any other text without
+ * decisions. Accepts all that `parseDecision` accepts, and also a single decision without a list around it. `existing` is the number of
+ * related memories in the prompt.
  */
 export const readDecision = (
   answer: string,
@@ -125,7 +125,7 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 /**
  * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the one with the same
  * text, or else the most similar one, if it is similar enough. Drops the deletion of a memory that says the same as a fact. Adds, for each
- * other deleted memory, the most similar fact that no decision is about, because the model must have deleted the memory due to that fact.
+ * deletion that is left, the most similar fact without a decision, since the model must have deleted the memory due to it.
  * @internal
  */
 export const attribute = (
@@ -387,7 +387,7 @@ const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Pa
 type Link = MemoryRecord["links"][number]
 const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.type
 
-/** Returns the patch that replaces a record's body by `text`. The new summary is derived from `text`, even if the old one was given. */
+/** Returns the patch that replaces a record's body by `text`, and its summary by one derived from `text`. */
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 

@@ -17,7 +17,7 @@ export interface Options {
   readonly stopwords?: Tokenizer.Options["stopwords"]
   /** Whether compounds (`8.104.9`, `src/index.ts`) and single letters (`R`) are terms. Default true. */
   readonly compounds?: boolean | undefined
-  /** Stopwords to drop from queries. If all words of a query are stopwords, as in "who am I", none is dropped. Default `wide`. */
+  /** Stopwords to drop from queries. If all words of a query are stopwords, as in "who am I", no word is dropped. Default `wide`. */
   readonly query?: Tokenizer.Options["stopwords"]
 }
 

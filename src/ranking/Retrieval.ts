@@ -26,7 +26,7 @@ export interface CompiledFilter {
   readonly passes: (record: Filtered) => boolean
 }
 
-/** The columns of a record from which it is ranked, without its body. `RecordFact` computes them from a record in memory. */
+/** The columns of a record from which it is ranked, without its body. `RecordFact` computes them from a `MemoryRecord`. */
 export interface Fact {
   readonly id: MemoryId
   /** `MemoryRecord.textHash`, by which the vectors of the record's text are stored. */
@@ -56,7 +56,7 @@ export interface Fact {
   readonly namesTime?: boolean | undefined
   /** The value of `data.emotion`, not decoded. */
   readonly emotion: unknown
-  /** The record itself, if it is in memory. */
+  /** The record itself, if the source has it in RAM. */
   readonly record?: MemoryRecord | undefined
 }
 
@@ -71,13 +71,13 @@ export interface Question {
    */
   readonly ranker?: LazyRanker | undefined
   /**
-   * Returns the final score of a match from its facts and its relevance, 0..1. `frequencies` returns how often each of `terms` occurs in
+   * Returns the final score of a match from its `Fact` and its relevance, 0..1. `frequencies` returns how often each of `terms` occurs in
    * the record, at the cost of one look-up per term. Default: the relevance is the score. Without `score`, the source reads only the
-   * recency and id of most matches, not their facts.
+   * recency and id of most matches, not their `Fact`s.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
   /**
-   * The weights of `score`, if it is a weighted mean. A source can compute upper bounds from them, and so skip the facts of most matches.
+   * The weights of `score`, if it is a weighted mean. A source can compute upper bounds from them, and so skip the `Fact`s of most matches.
    */
   readonly shares?: Shares | undefined
   /** Lowest final score of a match; matches with a lower one are dropped. */
@@ -143,7 +143,7 @@ export interface Matches {
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
-   * Number of records that match or are candidates of the `ranker`, pass the filter, and score at least `minScore`. With both a `ranker`
+   * Number of records that pass the filter, score at least `minScore`, and match or are candidates of the `ranker`. With both a `ranker`
    * and a `minScore`, only candidates are counted.
    */
   readonly count: number
@@ -159,8 +159,8 @@ export interface Near {
   readonly awaiting: number
   readonly exact: boolean
   /**
-   * Returns the vector of the text with this hash if the source has it in memory. Other vectors must be read by `vectors.read` of
-   * `Retrieval`. Default: no vector is in memory.
+   * Returns the vector of the text with this hash if the source has it in RAM. Other vectors must be read by `vectors.read` of `Retrieval`.
+   * Default: no vector is in RAM.
    */
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }

@@ -15,7 +15,7 @@ export interface VectorIndex<in out Id> {
   /**
    * Adds a vector. If the id has a vector already, replaces it; the id keeps its place among ids with equal cosines. Does not copy the
    * vector, so the caller must not change it. Throws a RangeError if the vector is not finite or has another number of dimensions than the
-   * index. The searches throw it, too.
+   * index. The searches throw this error for such a query vector, too.
    */
   readonly add: (id: Id, vector: Float32Array) => void
   /** Removes the vector of an id; returns whether there was one. */
@@ -44,7 +44,10 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number of the last call of `searchAmong` that was given a doc id, by doc id. So an id that is given twice in one call counts once. */
+  /**
+   * Has, by doc id, the number of the last `searchAmong` call that was given this doc id. So an id that is given twice in one call counts
+   * once.
+   */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -65,7 +68,11 @@ export const make = <Id>(dimensions: number, options: {
     mayQuantize = false
   }
 
-  /** Quantises the vectors once the index is large enough. Does it anew, or drops the quantised ones, if they take far too much memory. */
+  /**
+   * Quantises the vectors once their 8-bit rows would take `quantizeFrom` bytes. When vectors are removed, checks how much memory the
+   * quantised vectors take. If it is far too much, quantises the remaining vectors into a new, smaller memory. If the rows of these would
+   * take less than `quantizeFrom` bytes, drops the quantised vectors instead.
+   */
   const fitQuantized = () => {
     const size = ids.length * stride
     if (quantized === undefined ? !mayQuantize || size < quantizeFrom : quantized.capacity < 4 * size + quantizeFrom) {
@@ -199,7 +206,7 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32-bit floats. Scales it if its numbers are too large or too small for that, which does not change cosines. */
+/** Converts a vector to 32-bit floats. If its numbers are too large or too small for that, scales the vector; its cosines stay the same. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const largest = vector.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
   return Float32Array.from(
@@ -244,7 +251,7 @@ export class Embeddings {
   readonly #all: All
   readonly #tenant: string
 
-  /** Makes an independent set of vectors if there are no arguments. `TenantEmbeddings.of` returns the vectors of a tenant. */
+  /** Makes a new, empty set of vectors if there are no arguments. With arguments, makes a view of the vectors of `tenant` in `all`. */
   constructor(all: All = { tenants: new Map(), arrived: 0, removals: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant

@@ -12,7 +12,10 @@ import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Engine from "./internal/EngineContract.ts"
 
-/** A record before and after a change. `before` is `undefined` if the record was created or restored, `after` if forgotten or erased. */
+/**
+ * A record before and after a change. `before` is `undefined` if the record was created or restored; `after` is `undefined` if it was
+ * forgotten or erased.
+ */
 export interface Change {
   readonly id: MemoryId
   readonly before: MemoryRecord | undefined

@@ -139,8 +139,8 @@ interface Tally extends Record<keyof Counts, number> {
 }
 
 /**
- * Copies everything in `from` into `to`, under the laws at the top of this file. `readNames` are functions that recognise those of the
- * library's own rows whose ids are derived from a store's secret.
+ * Copies everything in `from` into `to`, under the laws at the top of this file. The functions `readNames` recognise rows that the library
+ * keeps for itself under an id derived from a store's secret.
  */
 export const copy = Effect.fn("Copy.copy")(
   function*(
@@ -216,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if a copy of the tenant would fail with it. Cost: two queries if the target has no row of the tenant. */
+/** Fails with `conflict` if a copy of the tenant would. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -366,7 +366,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/** Compares each revision of the source with that of the same number in the target, but the newest one with the target's current row. */
+/** Compares each revision of the source with the target's revision of that number, and the newest one with the target's current row. */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))

@@ -27,7 +27,7 @@ export interface EmbeddingSync {
   ) => Effect.Effect<VectorsByText, MemoryError.MemoryError>
   /** Embeds the text of a search, and returns the vector part of the query; fails with `unsupported` if this object is not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
-  /** Stores the vectors of these records for the tenant, embedding only texts that `known` lacks. Returns the number of texts embedded. */
+  /** Stores the vectors of these records for the tenant. Embeds only the texts that `known` lacks, and returns how many it embedded. */
   readonly keep: (
     tenant: string,
     records: ReadonlyArray<MemoryRecord>,

@@ -1,8 +1,8 @@
 /**
  * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine from
- * `Primitives` (functions that read, scan and commit rows). Such an engine answers queries from an index of the tenant in memory. The
- * backend may provide the index. Otherwise the engine builds it by a scan, and updates it at each commit. If other processes also write,
- * it builds the index anew for each call.
+ * `Primitives` (functions that read, scan and commit rows). Such an engine answers queries from an index of the tenant in RAM. The backend
+ * may provide the index. Otherwise the engine builds it by a scan, and updates it at each commit. If other processes also write, it
+ * rebuilds the index for each call.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -51,7 +51,7 @@ export interface RowWrite {
 }
 /** The operations of a backend: the required ones, and the optional ones. A record's id is unique within its tenant. */
 export interface Primitives {
-  /** Features that differ from the default, which is a store that accepts writes and has no other feature. */
+  /** Features of the store. Default: it accepts writes, and has no other feature. */
   readonly capabilities?: Partial<Capabilities> | undefined
   readonly read: (
     tenant: string,
@@ -68,7 +68,7 @@ export interface Primitives {
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
-   * Shortest time for which a forgotten record can be restored: compaction erases older tombstones. With zero, the next compaction erases
+   * Time for which a forgotten record can be restored, at least: compaction erases older tombstones. With zero, the next compaction erases
    * all tombstones; with infinity, none. Compaction erases expired rows regardless. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
@@ -84,8 +84,8 @@ export interface Primitives {
     | undefined
   /**
    * Runs a batch. Used instead of `exclusive`, with the same guarantee. The batches of all tenants run one after another. Only while the
-   * `commit` of a batch waits for the disk, batches that need other records and keys may run; one disk flush then serves them all (group
-   * commit). Code after a `commit` runs in the order of the commits.
+   * `commit` of a batch waits for the disk, batches that need none of its records and keys may run; one disk flush then serves them all
+   * (group commit). Code after a `commit` runs in the order of the commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -179,7 +179,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // an index built anew cannot list changes
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index cannot list changes
     analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
@@ -203,7 +203,7 @@ const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Te
     )
   })
 
-/** Returns the index of a tenant. The caller must hold the tenant's lock, since a scan concurrent with a commit would miss the commit. */
+/** Returns the index of a tenant. The caller must hold the tenant's lock, since a scan during a commit could miss the commit. */
 const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> => {
   const { tenantIndexes, isShared, primitives } = source
   if (primitives.tenantIndex) return primitives.tenantIndex(tenant)
@@ -323,7 +323,7 @@ const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<
   })
 }
 
-/** Erases the vectors of texts that no record of the tenant has. The caller must hold the tenant's lock. Cost: the tenant's vectors. */
+/** Erases the vectors of texts that no record has. The caller must hold the tenant's lock. Cost: linear in the tenant's vectors. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { vectorBackend }, tenantsWithOrphans: unswept } = source
@@ -350,7 +350,7 @@ const prune = (source: Source): Io<void> =>
     }
   })
 
-/** Finds rows that compaction may erase. Cost: all lifetimes; without `lifetimes`, all rows, and one revision of each old tombstone. */
+/** Finds rows that compaction may erase. Reads all lifetimes; without `lifetimes`, all rows and one revision of each old tombstone. */
 const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
   Effect.gen(function*() {
     const found: Array<Due> = []

@@ -1,7 +1,7 @@
 /**
  * Resolves the references between the records of a tenant. A record refers to others by its `links`, and by the `[[names]]` in its text.
  *
- * A name is stored as written. Each read resolves it anew, among the records that the viewer sees. These are the forms of a name:
+ * A name is stored as written. It is resolved at each read, among the records that the viewer sees. These are the forms of a name:
  *
  * ```text
  * id           of a record
@@ -65,19 +65,24 @@ export interface Index {
   readonly add: (record: MemoryRecord) => number
   /** Removes a record that was added. */
   readonly remove: (record: MemoryRecord) => void
-  /** Returns the records that have any of the names and pass `sees`. Cost: all records with one of the names. */
+  /**
+   * Returns the records that have any of the names and pass `sees`. Cost: proportional to the number of records that have one of the names.
+   */
   readonly named: (names: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
-  /** Returns the records that refer to any of the names or ids and pass `sees`. Cost: all records that refer to one of them. */
+  /**
+   * Returns the records that refer to any of the names or ids and pass `sees`. Cost: proportional to the number of records that refer to
+   * one of them.
+   */
   readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
 }
 
 /** An `Index` that also keeps the records by id. */
 export interface Links {
-  /** Sets the record of an id; `undefined` removes it. Cost: the length of the record's text. */
+  /** Sets the record of an id; `undefined` removes it. Cost: proportional to the length of the record's text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
   /**
-   * Returns the neighbours of a record among the records that pass `sees`. Cost: the record's links, and all records that share a name with
-   * one of its neighbours.
+   * Returns the neighbours of a record among the records that pass `sees`. Cost: proportional to the number of the record's links, plus the
+   * number of records that share a name with one of its neighbours.
    */
   readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
@@ -102,8 +107,8 @@ interface Node {
 }
 
 /**
- * Makes an index of names. Stores only the hashes of names, which can be computed for most records without building the names. A lookup
- * compares the names themselves, since different names can have the same hash.
+ * Makes an index of names. Stores only the hashes of names, since they can be computed for most records without building the names. A
+ * lookup compares the names themselves, since different names can have the same hash.
  */
 export const makeIndex = (): Index => {
   const bearers = new KeyIndex<MemoryRecord>()
@@ -299,7 +304,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
     }
   }
   return (by) => {
-    const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself, so `find` may skip one record
+    const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself, so `find` skips one record at most
     const scope = MemoryScope.key(by.scope)
     const folder = folderOf(by)
     const keys = [...(folder === undefined ? [] : [folderKey(scope, folder)]), scope]

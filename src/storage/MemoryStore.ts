@@ -178,7 +178,10 @@ export { make as changeFeed } from "./ChangeFeed.ts"
  */
 export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
-/** The number of revisions kept of each record (20, the current one included), and the fields of a row that compaction looks at. */
+/**
+ * `revisionsKept`: number of revisions kept of each record (20, the current one included). `Lifetime`: the fields of a row that compaction
+ * reads.
+ */
 export { type Lifetime, revisionsKept } from "./Revision.ts"
 
 /**

@@ -247,7 +247,7 @@ const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRe
   return made
 }
 
-/** Makes the index entry of a row. Computes terms only when they are read, since an index in memory computes its own. */
+/** Makes the index entry of a row. Computes its terms only when they are read, since an in-memory index does not need them. */
 export const entryOf = (analyzer: Analyzer.Service) => (stored: Stored): Entry => new LazyEntry(stored, analyzer)
 
 /** Makes the row of a live record. `key` is the record's dedupe key, if the caller has computed it already. */

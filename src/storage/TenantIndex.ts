@@ -19,9 +19,9 @@ import type { Changed, Engine, Mark, Stored } from "./internal/EngineContract.ts
 import * as Links from "./Links.ts"
 import { byAge, isLive } from "./Revision.ts"
 
-/** The rows of one tenant in memory, and the indexes over them. */
+/** The rows of one tenant in RAM, and the indexes over them. */
 export interface TenantIndex {
-  /** Returns the search index of all rows but tombstones. First applies pending changes in one step; after `prepared` there are none. */
+  /** Returns the search index of all rows but tombstones. First applies pending changes in one step; `prepared` leaves none pending. */
   readonly index: () => MemoryIndex.MemoryIndex
   /** Applies pending changes to the search index, in steps between which the event loop runs. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
@@ -58,7 +58,7 @@ export interface TenantIndex {
   readonly changed: (since: Mark | undefined) => Changed
   /** Builds, in steps between which the event loop runs, the table of dedupe keys that `byDedupeKey` reads. */
   readonly dedupePrepared: Effect.Effect<void>
-  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: the records with the key. */
+  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: all records with the key. */
   readonly byDedupeKey: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
@@ -296,7 +296,7 @@ const removeDedupeKey = (index: DedupeIndex, { dedupeKey, record: { id } }: Stor
   if (all === id || (typeof all === "object" && all.size === 0)) index.delete(dedupeKey)
 }
 
-/** Counts a record, or with `by` −1 no longer counts it. Returns the work done, in units of a `Pacer` (0.1 µs). */
+/** Adds `by` to the count of the record's scope and kind. Returns the work done, in units of a `Pacer` (0.1 µs). */
 const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, by: 1 | -1): number => {
   const scope = MemoryScope.key(record.scope)
   const kinds = counts.get(scope) ?? new Map<string, number>()
@@ -374,7 +374,7 @@ const predicate = (access: AccessFilter, compiled: CompiledFilter): (record: Mem
     compiled.passes(record)
 }
 
-/** Returns a page of the given rows: newest first, then by id. Cost: all rows given. */
+/** Returns a page of the given rows: newest first, then by id. Cost: one pass over the given rows. */
 export const pageOf = (
   rows: ReadonlyArray<Stored>,
   access: AccessFilter,

@@ -51,9 +51,9 @@ export interface Vectors {
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
 }
 
-/** The storage of a store's vectors: in memory, where the search indexes read them, and also on disk if they must outlive the process. */
+/** The storage of a store's vectors: in RAM, where the search indexes read them, and also on disk if they must outlive the process. */
 export interface VectorBackend {
-  /** Returns the tenant's vectors in memory. Allocates nothing for a tenant without vectors. */
+  /** Returns the tenant's vectors, as kept in RAM. Allocates nothing for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
   /** Returns the names of the models for which the tenant may have vectors, including models that this process has not read yet. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
@@ -75,7 +75,7 @@ export interface VectorBackend {
   readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
 
-/** Makes a backend that keeps vectors in memory only. After a restart, `pending` returns every text again. */
+/** Makes a backend that keeps vectors in RAM only. After a restart, `pending` returns every text again. */
 export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): VectorBackend => ({
   embeddings: (tenant) => all.of(tenant),
   models: (tenant) => Effect.sync(() => all.of(tenant).models),

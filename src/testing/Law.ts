@@ -26,7 +26,7 @@ export class Courses extends Context.Reference<Courses>()("@memory/testing/Cours
   defaultValue: (): number | undefined => undefined
 }) {}
 
-/** Time for which the store keeps forgotten records. Default 30 days, as in stores. */
+/** Time for which the store under test keeps forgotten records. Default 30 days, which is also the default of stores. */
 export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
   defaultValue: (): Duration.DurationInput => "30 days"
 }) {}

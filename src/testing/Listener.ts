@@ -18,11 +18,11 @@ import { draft, id } from "./Sample.ts"
 export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Starts to collect the changes that the viewer sees, and returns an effect that returns the changes collected so far.
+ * Starts to collect the changes that the viewer sees. Each run of the returned effect returns the changes collected since the last run.
  *
  * `listen` writes a marker record again and again until the stream delivers it. The returned effect writes the marker once more, and waits
- * until it arrives. A marker that has arrived is purged. The viewer must see the scope of the marker, `scope`. Markers are written to the
- * store `through`, by default `store`. A record whose body has only digits is taken for a marker.
+ * until it arrives. A marker that has arrived is purged. Markers are written into `scope`, which the viewer must see, and to the store
+ * `through`, by default `store`. A record whose body has only digits is taken for a marker.
  */
 export const listen = (
   store: Service,

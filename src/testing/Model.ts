@@ -18,7 +18,7 @@ interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
   /**
-   * Key for kinds whose repeated drafts are stored once: a draft without an id is a duplicate of the first live record with an equal key.
+   * Set only for kinds that are deduplicated: a draft without an id is a duplicate of the first live record with an equal key.
    */
   readonly dedupeKey: string | undefined
 }
@@ -90,8 +90,8 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && isHidden(rows, viewer, claimed)) {
-          // the id counts as unused, so that no other reason to reject the batch depends on the hidden record; the batch is rejected at the
-          // end
+          // the batch is rejected, but only at the end; until then, the id counts as unused, so that other reasons to reject the batch do
+          // not depend on the hidden record
           rows.delete(claimed)
           isUnusable = true
         }
@@ -293,7 +293,7 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
 
 /**
  * Returns the trust of a write; a higher number means less trust. If a viewer with a user writes into a scope without a user, 0 and 1
- * become 2, except for instructions.
+ * become 2, unless the origin is `instructions`.
  */
 const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
   origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||
@@ -344,8 +344,8 @@ const liveDuplicate = (rows: Rows, text: string, now: number): MemoryRecord | un
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
 /**
- * Returns the links of a record, including those in the body, to other records in `seen`. Returns only the first of several links with the
- * same target and type. Compares names in lower case, which suffices for the texts that tests generate.
+ * Returns the links from a record to other records in `seen`, including links in the body. Returns only the first of several links with
+ * the same target and type. Compares names in lower case, which suffices for the texts that tests generate.
  */
 const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
   const others = seen.filter(({ id }) => id !== record.id)

@@ -37,7 +37,7 @@ export interface Question {
   /** Description of the operation, for the message of a failure. */
   readonly text: string
   readonly ask: (store: Service, resolve: Resolve) => Effect.Effect<Answer, MemoryError>
-  /** Returns the gist that the model predicts. Receives the store's gist, because that contains the ids that the store generated. */
+  /** Returns the gist that the model predicts. The argument `gist` is that of the store; it contains the ids that the store generated. */
   readonly expect: (model: Model, resolve: Resolve, now: number, gist: unknown) => unknown
 }
 
@@ -91,7 +91,10 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
 /** The analyzer that stores use by default. */
 const analyzer = Analyzer.make()
 
-/** Returns a key that is equal for records that a search would merge into one hit because their short texts say the same. */
+/**
+ * Returns a key that is equal for records that a search would merge into one hit: records of one kind with the same `data` and the same
+ * signature of their embedding text.
+ */
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
@@ -218,7 +221,7 @@ export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Que
   }
 )
 
-/** Runs an operation on a store; returns the result as plain JSON. If it fails, `whole` is the error, and `gist` is its reason. */
+/** Runs an operation on a store; returns the result as plain JSON. If the operation fails, `whole` is the error, and `gist` its reason. */
 export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
   Effect.match(question.ask(store, resolve), {
     onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),
@@ -228,7 +231,7 @@ export const put = (question: Question, store: Service, resolve: Resolve): Effec
     })
   })
 
-/** Returns the gist that the model predicts, as plain JSON. */
+/** Returns the gist (the part of a result that can be predicted) that the model predicts, as plain JSON. */
 export const expected = (question: Question, model: Model, resolve: Resolve, gist: unknown): Effect.Effect<unknown> =>
   Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
 

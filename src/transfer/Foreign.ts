@@ -176,7 +176,8 @@ export const apply = Effect.fn("Foreign.apply")(
     items: ReadonlyArray<Item>,
     options: Options = {}
   ): Effect.fn.Return<Report, MemoryError.MemoryError> {
-    const side = yield* targetOf(store, { unredacted: true }) // accepts a store that redacts: `put` and `append` redact what they write
+    // `unredacted` makes `targetOf` accept a store that redacts; nothing stays unredacted, since `put` and `append` redact what they write
+    const side = yield* targetOf(store, { unredacted: true })
     const redaction = yield* Redaction.over(store)
     const { tenant } = viewer
     const skipped = Skipped.make()
@@ -246,7 +247,7 @@ export const apply = Effect.fn("Foreign.apply")(
   }
 )
 
-/** Returns a text by which two messages can be compared. */
+/** Returns a text that is equal for messages with the same role, content, id and time. */
 const saidIn = (message: Message): string => {
   const { at, content, id, role } = sanitize(message)
   return canonicalJson([role, content, id ?? null, at ?? null])

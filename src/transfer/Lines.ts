@@ -10,7 +10,7 @@ export type Line =
   | { readonly _tag: "Line"; readonly number: number; readonly text: string }
   | { readonly _tag: "Bad"; readonly number: number; readonly reason: "too long" | "not UTF-8" }
 
-/** Default limit of a line's length, in bytes. A record with twenty revisions of the longest body, escaped, fits into such a line. */
+/** Default limit of a line's length, in bytes. A record with twenty revisions of the longest allowed body fits into such a line. */
 export const longestLine = 134_217_728
 
 const lineFeed = 10

@@ -350,5 +350,5 @@ const writeThread = (
     job.written += lacking.length
   })
 
-/** Returns a text by which two messages can be compared. */
+/** Returns a text that is equal for equal messages. */
 const saidIn = ({ data, message }: ThreadRows.Stored): string => canonicalJson([sanitize(message), data ?? null])

@@ -67,7 +67,7 @@ const escapes = [
 ]
 
 describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
-  it.live("are created, viewed, edited, renamed and deleted with the documented answers", () =>
+  it.live("are created, viewed, edited, renamed and deleted; each command returns the answer that Anthropic documents", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/notes/tea.md"
@@ -116,7 +116,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("a command whose file is missing or exists already, or whose arguments are invalid, fails with the documented error and changes nothing", () =>
+  it.live("a command whose file is missing or exists already, or whose arguments are invalid, fails with the error that Anthropic documents, and changes nothing", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -188,7 +188,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.lengthOf((yield* MemoryService.as(ada)(list({}))).items, 1)
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("files of one user are separate from another user's under the same path", () =>
+  it.live("two users can have different files under the same path", () =>
     Effect.gen(function*() {
       const mine = yield* caller(ada)
       const his = yield* caller(Viewer.make({ userId: "bob" }))
@@ -257,7 +257,7 @@ describe("MemoryFileCommands", () => {
       assert.include(yield* call({ command: "view", path: "/memories/boats.md" }), "ferry")
     }).pipe(MemoryService.as(ada), Effect.provide(MemoryService.layerTest({ spec }))))
 
-  it.effect("refuses `create` with `invalid_scope` for a viewer without ids, since other users would read the file", () =>
+  it.effect("refuses `create` with `invalid_scope` for a viewer without ids, since every user would see the viewer's files", () =>
     Effect.gen(function*() {
       const call = yield* caller(Viewer.make({}))
       assert.match(yield* call({ command: "create", path: "/memories/a", file_text: "x" }), /^invalid_scope: /)
@@ -308,7 +308,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "`traced` returns the same text as PromptText.visible and, for each UTF-16 unit of this text, the position in the stored text, in ascending order",
+    "`traced` returns the same text as PromptText.visible and, for each UTF-16 unit of this text, its position in the stored text; the positions never decrease",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)

@@ -28,7 +28,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(yield* names({ enabled: false, allowForget: true }), [])
     }))
 
-  it.effect("the JSON Schema of each tool is one object without references or extra properties; that of `remember` has no property for a viewer", () =>
+  it.effect("the JSON Schema of each tool is one object without references or extra properties; the schema of `remember` has no property for a viewer", () =>
     Effect.gen(function*() {
       const [remember, recall, forget] = yield* MemoryTools.make(pilot)
       for (const { jsonSchema } of [remember!, recall!, forget!]) {

@@ -46,7 +46,7 @@ describe("the tool `recall`", () => {
       })
   )
 
-  law("names the scopes that it searched if it finds nothing", (call) =>
+  law("answers with the names of the searched scopes if nothing is found", (call) =>
     Effect.gen(function*() {
       assert.strictEqual(
         (yield* call("recall", { query: "tea" })).text,

@@ -28,7 +28,7 @@ const record = (viewer: Viewer.Viewer, id: MemoryId) =>
   )
 
 describe("MemoryTools.makeRecords", () => {
-  it.effect("makes five tools, of which three write, and none if memory is disabled", () =>
+  it.effect("makes five tools, three of which write; makes no tool if memory is disabled", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeRecords(bob)
       assert.deepStrictEqual(tools.map(({ name, writes }) => [name, writes]), [

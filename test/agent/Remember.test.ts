@@ -27,7 +27,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "saves a record in the user's or the session's scope, whichever the call names, if the viewer has these ids",
+    "saves a record in the scope that the call names, the user's or the session's, if the viewer has the id of that scope",
     (call, store) =>
       Effect.gen(function*() {
         for (const scope of ["user", "session"]) yield* call("remember", { ...tea, scope, summary: scope })
@@ -141,7 +141,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "a call with the id of an invisible, missing or read-only record changes nothing, and answers the same for an invisible as for a missing one",
+    "a call with the id of an invisible, missing or read-only record changes nothing, and gives the same answer for an invisible record as for a missing one",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()

@@ -262,7 +262,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       stores: { odd: { layer: memory, writable: true, description: "for tea\n- all: everything\n" } }
     }))))
 
-  it.effect("`add_memory` reports the messages of all stores if every store refuses the entries", () =>
+  it.effect("`add_memory` fails with the error messages of all stores if every store refuses the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       assert.deepStrictEqual(yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] })), {

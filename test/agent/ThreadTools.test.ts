@@ -22,7 +22,7 @@ const Memory = MemoryService.layer().pipe(
 const All = Toolkit.merge(MemoryToolkit.toolkit, MemoryToolkit.threadToolkit)
 const Handlers = Layer.merge(MemoryToolkit.layer, MemoryToolkit.layerThread).pipe(Layer.provideMerge(Memory))
 
-/** A conversation so long that its beginning, where the word was mentioned, is no longer in the window. */
+/** Makes a conversation so long that its first message, the only one with the word, is outside of the chat's window. */
 const said = (word: string) => [
   Message.user(`The word is ${word}.`),
   ...Array.from({ length: 20 }, (_, n) => [
@@ -32,7 +32,7 @@ const said = (word: string) => [
 ]
 
 describe("the tool `search_thread`", () => {
-  it.effect("finds messages of the calling chat's thread and viewer that are too old for the chat's window, in a call and in a stream", () => {
+  it.effect("finds messages of the calling chat's thread and viewer that are too old for the chat's window, both in `generateText` and in `streamText`", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
     return Effect.gen(function*() {
@@ -80,7 +80,7 @@ describe("the tool `search_thread`", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("the tool of MemoryTools.makeThread shortens messages and puts them in code fences; a plugin can deny it, and it is absent if memory is disabled", () =>
+  it.effect("the tool of MemoryTools.makeThread shortens messages and puts them in code fences; a plugin can deny its calls, and the tool is absent if memory is disabled", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

@@ -73,7 +73,7 @@ describe("MemoryToolkit.toolkit", () => {
     expectTypeOf<Parameters["weather"]>().toEqualTypeOf<{ readonly city: string }>()
   })
 
-  it.effect("invalid parameters are returned to the model as a result and write nothing, in a call and in a stream", () => {
+  it.effect("invalid parameters are returned to the model as a result and write nothing, both in `generateText` and in `streamText`", () => {
     const wrong = [
       call("remember", { kind: "user" }),
       call("remember", "tea"),

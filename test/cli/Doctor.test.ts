@@ -92,7 +92,7 @@ describe.each(stores)("effect-memory doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("texts without a vector of the word-vector model are found, and `--repair` computes the missing vectors", () =>
+  it.scopedLive("`doctor` reports texts without a vector of the word-vector model, and `doctor --repair` computes these vectors", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]

@@ -83,7 +83,7 @@ describe("effect-memory on a terminal", () => {
       assert.match(screen, /term:tea \d\.\d/)
     }))
 
-  it.scopedLive("prints colours, but none if `NO_COLOR` is set or if stdout is not a terminal", () =>
+  it.scopedLive("prints colours, unless `NO_COLOR` is set or stdout is not a terminal", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })

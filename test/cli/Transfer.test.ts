@@ -73,7 +73,7 @@ describe("effect-memory export", () => {
 })
 
 describe("effect-memory copy", () => {
-  it.scopedLive("reports that a copy into a vault omits use counts, which a vault keeps in memory only", () =>
+  it.scopedLive("reports that a copy into a vault omits use counts, which a vault does not write to disk", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [file, db] = [path.join(place, "file.jsonl"), ["--store", `sqlite:${path.join(place, "memory.db")}`]]
@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("`import` makes the same records from the folder `memory` of Claude Code and from its parent folder", () =>
+  it.scopedLive("`import` makes the same records from the folder `memory` of Claude Code and from the parent folder of `memory`", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])

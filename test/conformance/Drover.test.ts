@@ -191,7 +191,7 @@ describe("drover's folder", () => {
   const files = (root: string) =>
     readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /[0-9A-Z]{26}\.md$/.test(file))
 
-  it.scopedLive("each entry has one readable file in the folder of its scope, which is moved and deleted with the entry", () =>
+  it.scopedLive("each entry has one readable file in the folder of its scope; the file is moved and deleted together with the entry", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

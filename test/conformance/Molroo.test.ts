@@ -212,7 +212,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "an episode without a type counts as a chat message, whether or not types are given",
+    "a recall of chat messages also returns episodes without a type; a recall without types returns episodes of every type",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 10, { type: "gift" })

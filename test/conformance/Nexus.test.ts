@@ -117,7 +117,7 @@ describe("nexus-agents' typed memories", () => {
   )
 
   episodic(
-    "the given time of an episode is kept, even 0, and the episode is found only from that time on",
+    "an episode keeps the time given to it, even 0; no query finds the episode before that time",
     (memory) =>
       Effect.gen(function*() {
         const future = 4_102_444_800_000

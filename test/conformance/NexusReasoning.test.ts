@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "two existing entities have at most one relationship of a type, and relationships can be removed",
+    "two entities have at most one relationship of each type; a relationship can be removed, but not added to an entity that does not exist",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))

@@ -8,7 +8,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`put` cuts every body to 65,536 characters":
     "`put` and `update` allow at most 1,048,576 characters in a body if the record's origin is `file`, and at most 65,536 otherwise",
   "`get` skips the viewer check":
-    "a viewer of reach `exact` sees scopes with no ids but the viewer's; one of reach `within` sees scopes with all of the viewer's ids",
+    "a viewer of reach `exact` sees scopes whose ids are all the viewer's; one of reach `within` sees scopes with all of the viewer's ids",
   "`list` skips the viewer check":
     "records that are expired, invisible or no longer valid do not count towards the limit of `list` and `search`",
   "`search` has no viewer check":
@@ -36,7 +36,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`changes` skips the viewer check":
     "the `changes` stream of a viewer emits the writes of exactly those records that the viewer sees",
   "`get` ignores the tenant":
-    "a viewer of reach `exact` sees scopes with no ids but the viewer's; one of reach `within` sees scopes with all of the viewer's ids",
+    "a viewer of reach `exact` sees scopes whose ids are all the viewer's; one of reach `within` sees scopes with all of the viewer's ids",
   "`search` applies the limit before the filter":
     "`list` and `search` with `asOf` return the records valid at that time; a record is valid from `validAt` until just before `invalidAt`",
   "`search` applies the limit before the viewer check":
@@ -92,7 +92,7 @@ export const killers: Readonly<Record<string, string>> = {
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the first hit do not use up the limit; `awaiting` counts visible records that pass the filter but lack a vector",
   "`search` never reports that the search by words or by vector failed":
-    "a hybrid search falls back to words and reports a failure if query or store has no vectors; mode `vector` fails if the store has none",
+    "a hybrid search whose query or store has no vectors searches by words and lists an error; mode `vector` fails if the store has none",
   "`put` does not deduplicate":
     "a put of a duplicate writes nothing, and returns the existing record with the outcome `duplicate`",
   "`put` returns the outcome `created` for a duplicate":
@@ -118,13 +118,13 @@ export const killers: Readonly<Record<string, string>> = {
   "`update` removes fields that the patch does not name":
     "`update` changes only the fields of the patch: `undefined` leaves a field as it is, `null` removes it",
   "`update` checks `ifRevision` in one step and writes in another":
-    "concurrent updates of one record are all applied if each reads anew and retries after a `conflict`, or if each omits `ifRevision`",
+    "concurrent updates of a record are all applied if each reads it again and retries after a `conflict`, or if each omits `ifRevision`",
   "`get` returns expired records":
     "every read and write, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
   "`list` with `asOf` returns expired records":
     "every read and write, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
   "`list` returns records whose `invalidAt` is past":
-    "one batch can put a new fact and set `invalidAt` of the old one; `list` then returns the new, or for an earlier `asOf` the old fact",
+    "one batch can put a new fact and set `invalidAt` of the old one; `list` then returns the new, and with an earlier `asOf` the old fact",
   "`search` ignores `asOf`":
     "`list` and `search` with `asOf` return the records valid at that time; a record is valid from `validAt` until just before `invalidAt`",
   "a cursor is an offset":
@@ -132,7 +132,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`list` returns one record more than the limit":
     "`list` returns 20 records by default, and a cursor only if more records follow",
   "`compact` erases records whose `invalidAt` is past":
-    "`compact` erases all expired records, even forgotten ones, and no other records, and returns the number of erased ones",
+    "`compact` erases all expired records, forgotten ones included, and no others; it returns the number of erased records",
   "the list of forgotten records skips the viewer check":
     "`list` with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
   "`list` ignores `forgotten`":

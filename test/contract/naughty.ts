@@ -84,7 +84,7 @@ const every = times(40, 1)
 /** The default analyzer of stores. */
 const analyzer = Analyzer.make()
 
-/** Declares the laws for a store. The layer is built anew for every test, and must then be empty. */
+/** Declares the laws for a store. The layer is built once for each test, and must then be empty. */
 export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void =>
   void describe(`MemoryStore (${name}) with the Big List of Naughty Strings`, () => {
     const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect.Effect<void, unknown>) =>
@@ -99,7 +99,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
       }))
 
     law(
-      "a string of the list with one line of 1..200 characters is stored unchanged as a summary, and any other is refused",
+      "a string of the list with one line of 1..200 characters is stored unchanged as a summary, and any other string is refused",
       (store) =>
         Effect.gen(function*() {
           const legal = strings.filter(isOf(Summary))

@@ -7,8 +7,8 @@ const finds = (title: string, text: string, ...expected: ReadonlyArray<unknown>)
   it(title, () => assert.deepStrictEqual(values(text), expected))
 
 describe("JsonText.values", () => {
-  finds("finds a whole answer as one value", "{\"facts\":[\"a\"]}", { facts: ["a"] })
-  finds("ignores prose and fences", "Sure!\n```json\n{\"facts\": [\"a\"]}\n```\nAnything else?", {
+  finds("finds one value if the whole text is JSON", "{\"facts\":[\"a\"]}", { facts: ["a"] })
+  finds("ignores prose and code fences around the JSON", "Sure!\n```json\n{\"facts\": [\"a\"]}\n```\nAnything else?", {
     facts: ["a"]
   })
   finds("ignores brackets in prose", "Sure [note] {maybe} {\"facts\":[\"a\"]} trailing [x]", { facts: ["a"] })

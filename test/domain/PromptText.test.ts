@@ -133,7 +133,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
 
-  it("the result for any text has no hidden characters and no memory or chat markers; a call with the result leaves it unchanged", () => {
+  it("the result for any text has no hidden characters and no memory or chat markers; a second call does not change the result", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(hostile, FastCheck.fullUnicodeString()), (text) => {
         const once = PromptText.visible(text)

@@ -65,7 +65,7 @@ describe("Validation", () => {
     assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)
   })
 
-  it("`timeIssues` returns an issue for a negative duration and for a value that is no duration, and none for zero", () => {
+  it("`timeIssues` returns an issue for a negative duration and for a value that is no duration, and no issue for zero", () => {
     const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // untyped values
     assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
       1,

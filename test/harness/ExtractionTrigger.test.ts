@@ -143,7 +143,7 @@ describe("ExtractionTrigger", () => {
       }))
   }
 
-  it("a trigger made by ExtractionTrigger.any has no `watch` if one of its triggers has none", () => {
+  it("a trigger made by ExtractionTrigger.any has no `watch` if one of the combined triggers has no `watch`", () => {
     const own = Trigger.make("own", (events) => Stream.as(events, undefined))
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })

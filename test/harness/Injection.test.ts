@@ -32,7 +32,7 @@ const law = (title: string, body: () => Effect.Effect<void, unknown, MemoryStore
   it.effect(title, () => Effect.provide(body(), MemoryStore.layerInMemory))
 
 describe("the trigger of an Injection", () => {
-  law("fires by default if the last message is a user's, and never otherwise", () =>
+  law("the default trigger fires if and only if the last message is a user's", () =>
     Effect.gen(function*() {
       const { asked, inject } = yield* injection()
       assert.include((yield* inject(user("Which tea do I like?"))).text, "Likes green tea")
@@ -175,7 +175,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "the block is the return value of a custom `format` function, which receives only the records within the budget",
+    "the block is what a custom `format` function returns; the function receives only the records within the budget",
     () =>
       Effect.gen(function*() {
         const found: Array<SearchResult> = []

@@ -50,7 +50,7 @@ const vault = [
   note("T/Two/One.md")
 ].map((record, n) => new MemoryRecord({ ...record, createdAt: n, validAt: n }))
 
-/** Path of the linking note, its link, and the path of the expected target; `undefined`: none. */
+/** Path of the linking note, its link, and the path of the expected target; `undefined` if the link must have no target. */
 const cases: ReadonlyArray<readonly [by: string, link: string, to: string | undefined]> = [
   // by name: a note in the folder of the linking note is preferred
   ["From.md", "[[Note]]", "Note.md"],

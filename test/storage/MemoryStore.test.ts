@@ -1,4 +1,4 @@
-/** The guarantees of `MemoryStore.make` and its in-memory layer beyond the contract, mostly for implementers of stores. */
+/** The guarantees of `MemoryStore.make` and its in-memory layer beyond the contract. Most of them matter to implementers of stores. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch that puts a record under an invisible record's id fails with the error of another mutation, if any, else with `invalid_id`", () =>
+it.effect("a batch that puts a record under the id of an invisible record fails with `invalid_id`, or with the error of another invalid mutation if the batch has one", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

@@ -48,7 +48,7 @@ law(
 )
 
 law(
-  "an Overlay shows later writes of the base store to a record until the Overlay itself has written that record",
+  "a write of a record in the base store shows in an Overlay, unless the Overlay itself has written that record",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))

@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("a call of `index` completes an unfinished restore at once, or builds the index anew if a row that the bytes contain was removed", () =>
+  it.live("a call of `index` completes an unfinished restore at once; if a row that the bytes contain was removed, it builds the index from the rows instead", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -167,7 +167,7 @@ describe("a TenantIndex that is restored from bytes", () => {
   })
 })
 
-it.live("a TenantIndex yields to the event loop while it builds its index of links, which includes rows written meanwhile", () =>
+it.live("a TenantIndex yields to the event loop while it builds its index of links; the index includes rows written meanwhile", () =>
   Effect.gen(function*() {
     const tenantIndex = made()
     for (let n = 0; n < 40; n++) tenantIndex.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
@@ -198,7 +198,7 @@ describe("the cache of tenant indexes", () => {
     return tenantIndex
   }
 
-  it("the cache keeps indexes of small tenants if they were used lately, and those of large tenants always", () => {
+  it("the cache keeps the indexes of recently used small tenants, and of all large tenants", () => {
     const makes = new Map<string, number>()
     const cache = new Cache((tenant) => {
       makes.set(tenant, (makes.get(tenant) ?? 0) + 1)

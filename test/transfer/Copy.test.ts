@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("`copy` fails with `conflict` if a thread's owner has another thread in the target; it succeeds after the purge that the error advises", () =>
+  it.scoped("`copy` fails with `conflict` if a thread's owner has another thread in the target; it succeeds after the purge that the error message advises", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))

@@ -78,7 +78,7 @@ describe("a MemoryJsonl file", () => {
       assert.notInclude(yield* written(first, { threads: false }), "question")
     }))
 
-  it.scoped("a MemoryJsonl file can be read again after an interruption at any line; the result equals that of one run", () =>
+  it.scoped("a MemoryJsonl file can be read again after an interruption at any line; the result equals that of an uninterrupted run", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "interrupted", 8)
       const text = yield* written(first)
@@ -94,7 +94,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file can be read again after a failure of the store at any call; the result equals that of one run", () =>
+  it.scoped("a MemoryJsonl file can be read again after a failure of the store at any call; the result equals that of a run without a failure", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "failing", 8)
       const text = yield* written(first)

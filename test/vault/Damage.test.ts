@@ -142,7 +142,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage under an unchanged modification time as `drifted` or `partial`, and a folder X.md as `ignored`", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage that left the modification time unchanged as `drifted` or `partial`, and a folder X.md as `ignored`", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

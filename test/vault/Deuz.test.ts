@@ -140,7 +140,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("a Deuz record gets a new id even if Deuz's id is a ULID; an expired Deuz record's file is erased at the opening", () =>
+  it.scoped("a Deuz record gets a new id even if Deuz's id is a ULID; an expired Deuz record's file is erased when the vault is opened", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"

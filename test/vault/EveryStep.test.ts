@@ -31,7 +31,7 @@ interface Operation {
   readonly texts: ReadonlyArray<string>
   /** Records that are not listed if and only if the operation was acknowledged. */
   readonly forgotten?: ReadonlyArray<typeof a>
-  /** Set if the vault has a large record, whose purge makes a compaction due: `purged` by the operation, or `gone` before it. */
+  /** Whether the operation purges a large record (`purged`) or one was purged before it (`gone`). Its purge makes a compaction due. */
   readonly long?: "purged" | "gone"
 }
 const operations: Readonly<Record<string, Operation>> = {

@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a reader that lacks a record because it read only part of a rewritten history says so: `isReplaced` is true or the generation changes", () =>
+  it.scopedLive("a reader that lacks a record because it has read only part of a rewritten history can tell: `isReplaced` returns true, or `generation()` has changed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

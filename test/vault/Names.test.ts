@@ -42,7 +42,7 @@ const names = [
 ]
 
 describe("user, agent and tenant names that differ only in case, width or Unicode form", () => {
-  it.scopedLive("each name has its own folder and its own results, as a tenant and in each field of a scope, even after reopening", () =>
+  it.scopedLive("each name of a tenant, user, agent or run has its own folder and its own records, even after reopening", () =>
     Effect.gen(function*() {
       const root = yield* place
       const scopes = names.flatMap((name): ReadonlyArray<MemoryScope> => [

@@ -14,7 +14,7 @@ import { type Opened, opened, place } from "./Place.ts"
 const many = Array.from({ length: 40 }, (_, n) => `tag${n}`)
 const matter = (yaml: string, body = "Sow.") => `---\n${yaml}\n---\n${body}`
 
-/** Expected fields of a note's record; with `{}`, only that the note is a record. */
+/** Fields that the note's record must have; `{}` requires only that the note is a record. */
 type Says = Partial<
   Pick<MemoryRecord, "summary" | "body" | "kind" | "tags" | "createdAt" | "metadata" | "scope" | "importance">
 >

@@ -208,7 +208,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("`forgetAll` by an agent's viewer leaves queued messages of the agent's users, and removes those of its sessions only with reach `within`", () =>
+  it.scopedLive("`forgetAll` by an agent's viewer keeps queued messages of the agent's users; it removes those of the agent's sessions only with reach `within`", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -224,7 +224,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("`forgetAll` removes only queued messages that the viewer sees and the filter's scope includes; none if the filter names kinds", () =>
+  it.scopedLive("`forgetAll` removes only queued messages that the viewer sees and the filter's scope includes; it removes no message if the filter names kinds", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

@@ -208,7 +208,7 @@ describe("a reopened vault", () => {
     }))
 
   for (const name of ["snapshot", "journal.json", "lock"]) {
-    it.scopedLive(`records, histories and search results are the same if the file ${name} is truncated, forged or not text`, () =>
+    it.scopedLive(`records, histories and search results stay the same if the file ${name} is truncated, forged or not text`, () =>
       Effect.gen(function*() {
         const root = yield* place
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))

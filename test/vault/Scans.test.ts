@@ -138,6 +138,25 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
+  it.scopedLive("a purge whose writer died before it removed the file stays in force, also in processes that were open before", () =>
+    Effect.gen(function*() {
+      const { compacted, fileOf, other, reader, right, root, seen } = yield* twins
+      yield* compacted
+      yield* reader.vault.refresh
+      const records = `${root}/${fileOf(right)}`
+      const before = fs.readFileSync(records)
+      const writer = yield* opened(root)
+      yield* writer.store.forget(ada, [right.id], { purge: true })
+      fs.writeFileSync(records, before)
+      for (let n = 0; n < 3; n++) {
+        yield* reader.vault.refresh
+        assert.deepStrictEqual(yield* seen, ["Milk", "one"])
+      }
+      yield* put(reader.store, fact("Tea"))
+      assert.deepStrictEqual(yield* seen, ["Tea", "Milk", "one"])
+      assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
+    }))
+
   it.scopedLive("a put during the scan finds another process's duplicate, even before the scan has read the duplicate's file", () =>
     Effect.gen(function*() {
       const root = yield* place

@@ -61,9 +61,9 @@ describe("a temporary file of a vault", () => {
 
   for (const isDirect of [true, false]) {
     it.scopedLive(
-      `a writer replaces no file after another process has removed the writer's folder of temporary files, ${
-        isDirect ? "with direct calls of Node" : "with a wrapped FileSystem"
-      }`,
+      `a writer ${
+        isDirect ? "that calls Node directly" : "with a wrapped FileSystem"
+      } replaces no file after another process has removed the writer's folder of temporary files`,
       () =>
         Effect.gen(function*() {
           const root = yield* place

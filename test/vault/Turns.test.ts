@@ -172,7 +172,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("`groupsOf` divides the entries into parts in order, omits none, and measures at most 512 entries per step", () => {
+  it("`groupsOf` divides the entries into parts in order, omits no entry, and computes the sizes of at most 512 entries per step", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++

@@ -89,7 +89,7 @@ describe("vectors of a vault", () => {
       assert.isBelow(size(root), 41 * row + 100)
     }))
 
-  it.scopedLive("one of two concurrent calls that attach vectors of different dimensions to a model fails, and the other succeeds", () =>
+  it.scopedLive("two concurrent calls attach vectors of one model with different dimensions: one call fails, and the other succeeds", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])

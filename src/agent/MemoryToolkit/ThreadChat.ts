@@ -38,9 +38,9 @@ export interface ChatOptions {
 }
 
 /**
- * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model the newest messages of the thread that fit
- * into the budget, including those that other processes appended meanwhile. The prompt and the answer are appended to the thread in one
- * batch, once the answer is complete; if the process dies before that, neither is stored. If the consumer of a stream ends it early, the
+ * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model as many of the thread's newest messages as
+ * fit into the budget, including those that other processes appended. The prompt and the answer are appended to the thread in one batch,
+ * once the answer is complete; if the process dies before that, neither is stored. If the consumer of a stream ends it early, the
  * received part of the answer is stored, without tool calls that have no result yet. A call that fails stores nothing. Cost: each call
  * reads the messages within the budget.
  *
@@ -82,7 +82,7 @@ export const chat = (
       return all.length
     })
 
-    /** Appends to the thread the messages of the history after the first `length`, as `kept` returns them. */
+    /** Appends to the thread the messages that follow the first `length` messages of the history, after `kept` selected or changed them. */
     const keep = (
       length: number,
       kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity
@@ -208,8 +208,8 @@ const jsonOf = (value: unknown): unknown =>
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
 /**
- * Converts a message of a prompt to a message of a thread, which has only its text. If the message contains more than text, the whole
- * message is put into `data` as JSON.
+ * Converts a message of a prompt to a message of a thread. The `content` of the latter is only text. If the prompt's message contains more
+ * than text, the whole message is also put into `data` as JSON.
  */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {

@@ -125,7 +125,7 @@ const erase = (shared: Shared, yes: boolean) =>
       })
     )
     if (shared.store._tag === "Vault") yield* removeFolders(shared.store.root, person)
-    // opens the store anew, so that the scan reads from the disk and not from a cache
+    // closes and reopens the store, so that the scan reads from the disk and not from a cache
     const scan = yield* using((store) => Erasure.scan(store, person, ids))
     yield* print(shared, Erased, { user: userId, tenant, erased, scan }, () =>
       [

@@ -106,7 +106,7 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
   })
 
 /**
- * Adds a line to a file of tokens; creates the file if it does not exist. If the last line of the file lacks a line feed, adds that first.
+ * Adds a line to a file of tokens; creates the file if it does not exist. If the last line of the file lacks a line feed, first adds one.
  */
 const addLine = (file: string, line: string) =>
   Effect.gen(function*() {

@@ -27,7 +27,7 @@ const formatOf = (name: string, direction: "read" | "write") =>
     return format
   })
 
-/** `import`: reads a file of this library or of another system. */
+/** `import`: reads memories from a file or folder that this library or another system wrote. */
 export const importing = make({
   name: "import",
   summary: "read memories from a file or folder",
@@ -51,7 +51,7 @@ export const importing = make({
     })
 })
 
-/** `export`: writes the store to a file. */
+/** `export`: writes the store, or only what belongs to one tenant or user, to a file or to stdout. */
 export const exporting = make({
   name: "export",
   summary: "write memories to a file",

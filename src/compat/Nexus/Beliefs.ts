@@ -55,7 +55,7 @@ export interface IBeliefMemory {
   reinforce(id: MemoryId, reason: string): Promise<RetainedBelief>
   /** Halves the confidence. */
   weaken(id: MemoryId, reason: string): Promise<RetainedBelief>
-  /** Stores the outcome of a task and weakens the beliefs that it corrects, in one batch. */
+  /** Stores the outcome of a task, and weakens the beliefs that the outcome corrects, in one batch. */
   applyHindsight(hindsight: HindsightRecord): Promise<ReadonlyArray<RetainedBelief>>
   getHindsightRecords(taskId: string): Promise<ReadonlyArray<BeliefMemory.Hindsight>>
   /** Stores a hypothesis, linked to the beliefs that match it best. */

@@ -39,8 +39,8 @@ export interface Relationship {
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
   /**
-   * Adds a relationship. If the two entities already have one of this type in this direction, sets its weight. Rejects with `not_found`
-   * unless both entities exist.
+   * Adds a relationship. If the two entities already have a relationship of this type in this direction, only sets the weight of that one.
+   * Rejects with `not_found` unless both entities exist.
    */
   addRelationship(relationship: Relationship): Promise<void>
   /** Removes a relationship. Returns whether it existed. */
@@ -208,7 +208,9 @@ export interface SessionError {
   readonly filePattern?: string | undefined
 }
 
-/** The memory of sessions; one session runs at a time. The `record…` methods and `endSession` reject with `unsupported` if none runs. */
+/**
+ * The memory of sessions; one session runs at a time. The `record…` methods and `endSession` reject with `unsupported` if no session runs.
+ */
 export interface ISessionMemory {
   /**
    * Starts a session. Returns the learnings of former sessions that have the highest confidence. Rejects with `unsupported` while a session
@@ -229,8 +231,8 @@ export interface ISessionMemory {
 /** Makes the memory of sessions for one viewer. */
 export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
   /**
-   * The running session and the Effect scope that ends it. The value is `"starting"` while a session starts, and `undefined` if there is
-   * none.
+   * The running session, and the Effect scope whose closing ends the session. The value is `"starting"` while a session starts, and
+   * `undefined` if there is no session.
    */
   let running:
     | { readonly session: SessionMemory.Session; readonly scope: Scope.CloseableScope }

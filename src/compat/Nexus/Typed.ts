@@ -176,7 +176,7 @@ export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
 export interface IProceduralMemory {
   /** Stores a procedure; its counts of executions start at 0. */
   storeProcedure(procedure: Procedure): Promise<void>
-  /** Returns the procedures that have a trigger phrase that occurs in the context, most successful first. */
+  /** Returns the procedures of which a trigger phrase occurs in the context, most successful first. */
   findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>
   /** Counts one execution, successful or not; concurrent calls are all counted. */
   updateSuccessRate(procedureId: string, success: boolean): Promise<void>

@@ -5,7 +5,7 @@
  *
  * ```text
  * ten failures in a row                       only every third request of the conversation is tried, until one succeeds
- * a permanent failure                         sets the batch aside; several batches are first extracted one by one to find it
+ * a permanent failure                         sets the batch aside; several batches are first extracted singly to find that one
  * a batch that failed ten times while         is set aside too; until then the batch that failed least is tried first
  * others succeeded
  * ```
@@ -54,7 +54,7 @@ export const make = (
 
 /**
  * Handles one request to extract from a conversation's messages by calling `drain`. After ten failures of the conversation in a row, calls
- * it only for requests whose caller waits (`isUrgent`) and for every third other request; rejects the rest with `unavailable`.
+ * it for requests whose caller waits (`isUrgent`), and for every third of the others. Rejects the rest as `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -203,9 +203,9 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 
 /**
  * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. It is also set aside if it has
- * failed ten times and another extraction has succeeded since it first failed. Several batches are never set aside together. If
- * their failure is permanent, or if each of them has failed ten times, batches are extracted one by one from now on. Fails with `error`,
- * unless a batch was set aside or several batches failed permanently, because extraction then goes on at once.
+ * failed ten times and another extraction has succeeded since it first failed. Several batches are never set aside together. If their
+ * failure is permanent, or if each of them has failed ten times, batches are extracted one by one from now on. Then fails with `error`, or
+ * succeeds if a batch was set aside or several failed permanently, since extraction goes on at once.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -246,8 +246,8 @@ const countFailure = (
   })
 
 /**
- * Extracts memories from the batches. Stores the memories and erases the batches in one write. The extractor `ingest` passes the messages
- * to the store, and then erases the batches. Fails with `OutboxState.superseded` if another process extracted the batches first.
+ * Extracts memories from the batches. Stores the memories and erases the batches in one write. With the extractor `ingest`, passes the
+ * messages to the store, and then erases the batches. Fails with `OutboxState.superseded` if another process extracted the batches first.
  */
 const extract = (
   runner: ExtractionRunner,

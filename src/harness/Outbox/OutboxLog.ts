@@ -1,10 +1,10 @@
 /**
  * Writes the outbox's rows in the store: appends messages, and stores the model's answer as a plan. The write that stores the memories of a
- * batch (the messages of one append) also erases the batch. Each conversation has a session row, which counts its messages.
+ * batch (the messages of one append) also erases the batch. A conversation has one session row: it counts the conversation's messages.
  *
  * Law: every write of a conversation also updates the session row, on condition that the row still has the revision that was last read
- * (optimistic locking). If two processes write at once, one fails with a conflict, reads the state again and decides anew. So no sequence
- * number is assigned twice, and no batch is finished twice.
+ * (optimistic locking). If two processes write at once, one fails with a conflict, reads the state again and adapts its write. So no
+ * sequence number is assigned twice, and no batch is finished twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Updates the cached state with a batch of another process. Marks the state as stale if it lacks a write that precedes the batch. */
+/** Adds a batch that another process appended to the cached state. Marks the state as stale if it lacks a write before that append. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -252,8 +252,8 @@ export const selectsWaiting = (
 
 /**
  * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer with reach `everyone` may erase all messages. Any other
- * may erase its own, and those of narrower viewers (which have its ids and further ids) whose memories it would see. So a viewer of reach
- * `exact` that names only an agent may not erase messages of the agent's users.
+ * viewer may erase its own. It may also erase those of a narrower viewer (one that has further ids) if it sees that viewer's memories. So a
+ * viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
@@ -308,7 +308,7 @@ const current = (
     return worker.state
   })
 
-/** Decides a write by the state of the conversation, and performs it. If another process wrote first, reads the state and tries again. */
+/** Asks `decide` what to write in the current state, and writes it. If another process wrote first, reads the state and tries again. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

@@ -1,6 +1,6 @@
 /**
- * Divides two resources among the conversations of an outbox. The first is slots for extraction runs: a run that hangs must delay no other
- * tenant. The second is time of the event loop: an outbox must not block the process's other tasks.
+ * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs must
+ * not delay the runs of other tenants. Nor may an outbox block the other tasks of the process.
  *
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
@@ -45,7 +45,7 @@ export interface OutboxScheduler {
   readonly promptSlots: number
   readonly slowSlots: number
   readonly timeSlice: Duration.DurationInput
-  /** Extraction runs that wait for a slot, by tenant. The tenants have the order in which they get the next free slots. */
+  /** Extraction runs that wait for a slot, by tenant. The first tenant of a map gets the next free slot. */
   readonly queues: { readonly prompt: Map<string, Set<ScheduledRun>>; readonly slow: Map<string, Set<ScheduledRun>> }
   /** Number of extraction runs in `queues.prompt`. */
   queued: number
@@ -63,7 +63,7 @@ interface ScheduledRun {
   readonly stopped: Deferred.Deferred<void>
   /** True once the extraction run has exceeded its time slice. */
   isOver: boolean
-  /** True once the extraction run has been asked to stop in favour of others. */
+  /** True once the extraction run has been asked to stop in favour of another run. */
   isStopping: boolean
 }
 
@@ -82,8 +82,8 @@ export const make = ({ concurrency, timeSlice }: Options): OutboxScheduler => {
 }
 
 /**
- * Runs `extraction` as soon as a slot is free for it. If the run is stopped in favour of others, queues it again and runs it from the
- * start.
+ * Runs `extraction` as soon as a slot is free for it. If the run is stopped in favour of another run, queues it again and runs it
+ * from the start.
  */
 export const schedule = <A, E>(
   scheduler: OutboxScheduler,
@@ -95,7 +95,7 @@ export const schedule = <A, E>(
     Option.match({ onNone: () => schedule(scheduler, conversation, extraction), onSome: Effect.succeed })
   )
 
-/** Waits for a slot and runs `extraction` once. Returns `None` if the run was stopped in favour of others. */
+/** Waits for a slot and runs `extraction` once. Returns `None` if the run was stopped in favour of another run. */
 const runOnce = <A, E>(
   scheduler: OutboxScheduler,
   conversation: ScheduledConversation,

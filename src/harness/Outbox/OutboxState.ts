@@ -3,7 +3,7 @@
  * internal scope that no viewer sees. A batch is the messages of one append; a plan is the model's answer, not yet applied.
  *
  * ```text
- * messages  the messages of a batch, by the sequence number of the first one     erased by the write that stores their memories
+ * messages  the messages of a batch, with their sequence numbers                 erased by the write that stores their memories
  * plan      the model's answer, not yet written as memories                      erased by the same write, or after a conflict
  * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
@@ -68,9 +68,9 @@ export interface Plan {
 
 /** The state of a conversation when it was read from the store. */
 export interface OutboxState extends ConversationKey {
-  /** Id of the session row. Absent if none exists yet; the first write then creates the row under the id that `ids` returns. */
+  /** Id of the session row. Absent if the row does not exist yet; the first write creates it under the id that `ids` returns. */
   readonly sessionRow?: MemoryId | undefined
-  /** Revision of the session row, 0 if there is none. */
+  /** Revision of the session row; 0 if the row does not exist yet. */
   readonly revision: number
   /** Sequence number of the next message. */
   readonly next: number
@@ -128,7 +128,7 @@ export type Ids = (name: string) => MemoryId
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Returns the values from which a session row's id was derived. In another store, a copy gets an id derived from the same values. */
+/** Returns the values from which the id of a session row was derived. A copy in another store gets an id derived from the same values. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -197,7 +197,7 @@ export const waiting = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
 export const deadLetters = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ failure }) => failure !== undefined)
 
-/** Whether all of these batches still wait, with unchanged rows. */
+/** Whether all of these batches still wait in `state`, with unchanged rows. */
 export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolean => {
   const there = new Set(waiting(state).map(signature))
   return batches.every((batch) => there.has(signature(batch)))

@@ -44,22 +44,22 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failed batches by first sequence number: how often each failed, and how many runs of the outbox had succeeded when it first failed. */
+  /** Failures of batches, by first sequence number. `since` is the number of runs of the outbox that had succeeded at the first failure. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether each batch is extracted in a run of its own, to find out which batch made a common run fail. */
   extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of requests without a waiting caller since the conversation failed ten times in a row. Every third of them is tried. */
+  /** Number of requests without a waiting caller since the conversation failed ten times in a row. Only every third is tried. */
   requests: number
   /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
-  /** Time of the next retry, epoch milliseconds; `undefined` if none is scheduled. */
+  /** Time of the next retry, epoch milliseconds; `undefined` if no retry is scheduled. */
   retryAt: number | undefined
   /** Whether the last extraction run exceeded its time slice, see `OutboxScheduler`. */
   isSlow: boolean
   isExtracting: boolean
-  /** Number of running effects that use the worker. It is not closed while there are any. */
+  /** Number of running effects that use the worker. The worker stays open while there are any. */
   references: number
 }
 
@@ -77,7 +77,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the Effect scope. An idle worker has no fiber if its trigger has a `watch` but no due time. */
+/** Opens a worker. Its fibers end with the Effect scope. An idle worker needs no fiber if its trigger has a `watch` without a due time. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options

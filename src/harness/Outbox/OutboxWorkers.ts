@@ -31,7 +31,7 @@ export interface Options extends Pick<OutboxOptions, "openConversations" | "retr
   readonly isIdle?: ((worker: OutboxWorker.OutboxWorker) => boolean) | undefined
 }
 
-/** The workers of one outbox that are open, that is, kept in memory. */
+/** The open workers of one outbox. A worker is open while this process keeps its state and may run its fibers. */
 export interface OutboxWorkers extends Options {
   readonly scope: Scope.Scope
   /** Allows one opening of a worker at a time. */
@@ -58,7 +58,7 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Makes a function whose argument is the change of an outbox's number of waiting batches. The function adds this change to the metric
+ * Makes the function by which an outbox reports each change of its number of waiting batches. The function adds the change to the metric
  * `queueLength`. When the Effect scope closes, the batches that still wait are subtracted from the metric, since this process will not
  * extract from them.
  */
@@ -137,7 +137,7 @@ export const keep = (
     )
   })
 
-/** Reads the conversations of all tenants that `tenantsOf` returns, which are those that may have outbox rows. */
+/** Reads the conversations of every tenant that may have outbox rows (see `tenantsOf`). */
 export const everywhere = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>
@@ -176,8 +176,8 @@ export const deadLettersOf = (state: OutboxState.OutboxState): ReadonlyArray<Dea
 }
 
 /**
- * Fails if any conversation failed, with the number of failed conversations for each reason. Quotes none of the errors, which may contain a
- * user's words.
+ * Fails if any conversation failed. The message states how many conversations failed for each reason. It does not quote their errors, since
+ * these may contain a user's words.
  */
 export const failIfAny = (
   failed: ReadonlyArray<MemoryError.Reason>,

@@ -108,7 +108,7 @@ export const client = (
           Effect.catchAllDefect(() => Effect.fail(lost)),
           Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
           Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
-          Effect.timeoutOption("30 seconds"), // sends the request again, because an owner may have erased it unanswered
+          Effect.timeoutOption("30 seconds"), // `repeat` then sends the request again: an owner may have deleted it without an answer
           Effect.repeat({ until: Option.isSome }),
           Effect.asVoid
         ),
@@ -285,7 +285,7 @@ type Announced = Map<number, Deferred.Deferred<void>>
 
 /**
  * Adds a batch to the worker's cached state, and notifies the trigger of the batch once. Returns the deferreds that the caller awaits
- * before it acknowledges the cluster message: one, or none if the batch does not wait for extraction.
+ * before it acknowledges the cluster message: one if the batch waits for extraction, otherwise an empty array.
  */
 const announce = (
   { runner: { log }, unacknowledged }: EntityDependencies,

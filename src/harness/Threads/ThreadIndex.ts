@@ -1,4 +1,4 @@
-/** Indexes of the threads that were searched last, kept in memory. */
+/** Keeps search indexes of the messages of those threads that were searched last. The indexes are kept in RAM only. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../domain/MemoryError.ts"

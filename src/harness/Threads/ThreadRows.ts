@@ -77,7 +77,7 @@ export type Stored = typeof Stored.Type
 
 /** A message to append. */
 export interface NewMessage extends Message {
-  /** JSON that is stored and returned with the message, such as tool calls or attachments. Default: none. */
+  /** JSON that is stored and returned with the message, such as tool calls or attachments. Default: no JSON. */
   readonly data?: JsonObject | undefined
 }
 
@@ -194,8 +194,8 @@ const corrupt = (id: MemoryId, cause: unknown) =>
   })
 
 /**
- * Returns the mutation that writes a row. If the row was read before, it is passed as `before` and replaced; with `None`, it is created.
- * The mutation fails with `conflict` if the row was changed or created meanwhile.
+ * Returns the mutation that writes a row. To replace a row, pass it as `before`, as it was read; to create a row, pass `None`. The mutation
+ * fails with `conflict` if the row was changed or created meanwhile.
  */
 export const put = <A extends { readonly row: string }, I>(
   { idOf }: Rows,

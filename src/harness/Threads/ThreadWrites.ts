@@ -1,6 +1,6 @@
 /**
  * Writes threads. Each write is one batch that also updates the row of its thread, on condition that this row has not changed since it was
- * read (optimistic locking). If two processes write at once, one of them fails with a conflict, reads the row again and decides anew.
+ * read (optimistic locking). If two processes write at once, one of them fails with a conflict, reads the row again and adapts its batch.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -168,7 +168,7 @@ const storedOf = (message: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
 /** Schema of the options of `fork`. */
 const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
-/** Copies the messages before a sequence number, by default all, into a new thread. */
+/** Copies the messages of the thread `source` into the new thread `target`; with `before`, only those before that sequence number. */
 export const fork = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -252,7 +252,7 @@ export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string):
 /**
  * Erases the threads of all owners that the viewer sees. If the viewer's reach is `exact`, erases only the threads of the viewer's own
  * subject. If `scope` is given, erases only threads of owners whose ids match `scope`. Also erases rows left by a process that was killed
- * while it deleted a thread. Cost: a scan of the tenant's internal rows.
+ * while it deleted a thread. Cost: reads all thread rows of the tenant.
  */
 export const purge = (
   store: MemoryStore.Service,

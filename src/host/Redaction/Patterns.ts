@@ -6,7 +6,7 @@ export interface Redacted {
   readonly count: number
 }
 
-/** Options of `layer`: the sorts of secrets to find. */
+/** Options of `Redaction.layer`: the sorts of secrets to find. */
 export interface Options {
   /** Private keys, and API keys of known providers, found by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
@@ -19,7 +19,7 @@ export interface Options {
   readonly cards?: boolean | undefined
   /** E-mail addresses. Default false. */
   readonly emails?: boolean | undefined
-  /** Your own patterns, by name. A match of a pattern named `customer` is replaced by `(redacted customer)`. Default: none. */
+  /** Your own patterns, by name. A match of a pattern named `customer` is replaced by `(redacted customer)`. Default: no patterns. */
   readonly patterns?: Readonly<Record<string, RegExp>> | undefined
 }
 
@@ -33,7 +33,7 @@ interface Rule {
 /** Matches the replacement of an earlier redaction, such as `(redacted key)`, or its beginning `(redacted`. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
-/** Returns the function with which `layer` redacts. Cost: linear in the length of the text, whatever the text. */
+/** Returns the function with which `Redaction.layer` redacts. Its time is linear in the length of the text, whatever the text contains. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [

@@ -6,7 +6,7 @@
  * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier
  * tags        the first 5 of the 12 `subjects` for which the text contains a word
  * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
- * context     the first sentence, or the first 200 characters, cut at a word
+ * context     the first sentence; if it is longer than 200 characters, the first 200 characters of the text, cut at a word
  * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), 6 decimals; if neither note has keywords, Jaccard(entities) alone,
  *             and if neither has entities, Jaccard(keywords) alone
  * ```
@@ -36,7 +36,7 @@ export const attributesOf = (text: string): Attributes => ({
   context: contextOf(text)
 })
 
-/** Returns the similarity of two notes, 0..1, equal in both directions; never NaN. */
+/** Returns the similarity of two notes, 0..1, whatever their order. Never returns NaN. */
 export const similarity = (a: Note, b: Note): number => {
   const parts = [
     { weight: 0.6, share: jaccard(a.keywords, b.keywords) },

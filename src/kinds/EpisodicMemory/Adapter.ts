@@ -222,7 +222,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
   }
 }
 
-/** Converts the time range of a query for an adapter. Its ends are inclusive, and may be infinite or have fractions of milliseconds. */
+/** Converts an adapter's time range to that of `RecallQuery`. The adapter's ends are inclusive, and may be infinite or not integers. */
 const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)

@@ -89,7 +89,7 @@ export interface Semantic {
 /** Type of an episode whose `type` is absent. */
 export const talk = "chat_message"
 
-/** Largest number of episodes that a query reads (those stored last), to select the newest. A scope keeps at most this many episodes. */
+/** Largest number of episodes that a query reads. It reads those stored last, and selects the newest. A scope keeps at most this many. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */

@@ -196,7 +196,10 @@ export interface FactVectors {
     facts: ReadonlyArray<Fact>,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
-  /** Stores a vector for each added or reworded record. Computes the vectors that are not in `known`; the value is their number. */
+  /**
+   * Stores a vector for each added or reworded record. Computes the vectors that are not in `known`. The value of the outcome is the number
+   * of computed vectors.
+   */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,

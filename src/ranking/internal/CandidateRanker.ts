@@ -1,5 +1,5 @@
 /**
- * Gathers the candidates of a query (records in memory that may answer the query), and ranks them by their signals (`Ranker`):
+ * Gathers the candidates of a query, that is, records that may answer it, and ranks them by their properties (`Signals`):
  *
  * ```text
  * candidates   the 40 best matches by words · the two messages before and after each of the first 10 of these · messages of
@@ -27,7 +27,7 @@ export const byWords = 40
 const withNeighbours = 10
 /** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
-/** Largest number and largest total length of the long records that are ranked by passages. The first alone may exceed the length. */
+/** Largest number and largest total length of the long records that are ranked by passages. The first record alone may be longer. */
 const maxLong = 16
 const maxLongLength = 262_144
 
@@ -41,7 +41,7 @@ export interface Ranking {
   readonly bestWords: number
   /** Whether the query names the speaker of a visible record. */
   readonly isNamed: boolean
-  /** Number of matches that pass the filter, plus number of candidates that do not match; a lower bound if `isExact` is false. */
+  /** Number of records that pass the filter and match the query or are candidates; a lower bound if `isExact` is false. */
   readonly count: number
   readonly isExact: boolean
 }
@@ -69,7 +69,7 @@ export class CandidateRanker {
   /** Score of the best passage of each long candidate of the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf` returns the record of a doc id that is not removed; `textOf` returns it with its texts, if they are in memory. */
+  /** `recordOf` returns the record of a doc id that is not removed; `textOf` returns it with its texts, if they are in RAM. */
   constructor(
     recordOf: (doc: number) => Outline,
     textOf: (doc: number) => MemoryRecord | undefined,
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns the bit masks in which the index marks, for each match of the next query, the terms that the match contains. */
+  /** Returns one bit mask per doc id. The next `index.match` sets in it the bits of the terms of the query that the document contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -103,8 +103,8 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index matched last. `docSet` has the matches, `chosen` the best `byWords` of those that pass
-   * the filter. `rest` tests if a match passes (`undefined`: all do); `passes` tests any other doc id. `depth` is the number of wanted
+   * Ranks the candidates of the query that the index matched last. `docSet` has the matches, `chosen` the best `byWords` that pass the
+   * filter. `rest` tells if a match passes (`undefined`: each does), `passes` if any other doc id does. `depth` is the number of wanted
    * hits. If `isAll` is set, also returns all matches that are no candidates, unfiltered. The result is valid until the next call.
    */
   rank(
@@ -328,7 +328,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns the names of speakers of visible records, if the first word of the name is in `words` or differs from one in one letter. */
+  /** Returns those names of speakers of visible records whose first word is in `words`, or differs in one letter from a word in it. */
   namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test: does a doc have a speaker in `actors`, or no speaker but an id of `own` in its scope? `undefined` without both. */
+  /** Returns a test: has a doc id a speaker in `actors`, or no speaker but an id of `own` in its scope? `undefined` without both. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,

@@ -1,5 +1,5 @@
 /**
- * The vectors of one model in memory, for a store whose database holds the original vectors. A small number of vectors is kept as 32-bit
+ * The vectors of one model, kept in RAM for a store whose database holds the original vectors. A small number of vectors is kept as 32-bit
  * floats. A larger number is quantised to 8 bits (`QuantizedVectors`), which gives a lower and an upper bound of each cosine. The caller
  * then reads the originals of the vectors that may be among the nearest, and computes their exact cosines.
  */
@@ -8,7 +8,10 @@ import { dot } from "../VectorIndex.ts"
 import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
-/** Vectors are quantised once their 8-bit rows would have this size in bytes. For fewer, a WebAssembly memory costs more than it saves. */
+/**
+ * Vectors are quantised once their 8-bit rows would have this size in bytes. For fewer vectors, a WebAssembly memory costs more than it
+ * saves.
+ */
 const quantizeFrom = 131_072
 /** Largest number of components in the cache of originals once vectors are quantised: 1 MB. */
 const cachedComponents = 262_144
@@ -29,7 +32,7 @@ export class CompactVectors {
   // `#ids` and `#hashes` are indexed by doc id; when a doc id is removed, the last entry of each array moves to its index
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
-  /** Originals by hash of the text. Has all of them until vectors are quantised; then, it is a cache, least recently used first. */
+  /** Originals by hash of the text: all of them until vectors are quantised, and after that a cache, least recently used first. */
   readonly #originals = new Map<string, Original>()
   #quantized: QuantizedVectors | undefined
   #canQuantise = true
@@ -75,7 +78,7 @@ export class CompactVectors {
     if (this.#quantized !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
   }
 
-  /** Returns the original vector of a text, if it is in memory. */
+  /** Returns the original vector of a text; `undefined` if it is not in `#originals`. */
   get(hash: string): Original | undefined {
     const original = this.#originals.get(hash)
     if (original !== undefined && this.#quantized !== undefined) {
@@ -99,8 +102,8 @@ export class CompactVectors {
   }
 
   /**
-   * Returns ids of records, in any order. The `limit` nearest records are among them. Considers only the records in `among`, or, if `among`
-   * is undefined, the records that `only` accepts.
+   * Returns the ids of the records that may be among the `limit` nearest, in any order. None of the nearest records is left out. Considers
+   * only the records in `among`, or, if `among` is undefined, the records that `only` accepts.
    */
   candidates(
     vector: Float32Array,

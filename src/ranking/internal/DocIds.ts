@@ -2,7 +2,7 @@
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 
-/** A typed array that grows when an index beyond its end is set. A number that was never set is 0. */
+/** A typed array that grows when an index beyond its end is set. An element that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Uint16Array> {
   /** The array. `set` may replace it, so read this field again after each `set`. */
   data: A
@@ -141,8 +141,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the numbers of the visible scopes; `undefined` stands for all. By the tag of `visibility`, the cost is one look-up per key
-   * (`Scopes`), a scan of the scopes that have the rarest of its ids (`Within`), or a scan of all scopes if one is internal (`Everyone`).
+   * Returns the numbers of the visible scopes; `undefined` if all are visible. Cost by tag of `visibility`: one look-up per key (`Scopes`),
+   * a scan of the scopes with the rarest of the ids (`Within`), or, if there is an internal scope, a scan of all scopes (`Everyone`).
    */
   visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -236,7 +236,7 @@ export class ScoreThreshold {
     this.#limit = limit
   }
 
-  /** Adds a score. Cost: the logarithm of `limit` if the score is among the best so far, else a comparison. */
+  /** Adds a score. Takes O(log `limit`) if the score is among the best so far, else one comparison. */
   offer(score: number): void {
     if (this.#heap.length < this.#limit) this.#siftUp(score)
     else if (score > this.value) this.#siftDown(score)
@@ -361,7 +361,7 @@ export class TopKBounds {
   readonly #docs: Array<number> = []
   readonly #upperBounds: Array<number> = []
 
-  /** `limit`: at least 1. */
+  /** Makes an empty collection. `limit` must be at least 1. */
   constructor(limit: number) {
     this.#threshold = new ScoreThreshold(limit)
   }
@@ -371,7 +371,7 @@ export class TopKBounds {
     return this.#threshold.value
   }
 
-  /** Adds a doc id with the bounds of its score. Cost: the logarithm of `limit` if it raises `threshold`, else a comparison. */
+  /** Adds a doc id with the bounds of its score. Takes O(log `limit`) if this raises `threshold`, else one comparison. */
   offer(doc: number, lower: number, upper: number): void {
     if (upper < this.#threshold.value) return
     this.#docs.push(doc)

@@ -52,9 +52,9 @@ export class Impacts {
   }
 
   /**
-   * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, fills
-   * tables of the summands, in which the function looks them up. `weights` has the weight of each term of the query, and `postings` is the
-   * number of postings of all these terms.
+   * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, first
+   * computes tables of all summands; the function then looks the summands up. `weights` has the weight of each term of the query, and
+   * `postings` is the number of postings of all these terms.
    */
   adderFor(weights: ReadonlyArray<number>, slope: number, postings: number): AddScores {
     const [codes, lengths] = [this.#codes.data, this.#lengths.data]
@@ -89,8 +89,9 @@ export interface GroupFilter {
 }
 
 /**
- * Callbacks of `InvertedIndex.match`. `afterScope` is called after each scope, with the position of the scope's first match, and returns
- * the new `minListed`. `groupFilter` returns the filter that decides which matches are counted; `undefined` if all are counted.
+ * Callbacks of `InvertedIndex.match`. `afterScope` is called after each scope, with the position of the scope's first match. It returns the
+ * new `minListed`, the lowest score with which a document is listed. `groupFilter` returns the filter that decides which matches are
+ * counted; `undefined` if all are counted.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number
@@ -111,9 +112,9 @@ interface Scored {
 type AddScores = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
 
 /**
- * Adds the summand of each posting to the score of its document, counts the documents that match for the first time, and lists those whose
- * score reaches `minListed`. This is the hot loop, which takes 3 ns per posting. It is fast because the processor predicts the loop's only
- * branch correctly if few documents reach `minListed`.
+ * Adds the summand of each posting to the score of its document. Counts each document whose score was 0 before, and lists each document
+ * whose score now reaches `minListed`. This is the hot loop, which takes 3 ns per posting. It is fast because the processor predicts the
+ * loop's only branch correctly if few documents reach `minListed`.
  */
 const addScores = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
   const { matches: { data: matches }, minListed, scores: { data: scores } } = into

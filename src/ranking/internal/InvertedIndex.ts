@@ -328,7 +328,7 @@ export class InvertedIndex {
     this.#postings = this.#postings.packed()
   }
 
-  /** Encodes the documents with these doc ids, in steps between which the index may change. Doc ids of one scope must ascend in `order`. */
+  /** Encodes the documents with these doc ids, in steps. The index may change between steps. Doc ids of a scope must ascend in `order`. */
   encode(order: Int32Array) {
     const docs = new Int32Array(this.docs).fill(-1)
     order.forEach((doc, number) => docs[doc] = number)

@@ -1,7 +1,7 @@
 /**
  * Finds and ranks the records of an index. Combines the inverted index, the filter columns, the order by recency and the ranking of
- * candidates, which all identify records by doc ids. Needs only the `Outline` of a record, so the texts may be in memory (`MemoryIndex`) or
- * in a database (`OutlineIndex`).
+ * candidates, which all identify records by doc ids. Needs only the `Outline` of a record, so the texts may be in RAM (`MemoryIndex`) or in
+ * a database (`OutlineIndex`).
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -28,7 +28,7 @@ export interface Options<R extends Outline> {
   readonly passes: (compiled: CompiledFilter, record: R) => boolean
   /** Whether records have all of their metadata, so that it can be grouped (`MetadataGroups`). Default false. */
   readonly hasMetadata?: boolean | undefined
-  /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in memory. */
+  /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in RAM. */
   readonly textOf: (record: R) => MemoryRecord | undefined
   /**
    * Largest number of matches at which all of them are filtered, so that their count is exact. If there are more matches, the count may be
@@ -40,7 +40,10 @@ export interface Options<R extends Outline> {
 /** The records that are visible and pass a filter. */
 export interface VisibleRecords {
   readonly has: (id: MemoryId) => boolean
-  /** The ids of the visible records that pass. `undefined` if an eighth or more of all records are visible, unless a list was requested. */
+  /**
+   * The ids of the visible records that pass the filter. `undefined` if an eighth or more of all records are visible and no list was
+   * requested.
+   */
   readonly few: ReadonlyArray<MemoryId> | undefined
 }
 
@@ -51,12 +54,17 @@ export class Matcher<R extends Outline> {
   #records: Array<R | undefined> = []
   #byRecency = new RecencyIndex()
   #candidates: CandidateRanker
-  /** Number of records that have a session or a speaker or are long, by scope number. `#anySpecial` is the sum over all scopes. */
+  /**
+   * Number of special records, by scope number: of records that have a session, have a speaker, or are long. `#anySpecial` is the sum over
+   * all scopes.
+   */
   #special: Array<number> = []
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Largest number of matches at which all of them are evaluated. If there are more, only those that may be among the best are. */
+  /**
+   * Largest number of matches at which all of them are evaluated. If there are more, only matches that may be among the best are evaluated.
+   */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -119,7 +127,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     oldDocs.forEach((old, doc) => made[old] = doc)
-    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` is mostly oldest first, so there is little to sort
+    for (const old of docs) this.add(made[old]!, before[old]!) // `docs` is usually oldest first, so little is left to sort
   }
 
   #noCandidates(): CandidateRanker {
@@ -137,7 +145,7 @@ export class Matcher<R extends Outline> {
     else this.#candidates.remove(doc, scope)
   }
 
-  /** Whether a visible record may have a session or a speaker or be long. Cost: the number of scopes. */
+  /** Whether the visible scopes have a special record (see `#special`). Cost: one look-up per visible scope. */
   #hasSpecial({ scopes }: View): boolean {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
@@ -173,7 +181,7 @@ export class Matcher<R extends Outline> {
   match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
     const view = index.view(access)
-    // no ranker if it could only rank by words: the query names no time, and no visible record has a session or a speaker or is long
+    // the ranker is left out if it could only rank by words: the query names no time, and the visible scopes have no special record
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined

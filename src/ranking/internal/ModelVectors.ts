@@ -69,7 +69,7 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Returns the nearest of the records that `among` accepts or lists. They are at most `limit`, with cosines above 0, nearest first. */
+  /** Returns at most `limit` records, nearest first, with cosines above 0. Considers only the records that `among` accepts or lists. */
   nearest(
     vector: Float32Array,
     limit: number,

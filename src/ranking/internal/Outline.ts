@@ -100,7 +100,7 @@ export class OutlineFact implements Fact {
   }
 }
 
-/** A `Fact` over a record in memory. */
+/** A `Fact` over a whole `MemoryRecord`. */
 export class RecordFact extends OutlineFact {
   readonly record: MemoryRecord
 
@@ -134,9 +134,9 @@ export class ColumnFilter {
   readonly #maxValidAt: number
   readonly #minInvalidAt: number
   readonly #tests: ReadonlyArray<ColumnTest>
-  /** Whether the columns exclude no record. */
+  /** Whether `passes` accepts every doc id. */
   readonly isOpen: boolean
-  /** Whether it is certain that no record passes. Cost: the number of groups. */
+  /** Returns whether it is certain that no record passes. Cost: one look-up per group. */
   readonly isShut: () => boolean
   /** The part of the filter that `passes` does not test, for doc ids that `passes` accepted; `undefined` if there is no such part. */
   readonly rest: ((doc: number) => boolean) | undefined
@@ -163,7 +163,7 @@ export class ColumnFilter {
 
   /**
    * Reorders `docs[from..end)` so that the doc ids that `passes` accepts come first, and returns the index after the last of these. Swaps
-   * without a branch on the result of a test, since the processor would mostly mispredict such a branch.
+   * without a branch on the result of a test, since the processor would often mispredict such a branch.
    */
   narrow(docs: Int32Array, from: number, end: number): number {
     let kept = end

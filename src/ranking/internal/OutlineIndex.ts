@@ -1,6 +1,7 @@
 /**
  * An index of records whose texts are not in memory but in a database. It keeps the term counts and the outline of each record, and gives
- * the same answers as `MemoryIndex`. If an answer needs a text, for a passage of a long record or for `where`, the caller must read it.
+ * the same answers as `MemoryIndex`. An answer may need the text of a record, for a passage of a long record or for `where`. The caller
+ * must then read this text from the database.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -71,7 +72,7 @@ class Indexed implements Outline {
   }
 }
 
-/** The `Fact` of a record whose text may be in memory. */
+/** The `Fact` of a record in an `OutlineIndex`. It has the record itself, with its texts, only if `known` finds the record in RAM. */
 class IndexedFact extends OutlineFact {
   declare readonly outline: Indexed
   readonly #known: (outline: Indexed) => MemoryRecord | undefined
@@ -82,7 +83,10 @@ class IndexedFact extends OutlineFact {
     this.#known = known
   }
 
-  /** The record, if it is in memory. It is kept once it is found, so that it does not change while an answer is assembled. */
+  /**
+   * The record with its texts; `undefined` if `known` does not find it in RAM. It is kept once it is found, so that it does not change
+   * while an answer is assembled.
+   */
   get record(): MemoryRecord | undefined {
     return this.#record ??= this.#known(this.outline)
   }
@@ -101,7 +105,10 @@ export class OutlineIndex {
   #hashes = new Set<string>()
   #passesBare: (record: Filtered) => boolean = () => true
 
-  /** `tokenizer` must be the tokenizer with which terms were counted. `known` returns a record if it is in memory anyway. */
+  /**
+   * `tokenizer` must be the tokenizer with which terms were counted. `known` returns a record with its texts if the process has it in RAM
+   * for another purpose.
+   */
   constructor(tokenizer: Tokenizer, known: (outline: Indexed) => MemoryRecord | undefined = () => undefined) {
     this.#matcher = new Matcher({
       tokenizer,

@@ -170,8 +170,8 @@ export class Postings {
   }
 
   /**
-   * Encodes the present postings in steps, between which more postings may be added. `as` gives documents and scopes new numbers, and may
-   * leave out documents, and with them the terms that no other document has. Default: encodes everything with the present numbers.
+   * Encodes the present postings in steps, between which more postings may be added. `as` gives documents and scopes new numbers. It may
+   * leave out documents; terms that only these contain are then left out, too. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes, for rare terms, is still packed. */
+  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes is packed, those of rare terms. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {

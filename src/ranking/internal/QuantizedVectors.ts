@@ -62,8 +62,9 @@ export class QuantizedVectors {
   }
 
   /**
-   * Computes bounds of the cosine for each of the first `count` entries of `docs` that `only` accepts, and adds them to `bounds`. If `docs`
-   * is undefined, the doc ids are 0..`count` − 1. Cost: 20 ns per vector of 384 dimensions.
+   * Adds to `bounds` the doc ids that may be among the nearest, with a lower and an upper bound of their cosines. Considers only the first
+   * `count` entries of `docs`, or the doc ids 0..`count` − 1 if `docs` is undefined, and of these only the doc ids that `only` accepts.
+   * Cost: 20 ns per vector of 384 dimensions.
    */
   offerBounds(
     vector: Float32Array,

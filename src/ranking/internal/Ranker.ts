@@ -5,9 +5,9 @@
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * A message (in the code: turn) is a record of a session. A record without a session has no features of the conversation and of the form of
- * a message. Its feature `words` has the weight 1 instead. So records without a session are ordered by their words only, apart from speaker
- * and times.
+ * A message (in the code: turn) is a record of a session. A record without a session has neither features of the conversation nor features
+ * of a message's form. Its feature `words` has the weight 1. So records without a session are ordered by their words only, apart from
+ * speaker and times.
  *
  * The weights come from a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK (see docs/retrieval.md). The
  * fit constrains the weights to 0 or above, since every feature speaks in favour of a record.
@@ -107,8 +107,9 @@ export interface QuestionRanker extends Ranker {
   /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns which of `speakers` the query names. `speakers` are folded names of speakers of visible records, each name once. The first word
-   * of each name is one of `words` or, if it has at least four letters, differs from one of `words` in a single letter.
+   * Returns which of `speakers` the query names. `speakers` are names of speakers of visible records, as `foldName` returns them, each
+   * once. The first word of each name is one of `words` or, if it has at least four letters, differs from one of `words` in a single
+   * letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
   /**
@@ -213,9 +214,9 @@ export const valuesOf = (
 }
 
 /**
- * Returns the feature weights of a query, multiplied as its `Emphasis` says and then scaled. The scaled weights of `words`, of the features
- * of the conversation (`inConversation`), and of the features of the text's form (`ofForm`) have the sum 1. A record without a session is
- * ranked by its words with weight 1, so that records with and without a session are comparable.
+ * Returns the feature weights of a query: multiplies them as its `Emphasis` says, and then scales them. After that, the weights of `words`,
+ * of the features of the conversation (`inConversation`), and of the features of the text's form (`ofForm`) have the sum 1. Records with
+ * and without a session are thereby comparable: a record without a session is ranked by its words with weight 1.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>
@@ -255,8 +256,9 @@ export const isFirstPerson = (body: string): boolean => first.test(body)
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 
 /**
- * Makes the ranker of a query, with the speakers that the query names. A query names a speaker by the whole name, by its first word, or by
- * a word that differs in one letter from a first word of four or more letters. A word such as `I` or `my` names the viewer.
+ * Makes the ranker of a query. Its method `named` finds the speakers that the query names. A query names a speaker by the whole name, by
+ * the first word of the name, or, if that word has at least four letters, by a word that differs from it in one letter. A word such as `I`
+ * or `my` names the viewer.
  */
 export const questionRanker = (
   text: string,

@@ -5,18 +5,20 @@ import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 
-/** Number of doc ids that are sorted into one run after they were added out of order. A step of a merge writes as many doc ids. */
+/**
+ * Number of doc ids in a run, that is, in a sorted array of doc ids that were added out of order. A step of a merge also writes this many.
+ */
 const longest = 1_024
 
 /** The sorted doc ids of one index. */
 export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
-  /** Sorted doc ids, oldest first. A new record is mostly the newest, so its doc id is appended. */
+  /** Sorted doc ids, oldest first. A new record is usually the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
   /**
    * Doc ids that come after all of `#docs`. Their records all have one and the same time, and were added by ascending id, as a batch adds
-   * records. Later, they are appended to `#docs` in the reverse order. Empty while `#late` or `#runs` has doc ids.
+   * records. `#endTies` appends them to `#docs` in the reverse order. Empty while `#late` or `#runs` has doc ids.
    */
   readonly #ties: Array<number> = []
   /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
@@ -60,8 +62,8 @@ export class RecencyIndex {
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
   /**
-   * Returns all doc ids, also those of removed records, oldest first. First merges in the doc ids that were added out of order. Cost: the
-   * number of doc ids that are merged in, plus the number of doc ids that are newer than the oldest of them.
+   * Returns all doc ids, also those of removed records, oldest first. First merges in the doc ids that were added out of order. Cost:
+   * proportional to the number of doc ids that are merged in, plus the number of doc ids that are newer than the oldest of them.
    */
   all(): ReadonlyArray<number> {
     this.#endTies()
@@ -72,7 +74,7 @@ export class RecencyIndex {
     return this.#docs
   }
 
-  /** Merges the runs in steps, between which doc ids may be added, so that `all` has little left to do. */
+  /** Merges the runs in steps, so that `all` has little left to do. Doc ids may be added between the steps. */
   *sorting(): Steps<void> {
     while (this.#runs.length > 0 || this.#merging !== undefined) {
       const { done, value } = (this.#merging ??= this.#merge()).next() // `all` may have finished this merge
@@ -124,8 +126,8 @@ export class RecencyIndex {
   }
 
   /**
-   * Returns how many of `docs`, which are sorted oldest first, come after a position in a list sorted newest first. These are the first
-   * entries of `docs`.
+   * Returns how many of `docs` come after a position in a list that is sorted newest first. `docs` itself is sorted oldest first, so these
+   * are its first entries.
    */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0

@@ -68,9 +68,9 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates by how much (0..1) the relevance of a match may be below that of the best matches so that its other factors can still make up
-   * for the difference. Samples 64 of `docs` doc ids and sums the other factors of each. Subtracts the first quartile of these sums from
-   * the highest sum, and divides the difference by the weight of the relevance.
+   * Estimates how far (0..1) the relevance of a match may fall below that of the best matches while its other factors can still make up for
+   * the difference. Samples 64 of the doc ids below `docs`, and sums the other factors of each. Subtracts the first quartile of these sums
+   * from the highest sum, and divides the difference by the weight of the relevance.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares
@@ -96,8 +96,8 @@ export class ScoreBound {
   }
 
   /**
-   * Returns the score of a doc id with the given relevance if the columns determine it, else `undefined`. Adds in the order of `Scorer`,
-   * so the result is the same number. Faster than reading the record, which is rarely in the processor's cache.
+   * Returns the score of a doc id with the given relevance if the columns determine it, else `undefined`. Adds in the order of `Scorer`, so
+   * the result equals the score that `Scorer` computes. Faster than reading the record, which is rarely in the processor's cache.
    */
   exactScore(doc: number, relevance: number): number | undefined {
     const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares

@@ -9,8 +9,8 @@
  * then      order, ties newest first → bodies read → near-duplicates removed → limit → budget
  * ```
  *
- * Each operation is a generator that yields the effects of the retrieval, like the body of an `Effect.gen`. A store runs it as an
- * Effect (`run`). For an index in memory, whose effects are synchronous, `runSynchronously` runs it without a fiber.
+ * Each operation is a generator that yields the effects of the retrieval, like the body of an `Effect.gen`. A store runs it as an Effect
+ * (`run`). The effects of an index in RAM are synchronous, so `runSynchronously` runs it without a fiber.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -55,7 +55,7 @@ export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** The body of an `Effect.gen` over the effects of a retrieval. */
+/** The generator that a part of a search passes to `Effect.gen`: it yields effects that may fail with `MemoryError`, and returns an `A`. */
 export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
 /** Number of hits of a query without a limit. */
@@ -64,8 +64,8 @@ export const defaultLimit = 20
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns a filter in the form that a retrieval needs. A filter for forgotten records checks the valid time only if `asOf` is set, and
- * leaves out records of origin `instructions` unless the viewer is `System`, because only `System` may restore them.
+ * Returns a filter in the form that a retrieval needs. A filter for forgotten records checks the valid time only if `asOf` is set. It
+ * leaves out records of origin `instructions` unless the viewer is `System`: only `System` may restore them.
  */
 export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {
@@ -92,7 +92,7 @@ export class Search {
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
   /** The query's vector. Absent if the source has no vectors, in mode `lexical`, and if `weights.vector` is 0 (except in mode `vector`). */
   readonly embedding: Embedding | undefined
-  /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or if no text and no vector is searched for. */
+  /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or the search uses neither text nor vector. */
   readonly isFolded: boolean
   /** The record that `whyNot` asks about. It is visible and passes the filter. */
   readonly subject: MemoryRecord | undefined
@@ -169,7 +169,7 @@ export const runSynchronously = <A>(plan: SearchProgram<A>): A => {
   return step.value
 }
 
-/** Searches for the query. Returns hits best first; ties newest first, then by id. */
+/** Runs a query. Returns the hits best first; hits with equal scores newest first, then by id. */
 export function* search(
   retrieval: Retrieval,
   options: Options,
@@ -190,7 +190,7 @@ export function* search(
   }
 }
 
-/** Returns why a record is not among the hits; `undefined` if it is one. Costs as much as the search plus reading a record and a vector. */
+/** Returns why a record is not among the hits; `undefined` if it is. Costs as much as the search plus reading a record and a vector. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -267,7 +267,7 @@ export interface Round {
   readonly exact: boolean
 }
 
-/** Does a round by words only. The retrieval returns matches by final score, so only near-duplicates remain to be removed. */
+/** Does a round by words only. The retrieval sorts matches by final score, so only near-duplicates remain to be removed. */
 function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
   const matches = yield* retrieval.match(search.access, search.compiled, {
@@ -319,7 +319,7 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
   readonly isFolded: boolean
 }
 
-/** Retrieves, sorts and deduplicates; repeats this with a greater depth while that may change the hits. Mostly one round is enough. */
+/** Retrieves, sorts and deduplicates; repeats this with a greater depth while that may change the hits. Usually one round is enough. */
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranker = rankerOf(search)
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the depth of the next round, 2 to 16 times `depth`. The factor is greater if fewer hits were kept, relative to `limit`. */
+/** Returns the depth of the next round, 2 to 16 times `depth`. The fewer hits were kept relative to `limit`, the greater the factor. */
 const deeper = (depth: number, limit: number, picked: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / picked * (1 + 2 / picked))))
 
@@ -357,8 +357,8 @@ interface Picked {
 }
 
 /**
- * Returns the first `limit` records that repeat no better hit; `folded` counts the dropped repetitions. Reads bodies in batches, until
- * there are enough. `stale` counts records that have been forgotten, hidden or changed since they matched, or have expired.
+ * Returns the first `limit` records that repeat no better hit; `folded` counts the dropped repetitions. Reads bodies in batches, until it
+ * has `limit` records. `stale` counts records that have been forgotten, hidden or changed since they matched, or have expired.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search
@@ -380,7 +380,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
   return { picked, folded, stale }
 }
 
-/** Reads the records that are not in memory. Leaves out records that are forgotten or invisible by now, or no longer pass the filter. */
+/** Reads the records that their `Fact` lacks. Leaves out records that are by now forgotten, hidden or expired, or fail the filter. */
 function* bodiesOf(
   { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>

@@ -1,6 +1,6 @@
 /**
- * Selects the best of many matches by final score, and evaluates as few as possible: the filter and the score of a match are computed only
- * if its upper bound reaches the lowest score of the best so far. The best are always found; the count of all matches may be a lower bound.
+ * Selects the best of many matches by final score. Evaluates a match (applies the filter and computes the score) only if the upper bound of
+ * its score reaches the lowest score of the best so far. The best are always found; the count of all matches may be a lower bound.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -164,7 +164,7 @@ export interface Choice {
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
+  /** Up to this many matches are all evaluated. If there are more, only those that may be among the best are evaluated. */
   readonly examined: number
 }
 
@@ -181,7 +181,7 @@ export interface Chosen {
   readonly isExact: boolean
 }
 
-/** Selects the best `depth` matches. Cost: one or two comparisons per doc id, and the evaluation of few of them. */
+/** Selects the best `depth` matches. Cost: one or two comparisons per doc id, plus filtering and scoring a few doc ids. */
 export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "depth" | "minScore">): Chosen => {
   const { newestFirst, docSet, ranks, rest, scored } = choice
   if (scored === undefined && minScore === 0) {
@@ -334,7 +334,7 @@ const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 /** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids. `evaluate` returns `undefined` for no match; it is called for the highest bounds first, at worst for all. */
+/** Finds the best doc ids. Calls `evaluate` (`undefined`: the doc id does not match) for the highest bounds first, at worst for all. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)

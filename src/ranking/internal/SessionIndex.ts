@@ -9,8 +9,8 @@
  * coverage(r)  Σ idf(t) over the terms t that r or a message within two of r contains  ÷  Σ idf(t) over those that any record contains
  * ```
  *
- * A session is identified by its scope and `source.session`. Messages are neighbours if their `source.sequence` differs by one or two. Only
- * visible messages count, whatever the filter. Only the first 31 terms of a query count.
+ * A session is identified by its scope and `source.session`. Messages are neighbours if their `source.sequence` differs by one or two. All
+ * visible messages count, even those that the query's filter rejects. Of a query, only the first 31 terms count.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
@@ -202,10 +202,10 @@ export class SessionIndex {
   }
 
   /**
-   * Returns at most five sessions, those that are worth most, best first. A session worth less than `minWorth` is left out. The worth of a
-   * session is the share of the query's terms that it contains, weighted by rarity. If the query names times (`times`), the closeness of
-   * the session's first or last message to these times is added, whichever is higher. Of two sessions with equal worth, the one whose last
-   * message is later comes first.
+   * Returns the sessions of the greatest worth, best first, five at most. A session whose worth is below `minWorth` is left out. The worth
+   * of a session is the share of the query's terms that it contains, weighted by rarity. If the query names times (`times`), the closeness
+   * of the session's first or last message to these times is added, whichever is higher. Of two sessions with equal worth, the one whose
+   * last message is later comes first.
    */
   best(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>
@@ -325,7 +325,7 @@ const signs = {
   namesTime: { known: 16, value: 32, read: namesTime }
 }
 
-/** Returns at most `maxSessions` sessions, those that are worth most, best first; leaves out those worth less than `minWorth`. */
+/** Returns the sessions of the greatest worth, best first, `maxSessions` at most. Leaves out sessions whose worth is below `minWorth`. */
 const bestSessions = (
   sessions: ReadonlyArray<number>,
   worths: Float64Array,

@@ -79,7 +79,10 @@ const unitAt = (name: string, now: number, offset: number): Span => {
 const offsets: Readonly<Record<string, number>> = { last: -1, previous: -1, this: 0, next: 1, coming: 1 }
 
 type Found = Partial<Times>
-/** Patterns, each with the function that reads a match, tried in this order. Text that a pattern matched is hidden from later patterns. */
+/**
+ * Patterns, in the order in which they are tried, each with the function that converts a match to times. Text that a pattern matched is
+ * hidden from later patterns.
+ */
 const grammar: ReadonlyArray<readonly [pattern: RegExp, read: (parts: ReadonlyArray<string>, now: number) => Found]> =
   ([
     [`${year}-(\\d{1,2})-(\\d{1,2})`, ([y, m, d]) => ({ spans: dayOf(Number(y), Number(m) - 1, Number(d)) })],
@@ -130,7 +133,7 @@ const seasonNear = (which: string, name: string, now: number): Span => {
   return found ?? all[2]!
 }
 
-/** Only this many UTF-16 units at the beginning of a text are parsed. Questions are mostly shorter. */
+/** Only this many UTF-16 units at the beginning of a text are parsed. Questions are usually shorter. */
 const longest = 2_048
 
 /** Returns the times that a text names; `undefined` if it names none. Relative times count from `now`, epoch ms. */

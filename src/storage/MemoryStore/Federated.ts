@@ -1,6 +1,7 @@
 /**
- * Combines several stores into one. A new record is written to one store. An update is written to the store that has the id. A search
- * reads all stores in parallel. The layer of each entry is built separately, even if two entries use the same layer.
+ * Combines several stores into one. A new record is written to one store. An update is written to the store that has the id. A search reads
+ * all stores in parallel. A store can be a mirror, that is, also receive copies of the records of other stores. The layer of each entry is
+ * built separately, even if two entries use the same layer.
  *
  * ```text
  * id        belongs to the first store that has a record with this id; mirrors come last. Records with the same id in later stores
@@ -16,7 +17,8 @@
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
- * All stores must be made by `MemoryStore.make` or be built on such stores: cursors rely on all of them having the same order.
+ * All stores must be made by `MemoryStore.make` or be built on such stores: a cursor relies on all of them listing records in the same
+ * order.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -56,16 +56,15 @@ export interface Options {
   /**
    * Interval at which the vault looks for edits by hand and writes of other processes (polls). Default 1 second. Writes of other processes
    * are noticed at once if the operating system can watch the folder. Edits by hand are noticed when a poll scans the folder. After a scan,
-   * polls do not scan for ten times as long as the scan took. After ten polls without a call of the store, the pause is a hundred times as
-   * long as the scan took. After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans before
-   * it returns a result.
-   * With `Duration.infinity` the folder is scanned only by `refresh`, and not watched.
+   * polls do not scan during a pause ten times as long as the scan. After ten polls without a call of the store, the pause is a hundred
+   * times as long as the scan. After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans
+   * before it returns a result. With `Duration.infinity` the folder is scanned only by `refresh`, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
   /** Time after which another process may take over the vault's lock if its holder does not renew it. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
-   * Shortest time for which a forgotten record can be restored, also after a restart. Compaction erases records that were forgotten longer
+   * Time for which a forgotten record can be restored, at least, also after a restart. Compaction erases records that were forgotten longer
    * ago; with zero, the next compaction erases all forgotten records. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined

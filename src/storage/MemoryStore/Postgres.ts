@@ -51,7 +51,10 @@ export interface Options extends SqlEngine.Options {
 
 /** The standby server for reads, and how old its answers may be. */
 export interface ReplicaOptions {
-  /** URL of the standby. It needs the same user, database and schema rights as the primary. Never printed. */
+  /**
+   * URL of the standby. It must name the same database as the primary's URL, and the same user, who needs the same rights on the schema.
+   * Never printed.
+   */
   readonly url: Redacted.Redacted
   /**
    * Largest age of an answer. Writes of other processes may become visible this much later, and those of this process are visible at once.

@@ -2,8 +2,8 @@
  * A store in one SQLite file, for several processes on one machine. It has its own subpath because it needs a driver:
  * `npm install @effect/sql-sqlite-node@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`.
  *
- * Laws: an acknowledged write is on disk (write-ahead log, synchronised at each commit). Only one process writes at a time; a writer
- * that waits longer than `patience` fails with `unavailable`. A file of a later release is refused and left unchanged.
+ * Laws: an acknowledged write is on disk (write-ahead log, synchronised at each commit). Only one process writes at a time; a writer that
+ * waits longer than the option `patience` fails with `unavailable`. A file of a later release is refused and left unchanged.
  *
  * ```ts
  * import { Effect } from "effect"

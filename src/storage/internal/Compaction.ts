@@ -52,7 +52,7 @@ export interface Compacted {
 
 /**
  * Erases the rows that are due (expired records and old tombstones), and calls the engine's `vectors.prune`, which erases orphaned vectors.
- * Cost: the rows that are due, and one more.
+ * Cost: reads the rows that are due, and one more row.
  */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">
@@ -105,7 +105,7 @@ export const byTime = (a: Due, b: Due): number => a.at - b.at || compare(a.tenan
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
 
-/** Returns up to `limit` rows of `sorted`, beginning with the first one behind `after`. `sorted` has the order of `byTime`. */
+/** Returns up to `limit` rows of `sorted` that follow `after`. `sorted` has the order of `byTime`. */
 export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, limit: number): ReadonlyArray<Due> => {
   const from = after === undefined ? 0 : sorted.findIndex((row) => byTime(row, after) > 0)
   return from < 0 ? [] : sorted.slice(from, from + limit)
@@ -116,7 +116,7 @@ export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, lim
  * is at the top, or until `add` removes all changed rows at once.
  */
 export interface DueQueue {
-  /** Adds a row. Cost: the logarithm of the heap's size. */
+  /** Adds a row. Cost: logarithmic in the size of the heap. */
   readonly add: (row: Due) => void
   /** Returns the next rows in order, starting after `after`. Cost: n log n, where n is the number of rows up to the last one returned. */
   readonly next: (after: Due | undefined, limit: number) => ReadonlyArray<Due>
@@ -232,8 +232,8 @@ interface TextsToCheck {
   /** Hashes of the texts that had no vector when they were checked, and of the texts added after this object was made. */
   readonly seen: Set<string>
   /**
-   * Value of the counter `Embeddings.removals` when this object was made. If the counter has changed, vectors were removed since, and the
-   * object is made anew.
+   * Value of the counter `Embeddings.removals` when this object was made. If the counter has changed, vectors were removed since, and a new
+   * object replaces this one.
    */
   readonly removals: number
 }
@@ -298,7 +298,7 @@ export class Texts {
     for (const hash of hashes) if (!this.#recordsByHash.has(hash)) this.#orphans.add(hash)
   }
 
-  /** Erases the orphaned vectors. Cost: the number of them. */
+  /** Erases the orphaned vectors. Cost: proportional to their number. */
   erase(): void {
     this.#embeddings.drop(this.#orphans)
     this.#orphans.clear()
@@ -306,8 +306,8 @@ export class Texts {
 
   /**
    * Returns up to `limit` texts that have no vector of the model and belong to a record that is not expired at `now`, each text once. Cost:
-   * the texts returned, the texts that got a vector since the last call, and the texts of expired records. The first call for a model also
-   * checks all texts up to the last one returned.
+   * proportional to the number of texts returned, of texts that got a vector since the last call, and of texts of expired records. The
+   * first call for a model also checks all texts up to the last one returned.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []

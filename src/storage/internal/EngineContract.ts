@@ -223,7 +223,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
    * `MemoryStore.make` fails if the configured analyzer has another fingerprint; the error names `reindex` as the remedy.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
-  /** Replaces the stored terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Cost: all rows. */
+  /** Replaces the stored terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Cost: every row. */
   readonly reindex: (
     analyzer: string,
     entryOf: (stored: Stored) => Entry
@@ -241,8 +241,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>
   /**
-   * Reads, decides and commits in one transaction. If the decision is a `Left`, fails with its error and writes nothing. Cost: at
-   * most the rows needed and the rows written.
+   * Reads, decides and commits in one transaction. If the decision is a `Left`, fails with its error and writes nothing. Cost: at most the
+   * number of rows needed plus the number of rows written.
    */
   readonly transact: <A>(
     tenant: string,
@@ -252,19 +252,19 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
 
   /**
    * Returns the ids of the rows that changed since a mark. Without this method, callers must again read all rows that they have cached.
-   * Cost: at most the ids returned.
+   * Cost: at most one row per id returned.
    */
   readonly changed?:
     | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
     | undefined
 
-  /** Returns the records that refer to any of these ids or names. Cost: at most the records returned. */
+  /** Returns the records that refer to any of these ids or names. Cost: at most one row per record returned. */
   readonly referring: (
     access: AccessFilter,
     compiled: CompiledFilter,
     keys: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  /** Returns the records that have any of these names. Cost: at most the records returned. */
+  /** Returns the records that have any of these names. Cost: at most one row per record returned. */
   readonly named: (
     access: AccessFilter,
     compiled: CompiledFilter,
@@ -272,14 +272,14 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
 
   /**
-   * Returns the rows of all tenants that compaction may erase, now or later: rows that expire, and tombstones that are not kept for ever.
-   * They are ordered by `at`, tenant and id, and start after `after`. The first one that is not due yet tells when to compact again. Cost:
-   * at most `limit` rows.
+   * Returns the rows of all tenants that compaction may erase, now or later: rows that expire, and tombstones that are kept for a limited
+   * time. They are ordered by `at`, tenant and id, and start after `after`. The first one that is not due yet tells when to compact again.
+   * Cost: at most `limit` rows.
    */
   readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
   /**
    * Returns the scopes that have more rows of a kind than the kind's cap. Counts expired rows and rows whose `invalidAt` has passed, but no
-   * tombstones. Cost: at most the scopes and kinds returned.
+   * tombstones. Cost: at most one item per scope and kind returned.
    */
   readonly overCap: (
     tenant: string,
@@ -287,7 +287,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
   /**
-   * Streams the tenants that have a row, other than a tombstone, of exactly this scope. The outbox calls it. Cost: the tenants returned.
+   * Streams the tenants that have a row, other than a tombstone, of exactly this scope. The outbox calls it. Cost: at most one item per
+   * tenant returned.
    */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
@@ -302,7 +303,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Stream.Stream<A, MemoryError>
   /** The use counts. Default: a table in this process. */
   readonly uses?: EngineUses | undefined
-  /** The vectors. Default: none, and the store does not search by vector. */
+  /** The vectors. Default: the store has no vectors, and cannot search by vector. */
   readonly vectors?: EngineVectors | undefined
   /**
    * Key with which `MemoryStore.sign` signs, stored with the rows. Required if the rows are durable or shared. Otherwise, the store
@@ -334,7 +335,7 @@ export interface EngineUses {
  * has embedded.
  */
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
-  /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most the models. */
+  /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most one item per model. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
    * Returns the number of dimensions of the tenant's vectors of this model. If the number was `expected` when the engine last read it, the

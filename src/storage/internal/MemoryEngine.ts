@@ -1,7 +1,7 @@
 /**
  * The engine in memory: rows and their revisions in maps, and an index for each tenant. A transaction is one synchronous step, so it needs
- * no locks, and no tenant waits for another. The exception is a long batch: it is decided in many steps, between which other fibers run.
- * Its commit is one step, which first checks that the rows from which it was decided are unchanged.
+ * no locks, and no tenant waits for another. The exception is a long batch: its writes are computed from the current rows in many steps,
+ * between which other fibers run. Its commit is one step, which first checks that these rows are unchanged.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -27,7 +27,7 @@ import type { Decide, Decision, Engine, Found, Mark, Needs, Stored, Write } from
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   readonly analyzer: Analyzer.Service
-  /** Shortest time for which a forgotten record can be restored. Default 30 days. */
+  /** Time for which a forgotten record can be restored, at least. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
 }
 
@@ -101,7 +101,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
 
-/** Makes the index of a tenant. If the tenant has vectors, also starts its table of texts, so that orphaned vectors are found. */
+/** Makes the index of a tenant. If the tenant has vectors, also starts its table of texts, to find the vectors of texts that are gone. */
 const makeTenantIndex = (
   { analyzer, embeddings, kinds, revisions }: Memory,
   tenant: string
@@ -156,20 +156,20 @@ const transact = <A>(
   })
 
 /**
- * Number of attempts to decide a long batch in many steps. If other writes change the rows of the batch during every attempt, the batch is
- * decided in one step.
+ * Number of attempts to compute the writes of a long batch in many steps. If other transactions change the batch's rows during every
+ * attempt, the writes are computed in one step.
  */
 const pacedAttempts = 3
 
 const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.get(tenant).changed(undefined).mark
 
 /**
- * Whether no row of the tenant was written between two marks. Returns false also if the index was rebuilt, since a new index does not know
- * earlier writes.
+ * Whether no row of the tenant was written between two marks, each of which names an index and its version. Returns false also if the
+ * index was rebuilt, since a new index does not know earlier writes.
  */
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
-/** Whether all rows and keys that the transaction depends on are as they were when it was decided. */
+/** Whether all rows and keys that the transaction depends on are as they were when its writes were computed. */
 const isUnchanged = (found: Found, now: Found): boolean =>
   isSame(found.rows, now.rows, Object.is) &&
   isSame(found.byDedupeKey, now.byDedupeKey, isSameList) &&
@@ -243,12 +243,15 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
   if (revisions.size === 0) memory.revisions.delete(tenant)
 }
 
-/** Erases the vectors of texts that no record of the tenant has any more. Cost: the number of those vectors. */
+/** Erases the vectors of texts that no record of the tenant has any more. Cost: proportional to the number of those vectors. */
 const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
   if (embeddings.of(tenant).size > 0) tenantIndex.texts().build().erase()
 }
 
-/** Erases orphaned vectors if they are the majority. Skips a tenant without rows: its vectors may have been added before its records. */
+/**
+ * Erases the vectors of texts that no record has, if most vectors of the tenant are such. Skips a tenant without rows: its vectors may have
+ * been added before its records.
+ */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
   const tenantIndex = memory.tenantIndexes.get(tenant)

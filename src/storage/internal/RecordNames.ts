@@ -20,21 +20,21 @@ export interface Mention {
 export const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
   origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
 
-/** Returns the folder of a record that is a Markdown file, normalised as a name; `undefined` for other records. */
+/** Returns the folder of a record that is a Markdown file, normalised by `Wikilink.nameOf`; `undefined` for other records. */
 export const folderOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
 }
 
-/** Returns the full path of a record that is a Markdown file, normalised as a name; `undefined` for other records. */
+/** Returns the full path of a record that is a Markdown file, normalised by `Wikilink.namesOf`; `undefined` for other records. */
 export const wholeNameOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.namesOf(path)[0]
 }
 
 /**
- * Returns the names of a record: its summary and, for a Markdown file, every suffix of its path (`a/b/c`, `b/c`, `c`). If the reference of
- * a file is no path of a Markdown file, but for example the file's id in another system, the reference is a name instead.
+ * Returns the names of a record: its summary and, for a Markdown file, every suffix of its path (`a/b/c`, `b/c`, `c`). If a file's
+ * `reference` is no path of a Markdown file, but for example an id in another system, the whole `reference` is a name.
  */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
@@ -105,8 +105,8 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     : []
 
 /**
- * Resolves a link's target from the folder of the file with the link, and returns the path as a list of one. Returns an empty list if the
- * target is not relative, or leads out of the vault (the root folder).
+ * Resolves a link's target from the folder of the file with the link, and returns a list that contains only the path. Returns an empty list
+ * if the target is not relative, or leads out of the vault (the root folder).
  */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
@@ -163,7 +163,7 @@ const none: ReadonlyArray<never> = []
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
-  /** Number of keys, where a key that was added twice counts twice. Counted only until the keys are split into parts. */
+  /** Number of keys, where a key that was added twice counts twice. Counted only until the keys are split over many tables. */
   #size = 0
 
   /** Adds an object under a key. Cost: constant. */
@@ -174,7 +174,7 @@ export class KeyIndex<V extends object> {
     if (parts.length === 1 && ++this.#size > maxKeysPerPart) this.#spread(part)
   }
 
-  /** Removes an object from a key. Cost: the number of keys buffered in the same part. */
+  /** Removes an object from a key. Cost: proportional to the number of keys that are buffered for the same table. */
   remove(key: number, value: V): void {
     const table = this.#tableOf(key)
     const entry = table?.get(key)
@@ -185,8 +185,8 @@ export class KeyIndex<V extends object> {
   }
 
   /**
-   * Returns the objects of a key, in insertion order. The result is valid until the next change. Cost: the number of objects returned, and
-   * of keys buffered in the same part.
+   * Returns the objects of a key, in insertion order. The result is valid until the next change. Cost: proportional to the number of
+   * objects returned plus the number of keys that are buffered for the same table.
    */
   get(key: number): Iterable<V> {
     const entry = this.#tableOf(key)?.get(key)

@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`Restore` can restore a revision of its own batch if the store has history, and fails with `not_found` if the batch purged the record",
+    "`Restore` can restore a revision that its own batch wrote, if history is kept, but no revision of a record that the batch purged",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a batch can forget duplicates of a draft and then put it; the put returns the oldest duplicate left, or else creates a record",
+    "a batch can forget duplicates of a draft and then put the draft; the put returns the oldest duplicate left, or creates a record",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {
@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "one batch can put a new fact and set `invalidAt` of the old one; `list` then returns the new, or for an earlier `asOf` the old fact",
+    "one batch can put a new fact and set `invalidAt` of the old one; `list` then returns the new, and with an earlier `asOf` the old fact",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

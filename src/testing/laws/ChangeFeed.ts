@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a change takes no space in the buffer of a subscriber who may not see it, so that it cannot end the stream of a slow subscriber",
+    "a change that a subscriber may not see takes no space in the subscriber's buffer, and so cannot end a slow subscriber's stream",
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024
@@ -150,7 +150,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a subscriber of `changes` can unsubscribe after two changes, and writes still succeed then",
+    "a subscriber of `changes` can unsubscribe after two changes, and later writes still succeed",
     (store) =>
       Effect.gen(function*() {
         const firstTwo = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))

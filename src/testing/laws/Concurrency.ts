@@ -51,7 +51,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "concurrent updates of one record are all applied if each reads anew and retries after a `conflict`, or if each omits `ifRevision`",
+    "concurrent updates of a record are all applied if each reads it again and retries after a `conflict`, or if each omits `ifRevision`",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("count", { data: { n: 0 } }))
@@ -72,7 +72,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("an interrupted put has written all of its drafts or none", (store) =>
+  law("an interrupted put has written either all of its drafts or none of them", (store) =>
     Effect.gen(function*() {
       for (let patience = 0; patience < 25; patience++) {
         const tags = [`round-${patience}`]

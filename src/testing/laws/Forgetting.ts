@@ -102,7 +102,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "`history` returns revisions newest first, at most 20 by default, or at most as many as the argument `limit`",
+    "`history` returns revisions newest first, and at most as many as the argument `limit`, by default 20",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("1"))
@@ -219,7 +219,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`compact` erases all expired records, even forgotten ones, and no other records, and returns the number of erased ones",
+    "`compact` erases all expired records, forgotten ones included, and no others; it returns the number of erased records",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept"))

@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
         const foreign = yield* mint(elsewhere, 7)
         const c = yield* mint(ada, 1)
         assert.strictEqual(c - b, b - a)
-        // each tenant starts at a random offset within the millisecond
+        // the ids of each tenant start at a random offset within the millisecond
         assert.isTrue(foreign - b > 1_000_000n || b - foreign > 1_000_000n)
       })
   ),

@@ -49,7 +49,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the pages of a list contain each unchanged record exactly once even if records are put, updated and forgotten between two pages",
+    "the pages of a list contain each unchanged record exactly once, even if other records are put, updated or forgotten meanwhile",
     (store) =>
       Effect.gen(function*() {
         const drafts = Array.from({ length: 25 }, (_, n) => draft(`kept ${n}`, { id: id(`kept ${n}`) }))
@@ -68,7 +68,7 @@ export const laws: ReadonlyArray<Law> = [
           yield* put(store, draft(`new ${seen.length}`))
           yield* store.update(ada, id("moved"), { importance: seen.length / 1_000 })
           yield* put(store, draft("foreign", { scope: { userId: "bob" } }), bob)
-          yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the record at the cursor
+          yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the cursor's record
           if (page.next === undefined) break
         }
         assert.lengthOf(new Set(seen), seen.length)

@@ -218,7 +218,7 @@ export const laws: ReadonlyArray<Law> = [
             }
           }
         }
-        // a weight of 0 does not switch off the mode's only retriever
+        // mode `vector` finds records only by vector, so a weight of 0 does not switch off the search by vector
         assert.deepStrictEqual(
           yield* found(store, ada, by([1, 0], { mode: "vector", weights: { vector: 0 } })),
           ["green tea"]

@@ -152,7 +152,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`search` orders hits by score, which is in 0..1, and a short record with all words of the query comes first",
+    "`search` orders hits by score (0..1), best first; a short record with all words of the query is the best hit",
     (store) =>
       Effect.gen(function*() {
         const best = "green tea"
@@ -232,7 +232,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a hybrid search falls back to words and reports a failure if query or store has no vectors; mode `vector` fails if the store has none",
+    "a hybrid search whose query or store has no vectors searches by words and lists an error; mode `vector` fails if the store has none",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))

@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "the nearest record has the highest `relevance` in the explanations of a hybrid search, and scores are proportional to cosines",
+    "a hybrid search gives the nearest record the highest `relevance`, and its scores are proportional to cosines",
     (store, vectors) =>
       Effect.gen(function*() {
         const records = yield* Effect.forEach(["one", "two", "three"], (body) => put(store, draft(body)))

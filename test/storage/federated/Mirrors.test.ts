@@ -16,7 +16,7 @@ import { bodiesIn, counted, faulty, law, memory, mirrored, within } from "./Worl
 
 describe("mirrors of a federation (stores that get copies of records)", () => {
   law(
-    "a mirror gets the records that the mirror rule selects, with their id, content and source, and no others",
+    "a mirror gets the records that the mirror rule selects, with their id, content and source, and no other records",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -224,7 +224,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("a mirror gets the updated record even if the update is made before the mirror has written its first copy", () =>
+  it.scoped("a mirror gets the updated record even if the update is made before the mirror has written its first copy of the record", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Effect.makeLatch(false)

@@ -88,7 +88,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "each store returns at most the call's `maxResults` hits, else its own `maxResults`, else 3; `limit` applies to the hits of all stores",
+    "each store returns at most the call's `maxResults` hits, else its own `maxResults`, else 3; `limit` applies to the hits of all stores together",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),

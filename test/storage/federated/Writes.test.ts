@@ -22,7 +22,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a new record is written to the store that the option primary names",
+    "a new record is written to the store that the option `primary` names",
     Federated.layer({ first: memory, second: memory }, { primary: "second" }),
     (store, federated) =>
       Effect.zipRight(
@@ -157,7 +157,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write of Internal records (the library's own rows) goes to the same store as the rest of its batch, without route or mirror",
+    "a write of Internal records (the library's own rows) goes to the same store as the rest of its batch; no route or mirror rule applies to it",
     Federated.layer({
       main: memory,
       facts: memory,

@@ -63,7 +63,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited(bare, { tags: ["hot"] }), bare.replace("tags:", "tags: [hot]"))
   })
 
-  it("an edit keeps quotes, line ends and the BOM, and removes a property together with its lines", () => {
+  it("an edit keeps quotes, line ends and the BOM; the removal of a property deletes all of its lines", () => {
     const text =
       "\uFEFF---\r\nsummary: \"Tea\"\r\nmood: sunny # today\r\nmore:\r\n  - 1\r\n---\r\n\r\nSow.\r\nReap.\r\n"
     const { record } = read(text)
@@ -77,7 +77,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited(text, { body: "Sow.\r\nRest." }), text.replace("Reap.", "Rest."))
   })
 
-  it("an edit writes no field that has no property in the frontmatter, and changes no inline tag such as #hot", () => {
+  it("an edit changes only fields that the frontmatter already has as properties, and changes no inline tag such as #hot", () => {
     for (const text of [list, "Sow. #hot", "---\n---\nSow.", "---\na: b: c\n---\nSow.", "---\nnot a map\n---\nSow."]) {
       const { record: { tags } } = read(text)
       const fields = { importance: 1, kind: "project", confidence: 0.5, summary: "Other", invalidAt: 9, updatedAt: 9 }
@@ -213,7 +213,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.isAbove(written, 50)
   })
 
-  it("a record whose note is read again keeps values that the text never had, and loses those whose property or inline tag was removed", () => {
+  it("a record whose note is read again keeps values that were never in the text, and loses a value whose property or inline tag was deleted from the text", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

@@ -73,8 +73,9 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
+    // the candidates after the first `words` are there because of `includeIds`; of these ids, only that of `subject` may be absent in `all`
     if (i < words) all.set(fact.id, one)
-    else candidateOfSubject = one // every other id of `includeIds` is in `all`, so this is the record that `whyNot` asks about
+    else candidateOfSubject = one
   })
   if (subject !== undefined) candidateOfSubject = all.get(subject.id) ?? candidateOfSubject
   if (subject !== undefined && candidateOfSubject === undefined) {
@@ -108,10 +109,11 @@ export function* hybridSearch(
   }
   return {
     found,
-    // matches by words, plus those found by vector only. `matches.count` may be a lower bound, so the higher of two counts is taken
+    // matches by words, plus those found by vector only. `matches.count` may be a lower bound; if `lexicalCount` is higher, it is taken
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // too few hits: a deeper round finds more, unless matches below `minScore` were dropped, since later matches score even less.
-    // Enough hits: a deeper round changes them only if it finds newer records with the cosine of the last hit, the lowest one found so far
+    // too few hits: a deeper round finds more, unless this round dropped matches below `minScore`; a deeper round's new matches score even
+    // less. Enough hits: a deeper round changes them only if the last hit has the lowest cosine so far; the round may then find a newer
+    // record with the same cosine
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -220,7 +222,7 @@ export const wordsOf = (
 
 const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, documents }: Matches) =>
   terms.flatMap((term, i) => {
-    const df = documentFrequencies[i]! // the array has an entry for each term
+    const df = documentFrequencies[i]! // `documentFrequencies` has an entry for each term
     return df > 0 ? [[term, idf(documents, df)] as const] : []
   })
 
@@ -239,7 +241,7 @@ export const confidenceIn = (
     undefined
   )
   if (first === undefined) return 0
-  const weights = terms.map((_, i) => idf(documents, documentFrequencies[i]!)) // the array has an entry for each term
+  const weights = terms.map((_, i) => idf(documents, documentFrequencies[i]!)) // `documentFrequencies` has an entry for each term
   const all = weights.reduce((sum, weight) => sum + weight, 0)
   const unknown = weights.reduce((sum, weight, i) => documentFrequencies[i] === 0 ? sum + weight : sum, 0)
   return confidence({

@@ -123,8 +123,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // `end` is the earliest end among the pages that are not the last one of their store. Records after `end` are left for the next
-      // page of the federation, since records that those stores have not returned yet may come before them
+      // takes the last record of each page that is not the last page of its store; `end` is the first of them in the order of the list.
+      // Records after `end` are left for the next page of the federation, since records that are not read yet may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -213,7 +213,7 @@ const none = (
 /** The search result of one store. */
 interface Answer {
   readonly store: string
-  /** Whether the store is a mirror, whose records are mostly copies. */
+  /** Whether the store is a mirror; most records of a mirror are copies. */
   readonly isMirror: boolean
   readonly result: SearchResult
 }

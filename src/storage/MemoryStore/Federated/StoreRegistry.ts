@@ -55,7 +55,7 @@ export interface Named extends Pick<Entry, "description"> {
 export interface Registry {
   /** The stores: first those with which the layer was made, in that order, then the attached ones in the order of attachment. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
-  /** Returns the store with this name. Fails with `not_found`, listing the names, if there is none. */
+  /** Returns the store with this name. If there is none, fails with `not_found`; the error lists the stores' names. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
   /** Adds a store until the Effect scope closes. A bad or used name fails with `invalid_id`, an invalid entry with `invalid_draft`. */
   readonly attach: <E, R>(
@@ -125,8 +125,8 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
   })
 
 /**
- * Builds the store of an entry. A separate memo map gives each entry its own store. All stores share one id generator, so that their ids
- * sort in the order in which they were generated.
+ * Builds the store of an entry. Each layer is built with a memo map of its own, so that two entries with the same layer get separate
+ * stores. All stores share one id generator, so that their ids sort in the order in which they were generated.
  */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGenerator: Transaction.IdGenerator) =>
   Effect.gen(function*() {
@@ -148,7 +148,7 @@ const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGen
     } satisfies Member
   })
 
-/** Returns the member with this name. Fails with `not_found`, listing the names, if there is none. */
+/** Returns the member with this name. If there is no such member, fails with `not_found`; the error lists the members' names. */
 export const memberOf = (op: string, members: Members, name: string) => {
   const member = members.find((member) => member.name === name)
   return member
@@ -295,7 +295,7 @@ export const revisionsOf = (
 
 const noOwner: Ownership = { owner: undefined, record: undefined, unanswered: undefined }
 
-/** Returns the member that has an id; `undefined` if none has it. Fails if none is found and a member failed to answer. */
+/** Returns the member that has an id; `undefined` if no member has it. Fails if no owner is found and a member failed to answer. */
 export const ownerOrError = (
   { owner, unanswered }: Ownership
 ): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
@@ -336,7 +336,7 @@ export const each = <A>(
     return answers
   })
 
-/** Returns the store of the member that has an id; the store of the first member if none has it. */
+/** Returns the store of the member that has an id; the store of the first member if no member has it. */
 export const ownerStore = (
   members: Members,
   viewer: Viewer.Any,

@@ -3,7 +3,7 @@
  *
  * ```text
  * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
- *                       is written to the same store as the first other mutation of its batch, else to the primary
+ *                       is written to the store of the first mutation in its batch whose store is known, else to the primary
  * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
  *                       it goes where a row of the library would go, and that store reports the record as missing
  * change of a copy      fails in a read-only mirror. Only forgetting succeeds, so that a copy whose record is gone can be removed
@@ -269,8 +269,8 @@ const apply = (
   })
 
 /**
- * Checks a batch for several stores, and fails with its first error before anything is written. Ignores duplicates, which each store looks
- * for when it writes.
+ * Checks a batch for several stores, and fails with its first error before anything is written. Does not look for duplicates; each store
+ * does so when it writes.
  */
 const checkWhole = (
   op: string,

@@ -122,7 +122,7 @@ export const make = (dependencies: Dependencies): Commit => {
       updateState(plans)
       yield* erasePurged(batch, WritePlan.isPurge(plans))
     })
-  /** Writes batches as one batch of the history. */
+  /** Appends batches to the history as one batch, and then writes their files. */
   const writeTogether = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       const plans = batches.flatMap(({ plans }) => plans)
@@ -238,7 +238,7 @@ interface Waiting {
 /** Approximate limits of a group of batches: records, and characters in files. A larger group would block other writers for too long. */
 const maxRecords = 256
 const maxCharacters = 524_288
-/** Number of writers after which the lock is released for other processes, which retry every 5 ms; it then stays free for `yieldMillis`. */
+/** Number of writers after which the lock is left free for `yieldMillis`, so that other processes, which retry every 5 ms, can take it. */
 const maxWriters = 128
 /** Milliseconds for which the lock stays free after `maxWriters` writers. */
 const yieldMillis = 8

@@ -6,8 +6,8 @@
  * <id>.md               in the root folder; characters of the id other than [a-zA-Z0-9._-] become _
  *   id hash kind        kind: episodic, semantic, working or procedural
  *   userId agentId runId actorId chatId
- *   importance embeddingModelId createdAt updatedAt lastAccessedAt expiresAt validAt invalidAt
- *   all other keys      metadata of the caller, including `tags` and `links`
+ *   importance embeddingModelId createdAt updatedAt expiresAt validAt invalidAt
+ *   all other keys      become metadata, among them `lastAccessedAt` and the caller's own keys. Exception: `tags` are the record's tags
  * .deuz-vectors.json    { [id]: number[] }
  * ```
  */
@@ -126,7 +126,7 @@ export const isUnnamed = (path: string, text: string): boolean =>
 const isStale = (hash: unknown, body: string): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash) && hash !== sha256(body)
 
-/** Whether an id in a Deuz file is set; an empty id means none. */
+/** Whether an id in a Deuz file is set; an empty id counts as not set. */
 const isSaid = (id: unknown): boolean => id !== undefined && id !== null && id !== ""
 
 const lines = (text: string): Either.Either<Matter, string> =>

@@ -59,8 +59,8 @@ export interface Files extends
 }
 
 /**
- * Makes the vault's file system calls from a `FileSystem` of @effect/platform. If the methods of this service are Node's own, the calls use
- * Node directly. A service with other methods, such as a wrapper of Node's, is used as it is.
+ * Makes the vault's file system from a `FileSystem` of @effect/platform. If the methods of this service are Node's own, most operations
+ * call Node directly. A service with other methods, such as a wrapper of Node's, is used as it is.
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
@@ -103,7 +103,7 @@ const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Makes the file system calls of the vault. They use Node directly; recursive calls, reads of large files and `watch` use `service`. */
+/** Returns the vault's file system, which calls Node directly. Recursive operations, reads of large files and `watch` use `service`. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
@@ -375,7 +375,7 @@ const failure = (method: string, path: string, cause: unknown): PlatformError =>
 /** Converts the platform's file information to `Stat`. */
 export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
   mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
-  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN on a disk without creation times
+  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // `getTime()` is NaN on a disk without creation times
   size: Number(size),
   ino: Option.isSome(ino) ? ino.value : 0
 })

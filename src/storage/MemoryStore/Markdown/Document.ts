@@ -36,7 +36,9 @@ export interface Parsed {
    */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /** Whether the text has a signature that is not a valid one of this vault, such as that of another vault. Default false. */
+  /**
+   * Whether the text has a `hash`, but it is no valid signature of this vault; for example, another vault signed the text. Default false.
+   */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
   /**
@@ -60,7 +62,7 @@ const signatureOf = (key: string, tenant: string, record: MemoryRecord): string 
 /**
  * Prints a record as the signed text of the file at `path`. Unless the text is certain to be read back correctly, checks that reading it
  * returns the same record. If the file has a name that its author chose, the record's id is not printed, and the author's own property
- * `id`, if any, is an extra property. `Left` if no file can contain the record.
+ * `id`, if any, is kept as an extra property. `Left` if no file can contain the record.
  */
 export const print = (
   context: Context,
@@ -115,7 +117,10 @@ export const print = (
   )
 }
 
-/** Divides a note's metadata in two: `properties`, which the author's text has too, with their current values, and all other metadata. */
+/**
+ * Divides a note's metadata: `properties` has the entries that are properties in the author's text, `metadata` has all other entries.
+ * Divides nothing if the file is no note: `properties` are then the extra properties.
+ */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
   // an `id` in the library's format next to a `hash` would mark the note as a copy of a file of the library
@@ -166,7 +171,7 @@ export const parse = (
 
 /**
  * Reads a text that the library wrote, or that a person wrote in the library's format. `bound` is the id of the record that this file
- * contained before. Default: the id in the path.
+ * contained before. Default: the id in the path, else one derived from the path.
  */
 const strict = (
   context: Context,

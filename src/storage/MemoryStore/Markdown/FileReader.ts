@@ -243,8 +243,8 @@ export const makeIdentity = (
   }
 ): NoteIdentity => {
   /**
-   * Locations of the forgotten records' last revisions that had a file, by the path of the file. Computed when first needed, in a pass over
-   * all records of the history.
+   * Has, for each forgotten record, the location of its last revision that had a file. The keys are the paths of these files. Computed when
+   * first needed, in a pass over all records of the history.
    */
   let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined
   const departedFrom = (path: string): ReadonlyArray<RevisionLocation> => {

@@ -1,5 +1,5 @@
 /**
- * Reads notes that the library did not write, but Obsidian, drover (another memory program) or a person. Each note becomes a record,
+ * Reads notes that the library did not write: notes by Obsidian, drover (another memory program) or a person. Each note becomes a record,
  * whatever the note contains.
  *
  * ```text
@@ -91,8 +91,8 @@ export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolea
 
 /**
  * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the time of creation if the text has none. A field without
- * a property gets the value that it has in `previous`. `Left` if the name of a tenant or scope folder is a hash and the text does not state
- * the id, or if drover wrote the text, and the text and its path state different ids.
+ * a property gets the value that it has in `previous`. `Left` in two cases: the name of a tenant or scope folder is a hash, and the text
+ * does not state the id; or drover wrote the text, and the text and its path state different ids.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -136,7 +136,7 @@ const readAt = (
   const kept = <K extends keyof MemoryRecord>(key: K): MemoryRecord[K] | undefined =>
     before === undefined || isGone(key) ? undefined : before[key]
 
-  /** Properties that become metadata: those that no field was read from. */
+  /** Properties from which no field was read; they become metadata. */
   const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.properties.has(key)))
   const isSigned = Layout.isLibraryText(matter)
   const source = isSigned

@@ -73,7 +73,7 @@ export const within = <A>(
     ? Either.left("the frontmatter is too large")
     : read(matter)
 
-/** Parses YAML whose root is a map. Cost: linear. `Left` is a message that quotes nothing from the text. */
+/** Parses YAML whose root is a map. Cost: linear in the text's length. `Left` is a message that quotes nothing from the text. */
 export const yaml = (text: string): Either.Either<Matter, string> => {
   const plain = readPlain(text)
   return plain === undefined ? full(text) : Either.right(plain)
@@ -211,16 +211,16 @@ export interface Frame {
   readonly tail: string
 }
 
-/** Returns the frame of a file; `undefined` if its text does not contain `body`. */
+/** Returns the frame of a file (the text before and after `body`); `undefined` if the file's text does not contain `body`. */
 export const frameIn = (path: string, text: string, body: string): Frame | undefined => {
   const at = text.lastIndexOf(body)
   return at < 0 ? undefined : { path, head: text.slice(0, at), tail: text.slice(at + body.length) }
 }
 
-/** Returns the text of a file, made of its frame and its body. */
+/** Returns the text of a file: the frame's text before the body, the body, and the frame's text after it. */
 export const framed = ({ head, tail }: Frame, body: string): string => head + body + tail
 
-/** Returns the names of the properties in the frontmatter of a frame; none if the frontmatter cannot be parsed. */
+/** Returns the names of the properties in the frontmatter, which is in the text before the body; empty if it cannot be parsed. */
 export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
@@ -289,7 +289,7 @@ const scalarOf = (text: string): string | number | boolean | undefined => {
   return word.test(text) || timeText.test(text) || numbered.test(text) ? text : undefined
 }
 
-/** Reads a list in brackets on one line, whose items are plain scalars without commas. */
+/** Reads a list in brackets on one line. Returns `undefined` if an item is not a plain scalar. */
 const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
   if (text === "[]") return []
   if (!text.endsWith("]")) return undefined
@@ -298,7 +298,7 @@ const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
 }
 const flow = /^[A-Za-z0-9][A-Za-z0-9 _./-]*$/
 
-/** Matches a JSON string without control characters, whose escapes have the same meaning in YAML. */
+/** Matches a JSON string without control characters, and with only those escapes that have the same meaning in YAML. */
 const quoted = /^"(?:[^"\\\p{C}\u2028\u2029]|\\["\\/bfnrt])*"$/u
 /** Matches a text in single quotes that contains no single quote itself. */
 const single = /^'[^'\p{C}\u2028\u2029]*'$/u

@@ -1,12 +1,12 @@
 /**
  * The history of a vault: a log of every revision of every record, in one append-only file. A revision is appended here and synced before
  * its `.md` file is written, so the history is authoritative, and the `.md` files are a view of it. Each line states its byte offset. If a
- * writer that has lost the lock appends late, its line is at another offset, and readers ignore it. Lines written by a compaction state no
- * offset. Each rewrite of the file increments the epoch. Every line states the epoch, so readers know it even if the first line is damaged.
+ * writer that has lost the lock appends late, its line is at a wrong offset, and readers ignore it. Lines written by a compaction state no
+ * offset. Each rewrite of the file increments the epoch, a counter. Every line states it, so a damaged first line does not matter.
  *
  * Laws: a batch counts only if all its parts are there, at their offsets. A checkpoint is a line which states that the `.md` files of all
- * batches so far are on disk; the next holder of the lock completes the pending batches, those after the last checkpoint. Erased lines are
- * overwritten in place.
+ * batches so far are on disk. Later batches are pending; the next holder of the lock writes their `.md` files. Erased lines are overwritten
+ * in place.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -47,8 +47,8 @@ export interface History {
   /** Whether the history file was rewritten and not read completely since. If so, locations are invalid until the next call of `news`. */
   readonly isReplaced: Io<boolean>
   /**
-   * Files that batches of other processes wrote, each with the number of the last such batch. The vault removes a file from here once it
-   * has read the file with the content that the history states.
+   * Files that batches of other processes wrote, each with the number of the last such batch. The vault removes a file from this map once
+   * it has read the file with the content that the history states.
    */
   readonly unreadFiles: Map<string, number>
   /** Returns the sequence number of the last batch. */

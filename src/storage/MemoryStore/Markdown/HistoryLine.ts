@@ -119,7 +119,7 @@ export const print = (meta: Meta, row = ""): Uint8Array => {
   return encoder.encode(`${sha256(body)}\t${body}\n`)
 }
 
-/** Prints a line without content, which replaces one of `length` bytes. */
+/** Prints a line without content. It has `length` bytes, so that it can replace a line of that length in place. */
 export const blank = (meta: Meta, length: number): Uint8Array => {
   const body = `${JSON.stringify({ ...meta, state: "blank" } satisfies Meta)}\t`.padEnd(length - checksumLength - 2)
   return encoder.encode(`${sha256(body)}\t${body}\n`)
@@ -379,7 +379,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads the times that tombstones lack in an index of an earlier release. Returns by location a copy of the location with the times. */
+/** Reads the times that tombstones lack in an index of an earlier release. Maps each of their locations to a copy with the times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

@@ -1,8 +1,8 @@
 /**
- * A map with string keys that grows in small steps. A full `Map` copies all its entries at once to grow, which takes 10 ms for 65,536 of
- * them, and several maps with the same keys are full at the same time. A `LargeMap` of more than 4,096 entries divides them among 64 maps
- * by a hash of the key. Iteration then is not in the order of insertion. An iterator must be used up before the map is changed: an iterator
- * that was made before the entries were divided does not see later changes.
+ * A map with string keys that grows in small steps. A full `Map` copies all its entries at once to grow. For 65,536 entries this takes 10
+ * ms, and several maps with the same keys grow at the same time. A `LargeMap` of more than 4,096 entries divides them among 64 maps by a
+ * hash of the key. Iteration then is not in the order of insertion. An iterator must be used up before the map is changed: an iterator that
+ * was made before the entries were divided does not see later changes.
  */
 export class LargeMap<K extends string, V> {
   #parts: ReadonlyArray<Map<K, V>> = [new Map()]

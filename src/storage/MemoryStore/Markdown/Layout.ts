@@ -91,7 +91,10 @@ export interface RecordPath {
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
   /** `undefined` if the file's name is no id but was chosen by its author. */
   readonly id: MemoryId | undefined
-  /** Whether the library itself could have written the path: an id directly in the folder of a scope, or a row of the library. */
+  /**
+   * Whether the library could have written a file at the path: the file is named by an id and directly in the folder of a scope, or is a
+   * row that the library keeps for itself.
+   */
   readonly isOurs: boolean
   /** Name of the file, without `.md`. */
   readonly name: string

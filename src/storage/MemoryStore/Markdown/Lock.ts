@@ -122,8 +122,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             yield* EventLoop.sleepLive(0) // lets a delayed heartbeat of a holder in this process run first
             yield* steal(seen)
           }
-          // gives up if the caller no longer wants the lock, or if one holder that is alive has kept it for too long; a stale lock was just
-          // stolen, so this process tries again
+          // gives up if the caller no longer wants the lock, or if one holder that is alive has kept it for too long. Does not give up
+          // because of a stale lock, since that was stolen just above
           if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
@@ -187,7 +187,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     return {
       isOurs,
       withLock: (self, isWanted = () => true) =>
-        // callers in this process wait in a queue in memory, without polling
+        // callers in this process wait in its queue, without polling
         queue(Effect.uninterruptibleMask((restore) =>
           Effect.flatMap(acquire(restore, isWanted), (claim) => {
             held = claim
@@ -212,7 +212,7 @@ const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 /** Returns the name of the process in a lock file's content, which is the first word. A lock file in another format names no process. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
-/** Error of a writer whose lock was stolen, or which finds that another process has written meanwhile. The caller runs the writer again. */
+/** Error of a writer if its lock was stolen, or if another process has written meanwhile. The caller runs the writer again. */
 export const lost = MemoryError.make("conflict", {
   op: "lock",
   message: "the lock was taken away",

@@ -164,7 +164,9 @@ export const keepCurrent = (
     yield* Effect.forkScoped(Effect.forever(watch))
     yield* scanOnEvents(fs, logFailure(vault.follow))
 
-    /** Scans the vault and starts polling again, if polling has stopped. Other calls of the store wait until the scan ends. */
+    /**
+     * Scans the vault and starts polling again, if polling has stopped. Calls of the store that come meanwhile wait until the scan ends.
+     */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(
@@ -184,14 +186,14 @@ export const keepCurrent = (
   })
 
 /*
- * A file watch on the hidden folder `.effect-memory`, in which every writer changes the history and the lock. An event only makes this
+ * A file watch on the hidden folder `.effect-memory`, in which every writer changes the history and the lock file. An event only makes this
  * process read the history sooner than at the next poll. The watch covers this one folder and not the whole vault, since on Linux a
  * recursive watch needs a watch for every entry.
  */
 
 /**
- * Pause between an event and the scan, so that one scan follows all events of a write. The last event of a write comes from the
- * release of the lock; the write is then complete.
+ * Pause between an event and the scan, so that one scan follows all events of a write. The last event of a write comes when the writer
+ * releases the vault's lock; the write is then complete.
  */
 const pause = Duration.millis(20)
 

@@ -1,7 +1,7 @@
 /**
  * Detects notes (Markdown files that this library did not write) that were renamed or moved between two scans of the vault. In such a case
- * one file is gone, and a new file continues it. Compares only files of one tenant and scope. A file that appears in another scope is a
- * new note, because the old revisions are visible only to viewers of the old scope.
+ * one file is gone, and a new file has the same or a similar text. Compares only files of one tenant and scope. A file that appears in
+ * another scope is a new note, because the old revisions are visible only to viewers of the old scope.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -42,9 +42,9 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes among the files `known`, which a scan did not find any more. Each note comes with its last record: the one in the
- * history if it is newer than the one that the file had, otherwise the latter. The first scan also passes `isKnown`, which says whether a
- * file is known at a path. The result then includes the notes that the history has at paths where no file is known.
+ * Returns the notes among `known`, the files that a scan did not find any more. Each note comes with its last record: that of the history
+ * or that of the file, whichever is newer. The first scan also passes `isKnown`, which says whether a file is known at a path. The result
+ * then includes the notes that the history has at paths where no file is known.
  */
 export const findMissing = (
   context: Context,
@@ -138,11 +138,12 @@ export const find = (
     return moved
   })
 
-/** Returns a key of a note's tenant and scope, within which moves are detected. */
+/** Returns a key that is equal for notes of the same tenant and scope. A move is detected only between two such notes. */
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
- * Compares the contents of files, as git does, to find out which new file continues which missing file, since no tool reports moves.
+ * Compares the contents of files, as git does, to find out which new file continues which missing file. A scan sees only that one file is
+ * gone and another is new.
  *
  * ```text
  * 1. equal content          if several files have it, those with the same file name
@@ -238,7 +239,8 @@ export const detect = (
 }
 
 /**
- * Excludes two files, one of which has several equally similar candidates. Otherwise a candidate of lower similarity could be chosen later.
+ * Excludes both files from further matches, because one of them has several equally similar candidates. Otherwise a candidate of lower
+ * similarity could be chosen later.
  */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)
@@ -270,7 +272,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
     }
   }
   const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
-  /** Number of word pairs in each text that are not rare, and so are assumed to come from a template. */
+  /** Number of word pairs that are not rare, and so are assumed to come from a template, by text. */
   const usual = new Map([...sources, ...targets].map(({ words }) => {
     let sum = 0
     for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count

@@ -1,5 +1,5 @@
 /**
- * An in-memory index of the vault's history, which is the append-only file with all revisions. A location says where the line of a
+ * An in-memory index of the vault's history. The history is the append-only file with all revisions. A location says where the line of a
  * revision is in that file. Locations are looked up by record and by path.
  */
 import type { MemoryId } from "../../../domain/MemoryId.ts"

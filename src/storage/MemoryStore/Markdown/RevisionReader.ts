@@ -1,6 +1,6 @@
 /**
- * Reads the revisions of a vault's records. The current ones come from the vault's state in memory, which mirrors the files. Earlier ones
- * come from the history, which is the append-only file of all revisions. Also reads the revision files of the old vault format 1.
+ * Reads the revisions of a vault's records. The current revisions come from the vault's state in RAM, a mirror of the files. Earlier
+ * revisions come from the history, the append-only file of all revisions. Also reads the revision files of the old vault format 1.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -35,13 +35,13 @@ export interface RevisionReader {
    */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the last revision of each record of the tenant that has no file, as a tombstone. Leaves out a record if another process is
+   * Returns the last revision of each of the tenant's records that have no file, as a tombstone. Leaves out a record if another process is
    * about to write its file, or if this process has not read its file yet.
    */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the lifetimes of the tenant's records that expire, and of the tenant's tombstones. Reads a record from disk only if it has no
-   * file, and its tombstone is missing or damaged.
+   * Returns the lifetimes of the tenant's records that expire, and of the tenant's tombstones. A lifetime has the fields that determine
+   * when a row may be erased. Reads a record from the history only if the record has no file, and its tombstone is missing or damaged.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
@@ -50,7 +50,7 @@ export interface RevisionReader {
  * Makes the reader of a vault's revisions. `lastReadBatch` returns the number of the last batch whose files this process wrote or has read.
  */
 export const make = (history: History, state: VaultState, lastReadBatch: () => number): RevisionReader => {
-  /** Repeats a read if another process rewrote the history meanwhile, since its lines have then moved. */
+  /** Repeats a read if another process rewrote the history meanwhile, since the lines of the history have then moved. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
       for (;;) {
@@ -172,9 +172,9 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * Returns the revisions that the history lacks because a person edited, moved or deleted the files of the records `about`. Returns none for
- * a file that is damaged or cannot be read. Also returns none for a note that this library did not write, if nobody edited it since it was
- * first read.
+ * Returns the revisions that the history lacks because a person edited, moved or deleted the files of the records `about`. Returns no
+ * revision for a file that is damaged or cannot be read. Also returns no revision for a note that this library did not write, if nobody
+ * edited it since it was first read.
  */
 export const missingRevisions = (
   state: VaultState,

@@ -55,7 +55,7 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Number of bytes that count as one unit of work. So the event loop runs after each part: half a megabyte, which is decoded in 4 ms. */
+/** Number of bytes that count as one unit of work, so that the event loop runs after each part (half a megabyte, decoded in 4 ms). */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
@@ -81,7 +81,7 @@ type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
  * The head of a snapshot of version 1, in which all entries are one JSON value. Its indexes are rebuilt instead of read. Its entries are
- * read: a note that this library did not write, and that nobody edited since it was first read, has its record only in the snapshot.
+ * read, since a note that this library did not write, and that nobody edited since it was first read, has its record only in the snapshot.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),

@@ -142,8 +142,9 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
 const none: ReadonlyArray<string> = []
 
 /**
- * An entry of a snapshot of version 2 (an object) or 3 (a tuple), the length of its body in UTF-16 units, and the fields of its
- * `RevisionLocation` that do not follow from the entry.
+ * An entry as stored in a snapshot of version 2 or 3. `entry` is an object in version 2, and a tuple in version 3. `body` is the length of
+ * the entry's body in UTF-16 units. `beside` has the fields of the entry's `RevisionLocation` (position of its revision in the history)
+ * that do not follow from the entry.
  */
 export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
@@ -179,8 +180,8 @@ const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
 }
 
 /**
- * Prints entries as texts to be concatenated. The bodies are most of the data. They are printed as plain text, which is read
- * and written many times as fast as JSON.
+ * Encodes entries as texts to be concatenated. The bodies are most of the data. They are kept as plain text, which is read and written many
+ * times as fast as JSON.
  */
 export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> => [
   JSON.stringify(toRows(entries)),
@@ -189,7 +190,7 @@ export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> =
 ]
 
 /**
- * Reads the entries of a part that `textsOf` printed. `made` is the version of the snapshot. Validates nothing, since the signature of the
+ * Reads the entries of a part that `textsOf` encoded. `made` is the version of the snapshot. Validates nothing, since the signature of the
  * snapshot was verified before.
  */
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {

@@ -1,9 +1,9 @@
 /**
  * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `MarkdownStore` makes a store of it.
  *
- * A write appends its revisions to the history, which makes them durable, and then replaces the `.md` files. If a process dies in between,
- * the next holder of the lock completes the batch: it writes each file that is missing, is incomplete or still has the old text. Any other
- * text is an edit by hand, and becomes the next revision.
+ * A write takes the vault's lock, appends a batch of revisions to the history, which makes them durable, and then replaces the `.md` files.
+ * If the process dies in between, the next holder of the lock completes the batch: it writes each file that is missing, is incomplete or
+ * still has the old text. A file with any other text was edited by hand; this text becomes the next revision.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -128,7 +128,7 @@ export const open = (
         const again = Effect.flatMap(state.scanPaths(Array.from(new Set(paths))), publish)
         return exclusive(Effect.zipRight(again, complete(about, true)))
       })
-    /** Appends edits by hand to the history. Only logs a failure, since the vault's state in memory has the edits already. */
+    /** Appends edits by hand to the history. Only logs a failure, since the vault's state in RAM has the edits already. */
     const record = (news: ReadonlyArray<VaultState.News>, locked: boolean) =>
       Effect.gen(function*() {
         yield* Effect.catchAll(
@@ -192,7 +192,7 @@ export const open = (
     /** Whether the history lines of a batch were overwritten with blanks, as a writer with a full disk does to roll a batch back. */
     const isBlanked = ({ locations }: History.Batch): Io<boolean> =>
       Effect.map(Effect.findFirst(locations, history.isWhole), (whole) => locations.length > 0 && whole._tag === "None")
-    /** Writes the files of batches whose writer died. Needs the lock. */
+    /** Writes the files of batches whose writer died. Needs the vault's lock. */
     const rollForward: Io<void> = Effect.suspend(() =>
       Effect.forEach(history.pending().filter(({ number }) => number > lastReadBatch), (batch) =>
         Effect.gen(function*() {
@@ -219,7 +219,7 @@ export const open = (
         failed.delete(batch)
       }
     })
-    /** Syncs the files of the pending batches, and appends a line to the history which states this. Needs the lock. */
+    /** Syncs the files of the pending batches, and notes in the history that they are on disk. Needs the vault's lock. */
     const checkpoint: Io<void> = Effect.flatMap(rollBackFailed, () => {
       const locations = history.pending().flatMap((batch) => batch.locations)
       if (locations.length === 0) return history.rollBackFailed
@@ -228,7 +228,7 @@ export const open = (
       return Effect.zipRight(fs.force(touched), history.checkpoint)
     })
 
-    /** Brings state and history up to date; needs the lock. Fails with the error `lost` if another process has taken over the lock. */
+    /** Brings state and history up to date; needs the vault's lock. Fails with the error `lost` if another process took over the lock. */
     const catchUp: Io<void> = Effect.gen(function*() {
       yield* rollBackFailed
       yield* follow(true)

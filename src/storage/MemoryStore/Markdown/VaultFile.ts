@@ -85,8 +85,8 @@ export interface Text {
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
 /**
- * Reads a file's text; `None` if there is no file. Replaces invalid UTF-8 in a note, and reads only the first `maxBytes` of a longer note.
- * Fails with `corrupt` if a file that is no note has invalid UTF-8.
+ * Reads a file's text; `None` if there is no file. In a note (a file that this library did not write), replaces invalid UTF-8, and reads at
+ * most `maxBytes`. Fails with `corrupt` if any other file has invalid UTF-8.
  */
 export const textOf = (
   fs: VaultFileSystem,
@@ -243,18 +243,13 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** The result of a scan that is not complete yet: files may be older than the history says. */
 export interface PendingScan {
-  /**
-   * Whether this is the first scan, made while the vault is opened. Nobody uses the vault yet, so the scan can be completed from the
-   * history in steps between which the event loop runs.
-   */
+  /** Whether this is the first scan, made while the vault is opened. Nobody uses the vault yet, so it may pause between steps. */
   readonly isFirstScan: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /**
-   * Called with the path of each file that now agrees with the history. Scans that began earlier then ignore what they found at this path.
-   */
+  /** Registers that the file at a path now agrees with the history. Scans that began before then ignore what they found at this path. */
   readonly confirm: (path: string) => void
 }
 
@@ -262,7 +257,7 @@ export interface PendingScan {
 export interface Ahead {
   /**
    * Starts a scan. Call the returned function after the files were read. For each file that is older than its newest revision in the
-   * history, it adds to `found` the content which that revision states. It returns `false` if the history was rewritten after the start.
+   * history, the function adds to `found` the content of that revision. It returns `false` if the history was rewritten after the start.
    * Any file may then have changed, so all must be scanned again.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
@@ -305,21 +300,24 @@ export const makeAhead = (
       found.set(path, undefined)
       confirm(path)
     }
-    const locations = new Set(history.pending().flatMap(({ locations }) => locations))
+    const pending = history.pending().filter(({ number }) => number > since)
+    const locations = new Set(pending.flatMap(({ locations }) => locations))
+    const add = (location: RevisionLocation | undefined) => {
+      if (location !== undefined && location.batch > since) locations.add(location)
+    }
     let work = 0
-    const add = (location: RevisionLocation | undefined) => void (location && locations.add(location))
     for (const [path, file] of found) {
       add(newest(path, file))
       if (++work % atATime === 0) yield 8 * atATime
     }
+    const [unseen, purged]: [Array<RevisionLocation>, Array<string>] = [[], []]
     for (const path of Array.from(history.unreadFiles.keys())) {
       const file = stateOf(path)
       const location = newest(path, file)
       add(location)
-      if (location === undefined && file?._tag === "Entry") remove(path) // the record was purged
+      if (location === undefined && file?._tag === "Entry") purged.push(path)
       if (++work % atATime === 0) yield 8 * atATime
     }
-    const unseen: Array<RevisionLocation> = []
     /** Adds a revision to the result unless the files already have its content. */
     const compare = (location: RevisionLocation): void => {
       const { after, before, removed, id, path, tenant } = location
@@ -348,10 +346,14 @@ export const makeAhead = (
       }
     }
     for (const location of locations) {
-      if (location.batch > since) compare(location)
+      compare(location)
       if (++work % atATime === 0) yield 16 * atATime
     }
-    for (const path of ahead.size > 0 ? found.keys() : []) if (!behind.has(path)) ahead.delete(path)
+    for (const path of purged) if (stateOf(path) !== undefined) remove(path)
+    for (const [path, file] of ahead.size > 0 ? found : []) {
+      const isRead = file?.settled !== false || file !== known(path) // a file that could not be read stays as the history had it
+      if (isRead && !behind.has(path)) ahead.delete(path)
+    }
     for (const path of behind) ahead.add(path)
     return unseen
   }
@@ -365,8 +367,9 @@ export const makeAhead = (
         : EventLoop.atOnce(unseenRevisions(since, scan, behind))
       for (const location of locations) {
         const kept = yield* history.read(location)
-        const { after, id, path, tenant } = location
+        if (Option.isNone(kept)) yield* history.news(false)
         if (history.generation() !== began) return false
+        const { after, id, path, tenant } = location
         if (Option.isNone(kept)) {
           // compares again if a later batch erased the line; otherwise the line is damaged, and the file stays as found
           if (history.newest(tenant, id)?.offset !== location.offset) return yield* complete(began, since, scan, behind)
@@ -387,14 +390,10 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // every batch is compared whose files may not have been on disk when the scan started
+      // compares every batch whose files may not have been on disk when the scan started
       const since = Math.max(lastReadBatch(), (history.pending()[0]?.number ?? history.last() + 1) - 1)
-      const began = history.generation()
-      const behind = new Set<string>()
-      // a history is rewritten only when the files of all its batches are on disk, so then no file is older than it any more
-      const forget = Effect.sync(() => behind.forEach((path) => ahead.delete(path)))
-      return (scan) =>
-        Effect.tap(complete(began, since, scan, behind), (isComplete) => isComplete ? Effect.void : forget)
+      const [began, behind] = [history.generation(), new Set<string>()]
+      return (scan) => complete(began, since, scan, behind)
     }
   }
 }

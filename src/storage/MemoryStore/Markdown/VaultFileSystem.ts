@@ -1,4 +1,4 @@
-/** The file system of a vault. Paths are relative to its folder. Fenced writes fail once the lock is lost: see `Layout.stagingFolderOf`. */
+/** A vault's file system. Paths are relative to its folder. Fenced writes fail once another process has taken over the vault's lock. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -39,7 +39,7 @@ export interface VaultFileSystem {
   readonly status: (path: string) => Io<PathStatus>
   /** Like `status`, but synchronous; `undefined` if it cannot be determined synchronously. */
   readonly statusNow: (path: string) => PathStatus | undefined
-  /** Returns the topmost folder above a path that is a symbolic link, if any. A path below a link may be outside of the vault. */
+  /** Returns the topmost symbolic link among the folders above a path, if any. A path below a link may be outside of the vault. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** Reads a text; `None` if there is no file. Fails with `corrupt` if it is not valid UTF-8. */
   readonly read: (path: string) => Io<Option.Option<string>>

@@ -159,7 +159,7 @@ const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boo
 
 /**
  * Fails with `corrupt` if the records were signed with another key. Does not check a manifest that is marked as `foreign`, because invalid
- * signatures are then expected. Cost: usually a few files read.
+ * signatures are then expected. Cost: usually reads a few files.
  */
 export const confirm = (
   fs: VaultFileSystem,
@@ -194,7 +194,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // the checksum is valid with this release's version number, so a different version number in the file is only damaged
+      // the checksum is valid with this release's version number, so if the file has another number, only that number is damaged
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined
@@ -300,7 +300,9 @@ const sealedAt = (fs: VaultFileSystem, path: string): Effect.Effect<ReadonlyArra
   })
 const largest = 262_144
 
-/** Logs an error and returns `otherwise` if something cannot be read, since such an error says nothing about the key. */
+/**
+ * Runs an effect that reads something. If it fails, logs the error and returns `otherwise`, since a failed read says nothing about the key.
+ */
 const available = <A>(self: Io<A>, otherwise: A): Effect.Effect<A> =>
   Effect.catchAll(self, (error) => Effect.as(Effect.logDebug("left out of the check of the key", error), otherwise))
 

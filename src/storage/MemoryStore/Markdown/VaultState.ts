@@ -58,14 +58,14 @@ export interface VaultState {
    */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Sets a file that this process wrote; `undefined` if it removed the file. The next scan checks the file. */
+  /** Sets the entry of a file that this process wrote; `undefined` if this process removed the file. The next scan checks the file. */
   readonly set: (path: string, entry: Entry | undefined) => void
   /** Sets an entry from the snapshot, before the first scan. Publishes nothing. */
   readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
   /** Scans every file, and returns the changes. Cost: a `stat` of each file, and reading the changed files and a sample of the others. */
   readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
-  /** Returns the last good revision of a file that cannot be read; `undefined` if the history has none. */
+  /** Returns the last good revision of a file that cannot be read; `undefined` if the history has no such revision. */
   readonly lastGood: (
     location: RevisionLocation,
     damage: MemoryError.MemoryError

@@ -1,5 +1,5 @@
 /**
- * Keeps the vectors of each tenant and model in one file, as rows of a fixed size. Only the holder of the lock appends rows.
+ * Keeps the vectors of each tenant and model in one file, as rows of a fixed size. Only the holder of the vault's lock appends rows.
  *
  * ```text
  * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to a multiple of 4 bytes
@@ -179,7 +179,7 @@ export const make = (
           if (known !== undefined && known.offset > 0 && known.offset === known.size) {
             yield* fs.append(path, body(fresh))
           } else {
-            // the file ends with an incomplete row or has another format, so it is rewritten from the vectors in memory
+            // the file ends with an incomplete row or has another format, so it is rewritten from the vectors in RAM
             yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
           }
           yield* catchUp(tenant, model)

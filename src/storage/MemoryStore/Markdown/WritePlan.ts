@@ -53,7 +53,10 @@ export interface FileBefore {
 /** The files that a batch writes or removes, as they were before the batch, by path. */
 export type Before = ReadonlyMap<string, FileBefore>
 
-/** Returns the paths of files that changed since a batch was planned. Cost: a status call for each, synchronous if the platform can. */
+/**
+ * Returns the paths of files that changed since a batch was planned. Cost: one `stat` per path; it is synchronous if the platform supports
+ * this.
+ */
 export const changedSince = (
   fs: VaultFileSystem,
   before: Iterable<readonly [path: string, was: FileBefore]>
@@ -277,7 +280,8 @@ const noteOf = (
 
 /**
  * Returns the author's text for the next revision. If this revision restores an earlier one, returns exactly the text of the earlier one.
- * Otherwise applies the change to the current text. Fails with `invalid_draft` if the change cannot be applied to the text.
+ * Otherwise edits the current text so that it states the content of the next revision. Fails with `invalid_draft` if no such edit is
+ * possible.
  */
 const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
   Effect.gen(function*() {
@@ -310,7 +314,7 @@ const conflict = (message: string, expected: number, actual: number) =>
 /** Prints the text of a record for the file at `path`. */
 export type Print = (path: string, tenant: string, kept: WrittenRevision) => Io<string>
 
-/** Writes or removes the files of one revision. `erased` has the revisions that the same batch erased. Needs the lock. */
+/** Writes or removes the files of one revision. `erased` has the revisions that the same batch erased. Needs the vault's lock. */
 export const writeFiles = (
   fs: VaultFileSystem,
   history: History,
@@ -355,7 +359,8 @@ const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.inclu
 
 /**
  * Restores the files in `before` as they were before a batch. Skips files that the batch has not written or removed yet, and files that
- * were changed after the batch. `locations` are the revisions of the batch in the history. The batch removes files without a location.
+ * were changed after the batch. `locations` are the revisions of the batch in the history. A file without a location is one that the batch
+ * removes.
  */
 export const rollBack = (
   fs: VaultFileSystem,

@@ -33,8 +33,8 @@ export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer">
 /** The rows of a branch, merged with those of its base store, by tenant. */
 export interface MergedRows {
   /**
-   * Returns the up-to-date index of a tenant. Cost: the rows that changed since the last call, or all rows if the base store cannot list
-   * the changed ones.
+   * Returns the up-to-date index of a tenant. Cost: proportional to the number of rows that changed since the last call, or to the number
+   * of all rows if the base store cannot list the changed ones.
    */
   readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
   /** Marks rows that must be read again, because the branch has written or removed them. */
@@ -103,7 +103,7 @@ export const make = (options: Options): MergedRows => {
     vectors.retain((hash) => left.has(hash))
   }
 
-  /** Sets the rows with these ids in the index: to the row of the branch, or, if the branch has none, to the row of the base store. */
+  /** Sets the rows with these ids in the index: to the row of the branch, or, if the branch has no such row, to that of the base store. */
   const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))
@@ -205,8 +205,8 @@ export const write = (row: Row, next: Stored | undefined): Row | undefined => {
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
- * Returns the mutations by which a commit brings the base store to the branch's state of a record. Returns none if the record was created
- * and forgotten in the branch, or if it belongs to an instruction file.
+ * Returns the mutations by which a commit brings the base store to the branch's state of a record. Returns no mutations if the record was
+ * created and forgotten in the branch, or if it belongs to an instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, isPurged } = row
@@ -231,8 +231,8 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 }
 
 /**
- * Returns the provenance of a commit. Its origin is the one that all counted records share, otherwise `pipeline`; its trust is the worst of
- * theirs. A record counts if the commit creates it, replaces it as a whole, or changes its trust.
+ * Returns the provenance of a commit. It depends on the records that the commit creates, replaces as a whole, or changes the trust of. Its
+ * origin is the one that all these records share, otherwise `pipeline`. Its trust is the lowest trust among them.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

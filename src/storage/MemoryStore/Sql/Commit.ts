@@ -79,8 +79,8 @@ const outcomesOf = ({ rows, writes }: Batch): ReadonlyArray<Outcome> => {
 const partitionIn = (stored: Stored | undefined): string | undefined => stored && partitionOf(stored.record.scope)
 
 /**
- * Increments the version of each partition that is written, and returns the new versions. The lock of the version's row makes the next
- * writer of the partition wait for this batch.
+ * Increments the version of each partition that is written, and returns the new versions. The row of the version stays locked until the
+ * transaction ends, so the next writer of the partition waits for this batch.
  */
 const incrementVersions = (
   query: Query,
@@ -118,7 +118,8 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
 
 /**
  * Makes the statements that erase records. These statements also write ids to the table `memory_gone`: the id of each record that is
- * erased, or that moves to another partition because its scope changes. Indexes in memory then remove the record from its old partition.
+ * erased, or that moves to another partition because its scope changes. Processes that have cached the old partition then remove the record
+ * from it.
  */
 const eraseRows = (
   tenant: string,

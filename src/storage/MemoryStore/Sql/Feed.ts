@@ -61,7 +61,7 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
 /**
  * Streams the changes of other processes, each once. Each poll reads the changes that were committed between two snapshots. So a
  * transaction that commits late is not missed, and a transaction that stays open does not delay the changes of others. Changes of one
- * record come in order.
+ * record come in the order of their commits.
  */
 export const others = <A>(
   database: Database,

@@ -1,7 +1,7 @@
 /**
- * Caches recently searched partitions in memory, in one index per tenant, so that only the first search of a partition reads all its
- * terms. A partition is the set of rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`. Each partition has a
- * version, which each write increments. Before each search, the rows that any process has written since the cached version are read.
+ * Caches recently searched partitions in RAM, in one index per tenant, so that only the first search of a partition reads all its terms. A
+ * partition is the set of rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`. Each partition has a version, which
+ * each write increments. Before each search, the rows that any process has written since the cached version are read.
  *
  * If the indexes exceed `capacity`, the least recently used partitions are evicted, except those that the current search needs.
  */
@@ -47,7 +47,7 @@ const stretch = 500
 interface Part {
   /** Version of the partition up to which its rows were read; 0 if they were never read completely. */
   version: number
-  /** Whether rows are being read into the partition, which must then not be evicted. */
+  /** Whether rows are being read into the partition. If so, it must not be evicted. */
   isRead: boolean
   readonly ids: Set<MemoryId>
 }
@@ -67,8 +67,8 @@ interface TenantCache {
 export interface IndexCache {
   /**
    * Reads what was written to the visible partitions since the last search, and queries the tenant's index. Reads the texts and vectors
-   * that the query lacks, and repeats the query until it lacks none. Fails with `invalid_draft` if the model's vectors have other
-   * dimensions. Cost: the rows written since the last search of a partition, or, if the partition is not cached, all its rows.
+   * that the query lacks, and repeats the query until it lacks none. Fails with `invalid_draft` if `embedding.dimensions` is not that of
+   * the model's vectors. Cost: linear in the rows written since the last search of a partition, or, if it is not cached, in all its rows.
    */
   readonly ask: <A>(
     access: Viewer.AccessFilter,

@@ -287,7 +287,7 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
 /** Largest number of rows that one statement reads. */
 const maxRowsPerStatement = 1_000
 
-/** Returns up to `limit` records that pass the filter and follow `after`, newest first, then by id. Cost: rows up to the last result. */
+/** Returns up to `limit` records after `after` that pass the filter, newest first, then by id. Cost: linear in the rows up to the last. */
 export const page = (
   { query }: Reading,
   access: Viewer.AccessFilter,

@@ -153,7 +153,7 @@ const attach = (
   )
 }
 
-/** Erases the vectors of texts that were edited or erased. Cost: the number of those texts. */
+/** Erases the vectors of texts that were edited or erased. Cost: proportional to the number of those texts. */
 export const prune = (database: Database): Io<void> =>
   Effect.gen(function*() {
     for (;;) {

@@ -254,7 +254,7 @@ const vectorProblem = (
       : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
   })
 
-/** Number of records whose use counts are kept in memory. Above it, the least recently used record's count is dropped. */
+/** Number of records whose use counts are kept in RAM. Above it, the least recently used record's count is dropped. */
 const capacity = 100_000
 
 /** The use counts of a store's records. `touch` and `uses` check the viewer, `kept` does not. */
@@ -267,7 +267,7 @@ type Get = (
   ids: ReadonlyArray<MemoryId>
 ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
 
-/** Makes the table of use counts: `given`, or the engine's table, or one in memory, which is lost when the process ends. */
+/** Makes the table of use counts: `given`, else the engine's table, else a table in RAM, which is lost when the process ends. */
 export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
   given !== undefined
     ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }

@@ -42,7 +42,7 @@ export interface Batch {
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The outcome of a batch. `Taken` means that nothing was written, since the generated `ids` are in use: others must be generated. */
+/** The outcome of a batch. `Taken`: nothing was written, since the generated `ids` are in use. The caller must generate new ids. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }

@@ -50,7 +50,7 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Se
 const checkTrash = (name: string, trash: Primitives["trash"]) =>
   refuseOptions(`${name}.make`, timeIssues("trash", trash, { least: 0, infinite: true }))
 
-/** Makes a store in memory, which is named `memory` in spans, metrics and errors. */
+/** Makes a store in RAM. It is named `memory` in spans, metrics and errors. */
 export const inMemory = (
   { trash }: Pick<Primitives, "trash">
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
@@ -275,7 +275,7 @@ export interface Activity {
    * of `compact`, `sign`, `changes` and `tenantsWith` are not counted.
    */
   readonly since: (known: number) => Effect.Effect<number>
-  /** Earliest time at which a row may be erased, computed by the last compaction, in epoch milliseconds; `Infinity` if no row may be. */
+  /** Earliest time at which a row may be erased, computed by the last compaction, in epoch milliseconds; `Infinity` if no row ever may. */
   readonly nextExpiry: Effect.Effect<number>
 }
 
@@ -308,8 +308,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
 }
 
 /**
- * Combines the activities of several stores into one, which counts the calls of all of them. Runs `all` at the start and again after each
- * call, so that a store that was added is included from the next call on.
+ * Combines the activities that `all` returns into one, which counts the calls of all their stores. Runs `all` at the start and again after
+ * each call, so that a store that was added is included from the next call on.
  */
 export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>

@@ -4,7 +4,7 @@
  */
 type Done = (error: Error | null, result: Uint8Array) => void
 
-/** An empty object. `DirectFiles` uses it only if the platform's service is Node's own, which is never so in browsers. */
+/** An empty object. `DirectFiles` uses it only if the platform's `FileSystem` is Node's own, which is never so in browsers. */
 export const fs = {}
 
 /** The numbers by which Node identifies the parameters of `brotliCompress`. */

@@ -1,7 +1,7 @@
 /**
  * Caches records that were read recently, so that a search reads no texts from the database if its hits were read before. The key of an
- * entry includes the version that its partition had when the row was written. A write makes a new version, so no entry becomes stale.
- * Unused entries are evicted when the cache is full.
+ * entry includes the version that its partition (group of scopes that are indexed together) had when the row was written. A write makes a
+ * new version, so no entry becomes stale. Unused entries are evicted when the cache is full.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
