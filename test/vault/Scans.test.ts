@@ -1,3 +1,4 @@
+import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -35,12 +36,15 @@ const gate = Effect.gen(function*() {
 const twins = Effect.gen(function*() {
   const root = yield* place
   const [file, folder, read] = [yield* gate, yield* gate, yield* gate]
+  const unreadable = new Set<string>()
+  const unread = (path: string) =>
+    new SystemError({ reason: "Unknown", module: "FileSystem", method: "readFile", pathOrDescriptor: path })
   const reader = yield* opened(
     root,
     {},
     platformWith((fs) => ({
       stat: (path) => file.hold(path, fs.stat(path)),
-      readFile: (path) => file.hold(path, fs.readFile(path)),
+      readFile: (path) => unreadable.has(path) ? unread(path) : file.hold(path, fs.readFile(path)),
       open: (path, options) => read.hold(path, fs.open(path, options)),
       readDirectory: (path) => folder.hold(path, fs.readDirectory(path))
     }))
@@ -66,7 +70,7 @@ const twins = Effect.gen(function*() {
   })
   yield* reader.vault.refresh
   return {
-    ...{ both, compacted, file, folder, other, read, reader, root },
+    ...{ both, compacted, file, folder, other, read, reader, root, unreadable },
     fileOf: ({ id, scope }: MemoryRecord) => pathOf("default", scope, id),
     right: right!,
     seen: Effect.map(
@@ -155,6 +159,23 @@ describe("a scan in progress in a vault", () => {
       yield* put(reader.store, fact("Tea"))
       assert.deepStrictEqual(yield* seen, ["Tea", "Milk", "one"])
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
+    }))
+
+  it.scopedLive("a batch whose writer died before it wrote all files is read as a whole, even if a scan cannot read one of the files", () =>
+    Effect.gen(function*() {
+      const { both, compacted, fileOf, reader, right, root, seen, unreadable } = yield* twins
+      yield* compacted
+      const records = `${root}/${fileOf(right)}`
+      const before = fs.readFileSync(records)
+      const writer = yield* opened(root)
+      yield* both("two")(writer.store)
+      fs.writeFileSync(records, before)
+      yield* reader.vault.refresh
+      unreadable.add(records)
+      yield* reader.vault.refresh
+      unreadable.delete(records)
+      yield* reader.vault.refresh
+      assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
   it.scopedLive("a put during the scan finds another process's duplicate, even before the scan has read the duplicate's file", () =>
