@@ -1,6 +1,6 @@
 /**
- * Triggers decide when memories are extracted from a conversation. A trigger turns the stream of a conversation's events into another
- * stream. Each element of that stream starts an extraction. Time is read from Effect's `Clock`.
+ * Triggers decide when memories are extracted from a conversation. A trigger turns the stream of a conversation's events into a second
+ * stream. Each element of the second stream starts an extraction. Time is read from Effect's `Clock`.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Filters and queries. A filter selects the records of a list, which returns a `Page`. A query selects and ranks the records of a search,
- * which returns a `SearchResult`.
+ * Filters and queries. A filter selects the records that `list` returns in a `Page`. A query selects and ranks the records that `search`
+ * returns in a `SearchResult`.
  *
  * ```ts
  * import { Effect } from "effect"

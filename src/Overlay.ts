@@ -1,5 +1,5 @@
 /**
- * A branch of a base store: reads return the base store's records with the branch's changes, writes stay in the branch until `commit`. Use
+ * A branch of a base store: reads return the base store's records with the branch's changes; writes stay in the branch until `commit`. Use
  * it for evals, sub-agents and plans.
  *
  * ```ts

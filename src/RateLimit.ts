@@ -1,6 +1,7 @@
 /**
  * The write limit is a plugin of the harness. It counts the writes that a model attempts in each turn of a run, and denies those above the
- * limit. `MemoryService.layer` adds this plugin, with the limit that the spec sets. A plugin of your own that has the same id replaces it.
+ * limit. `MemoryService.layer` adds this plugin, with the limit `MemorySpec.writesPerTurn`. A plugin of your own that has the same id
+ * replaces it.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -70,7 +70,7 @@ export * as Faulty from "./Faulty.ts"
 // Kinds of memory
 /** Makes a service for the records of one kind, with typed `data`. */
 export * as TypedMemory from "./TypedMemory.ts"
-/** Events and the emotions felt with them: they are searched before each turn of a chat, and stored after the turn. */
+/** Episodes: events, each with the emotion felt at it. A chat searches them before each turn, and stores the turn as a new one. */
 export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./GraphMemory.ts"
@@ -118,13 +118,13 @@ export * as MemorySpec from "./MemorySpec.ts"
 export * as Resume from "./Resume.ts"
 /** Events about memory, for the harness to show, log and count. */
 export * as MemoryEvents from "./MemoryEvents.ts"
-/** Forgets the records beyond the caps of kinds: the largest numbers of records per scope. */
+/** Enforces the caps of kinds: if a scope has more records of a kind than the kind's cap, forgets the excess. */
 export * as Retention from "./Retention.ts"
 /** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"
 /** A queue of messages to extract memories from. Each message is extracted once, even after a crash. */
 export * as Outbox from "./Outbox.ts"
-/** Limits the write attempts of each run and turn. */
+/** Limits the number of writes that a model attempts in each turn of a run. */
 export * as RateLimit from "./RateLimit.ts"
 /** Instruction files such as AGENTS.md, from the root of a tree down to the agent's directory. */
 export * as InstructionFiles from "./InstructionFiles.ts"

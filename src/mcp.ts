@@ -1,5 +1,5 @@
 /** The subpath `effect-memory/mcp`: a server for the Model Context Protocol. It needs the package `@modelcontextprotocol/sdk`. */
-/** The MCP server, over standard input and output or over HTTP. The module itself documents it. */
+/** The MCP server, over standard input and output or over HTTP, documented in the module `McpServer`. */
 export * as McpServer from "./mcp/McpServer.ts"
-/** The bearer tokens of the HTTP server. The module itself documents them. */
+/** The bearer tokens of the HTTP server, documented in the module `McpTokens`. */
 export * as McpTokens from "./mcp/McpTokens.ts"

@@ -63,7 +63,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("the number of modules, without the public ones and those that this test leaves out, is at most 155", () => {
+  it("no more than 155 modules are neither public nor left out by this test", () => {
     const aside =
       /^testing\/|^compat\/|^mcp\/|^cli\/|^transfer\/|^inspector\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     const others = Object.values(conditional).flatMap((variants) => variants.slice(1))
@@ -133,7 +133,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("optional peers are imported only in modules that the index does not load", () => {
+  it("optional peer dependencies are imported only in modules that src/index.ts does not load", () => {
     const { peerDependenciesMeta } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
     const optional = Object.keys(peerDependenciesMeta).filter((peer) => !peer.endsWith("vitest"))
     const reached = new Set(["index.ts"])
@@ -177,7 +177,7 @@ describe("the architecture of src", () => {
     ([, name, file]) => ({ name: name!, file: file! })
   )
 
-  it("the public modules are the package's entry points and the modules that the index lists, each once under its name", () => {
+  it("the public modules are the package's entry points and the modules that src/index.ts lists, each once under its name", () => {
     for (const { file, name } of listed) assert.strictEqual(file, `${name}.ts`)
     const face = [...subpaths.filter((file) => !file.includes("/")), ...listed.map(({ file }) => file)].sort()
     assert.deepStrictEqual(face, entries)
@@ -194,14 +194,14 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(importers, [])
   })
 
-  it("each module that the index lists re-exports names of exactly one file, which has the same name", () => {
+  it("each module that src/index.ts lists re-exports names of exactly one file, which has the same name", () => {
     for (const { file } of listed) {
       const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
       assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)
     }
   })
 
-  it("the index has at most 60 modules and 200 names", () => {
+  it("src/index.ts lists at most 60 modules, which export at most 200 names", () => {
     const names = listed.flatMap(({ file }) =>
       Array.from(codeOf(file).matchAll(/^export \{([^}]*)\}/gm), ([, names]) => names!.split(",")).flat()
     )
@@ -209,7 +209,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(names.length, 200)
   })
 
-  it("each module that the index lists has a comment above its line in the index, and the modules are in the order of the strata", () => {
+  it("each module that src/index.ts lists has a comment above its line there, and the modules are in the order of the strata", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]

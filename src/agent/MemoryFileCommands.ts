@@ -73,8 +73,8 @@ const Input = Schema.Struct({
 type Input = typeof Input.Type
 
 /**
- * Makes the tool `memory`, guarded by the plugins of the harness; returns no tool if the spec has `enabled: false`. The command `view` does
- * not count as a write. A viewer without ids writes to the scope Global. The spec allows this only if `sharedWrites` contains `global`.
+ * Makes the tool `memory`, guarded by the plugins of the harness; returns no tool if `MemorySpec.enabled` is false. The command `view` does
+ * not count as a write. A viewer without ids writes to Global, which is allowed only if `MemorySpec.sharedWrites` contains `global`.
  */
 export const make = (
   viewer: Viewer

@@ -106,7 +106,7 @@ const { forget, recall, remember } = MemoryTools.declarations
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
-/** The tools of `toolkit` and the tool `forget`. Calls of `forget` fail with `unsupported` unless the spec has `allowForget: true`. */
+/** The tools of `toolkit` and the tool `forget`. Calls of `forget` fail with `unsupported` unless `MemorySpec.allowForget` is true. */
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
@@ -141,9 +141,9 @@ export const layer: Layer.Layer<
 export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 
 /**
- * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the `chat` in which the model made the call.
- * It acts on behalf of the viewer that `MemoryService.as` provides where the call is handled. A call without a viewer fails with
- * `not_owned`, and a call outside of a `chat` fails with `unsupported`.
+ * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the chat (made by `chat`) in which the model
+ * made the call. It acts on behalf of the viewer that `MemoryService.as` provides where the call is handled. A call without a viewer fails
+ * with `not_owned`, and a call outside of such a chat fails with `unsupported`.
  */
 export const layerThread: Layer.Layer<
   Tool.HandlersFor<typeof threadToolkit["tools"]>,
@@ -197,9 +197,9 @@ function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, 
     self,
     (context: Context.Context<R>) =>
       Context.omit(MemoryService.CurrentViewer, CurrentThread)(
-        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // a caller may provide a viewer and a thread
+        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // the context may contain a viewer and a thread, too
       ) as Context.Context<R>
-  ) // `R` contains neither of the two omitted services
+  ) // the cast is safe: `R` requires neither `CurrentViewer` nor `CurrentThread`
 }
 
 /**

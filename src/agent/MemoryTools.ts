@@ -1,7 +1,7 @@
 /**
  * Tools by which a model reads and writes memory; `MemoryService.guard` checks each call. The tools of `make` address memory by scope,
  * those of `makeRecords` by record id, and those of `makeStores` by the name of a store. `makeThread` makes a tool that searches the
- * messages of the conversation. The harness passes the viewer when it makes the tools; no argument of a tool call can choose another one.
+ * messages of the conversation. The harness passes the viewer when it makes the tools; no argument of a call can choose another viewer.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -24,8 +24,8 @@ export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 export { make as makeThread } from "./ThreadTools.ts"
 
 /**
- * Makes a viewer's tools: `recall`; `remember` if a model may write a scope of the viewer; `forget` if the spec has `allowForget: true`.
- * Makes no tools if the spec has `enabled: false`.
+ * Makes a viewer's tools: `recall`; `remember` if a model may write a scope of the viewer; `forget` if `MemorySpec.allowForget` is true.
+ * Makes no tools if `MemorySpec.enabled` is false.
  */
 export const make = (
   viewer: Viewer
@@ -40,8 +40,8 @@ export const make = (
       : [])
 
 /**
- * Makes tools that address records by id, and reach only records that the viewer sees. Makes no tools if the spec has `enabled: false`. A
- * new record gets all ids of the viewer as its scope. A viewer without ids writes to Global, if `sharedWrites` of the spec has `global`.
+ * Makes tools that address records by id, and reach only records that the viewer sees. Makes no tools if `MemorySpec.enabled` is false. A
+ * new record gets all ids of the viewer as its scope. A viewer without ids writes to Global, if `MemorySpec.sharedWrites` has `global`.
  */
 export const makeRecords = (
   viewer: Viewer
@@ -222,7 +222,7 @@ const noScope = (op: string, name: StoreTools.Shown | undefined, names: Readonly
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
   })
 
-/** Returns the record that `remember` replaces. If it does not exist or the viewer does not see it, fails with the same `invalid_id`. */
+/** Returns the record that `remember` replaces. Fails with `invalid_id` if there is none, or none that the viewer sees. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
     const legal = yield* StoreTools.decodedId("remember", id)

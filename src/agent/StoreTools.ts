@@ -41,7 +41,7 @@ interface Reachable {
 }
 
 /**
- * Makes `search_memory`, `add_memory`, and the tools that the stores define; returns none if the spec has `enabled: false`. Fails with
+ * Makes `search_memory`, `add_memory`, and the tools that the stores define. Returns no tools if `MemorySpec.enabled` is false. Fails with
  * `not_found` for an unknown store, with `read_only` for `add_memory` without a writable store, and with `invalid_id` for a tool name that
  * is used twice or that the APIs of models do not accept.
  */
@@ -239,12 +239,12 @@ const noStore = (stores: Stores) =>
     message: `there is no store of this name; the stores are: ${stores.map(({ name }) => oneLine(name)).join(", ")}`
   })
 
-/** Names of scopes, from the broadest to the narrowest. A name and the viewer's ids together determine a scope. */
+/** Schema of the names of scopes, the broadest scope first. A name and the viewer's ids together determine a scope. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
 /** A name of a scope that a model may choose. */
 export type Name = typeof Name.Type
 
-/** Name of the scope of a shown record. A scope that has only an actor is shown as `actor`, which a model cannot choose. */
+/** Schema of the scope names that tools show. A scope that has only an actor is shown as `actor`, which a model cannot choose. */
 export const Shown = Schema.Literal(...Name.literals, "actor")
 /** A name of a scope that a tool shows. */
 export type Shown = typeof Shown.Type

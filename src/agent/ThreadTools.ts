@@ -34,7 +34,7 @@ const Said = Schema.Struct({
   score: Schema.Number
 })
 
-/** Makes the tool `search_thread` for a thread of a viewer, guarded by plugins; returns no tool if the spec has `enabled: false`. */
+/** Makes the tool `search_thread` for a thread of a viewer, guarded by plugins. Returns no tool if `MemorySpec.enabled` is false. */
 export const make = (
   viewer: Viewer,
   thread: string

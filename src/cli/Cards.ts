@@ -33,7 +33,7 @@ export const bar = (score: number): string => {
   return "█".repeat(full) + "░".repeat(width - full)
 }
 
-/** Tells whether a word occurs in the query, in any inflected form. */
+/** A function that tells whether a word occurs in the query, in any inflected form. */
 export interface IsAsked {
   (word: string): boolean
 }

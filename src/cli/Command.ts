@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // stores keep names of tenants in Unicode form NFC; commands that read rows by tenant use no viewer, which would normalize the name
+    // stores keep tenant names in Unicode form NFC; a viewer would normalize the name, but commands that read rows by tenant use no viewer
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"

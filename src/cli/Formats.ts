@@ -114,7 +114,7 @@ const bytesOf = (path: string) =>
     }
   })
 
-/** Makes an import or export that is interrupted print where it stopped. */
+/** Wraps an import or export: if it is interrupted, it prints where it stopped. */
 const tellsStop = (where: () => string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | Screen> =>
   Effect.flatMap(Screen, (screen) => Effect.onInterrupt(self, () => screen.err(`stopped ${where()}\n`)))
 

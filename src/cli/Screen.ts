@@ -22,7 +22,7 @@ export interface Service {
   readonly isTerminal: boolean
   /** Whether stderr is a terminal. */
   readonly isErrorTerminal: boolean
-  /** Whether a person can be asked: stdin and stderr are terminals. */
+  /** Whether a person can be asked; true if stdin and stderr are terminals. */
   readonly canAsk: boolean
   /** Number of columns of the terminal; 80 if stdout is no terminal. */
   readonly columns: number

@@ -1,6 +1,6 @@
 /**
- * Starts the command line, `main.ts`, whose bundle is a string in this module. A cache keeps the compiled code of the bundle. With the
- * cache, a search in 10,000 notes takes a fifth less CPU time.
+ * Starts the command line. This module contains the bundle of `main.ts` as a string. A cache keeps the compiled code of the bundle. With
+ * the cache, a search in 10,000 notes takes a fifth less CPU time.
  *
  * Each command has its own cache, a file beside this one, which the first successful run of the command writes. V8 rejects a cache that
  * another version of V8 wrote, or that was written with other flags. A successful run whose cache was rejected replaces it. Where the

@@ -3,10 +3,10 @@
  * helpers), implemented on this library. Use it to run code that was written for Deuz. A vault (folder of Markdown files) that Deuz wrote
  * needs no adapter: `Markdown.layer` opens it unchanged.
  *
- * As in Deuz, `seams` are the dependencies: the store, the model and the embedder. Here, they also include `run`, which runs effects. Time
- * and new ids come from Effect. `docs/compat.md` lists the deliberate differences, and a test of each. The differences are: the fields
- * `asOf` and `filter` of a query are applied; changes and deletions by id require the scope of the caller; a contradicted fact is marked as
- * no longer valid, not deleted; and a repeated fact is one record.
+ * As in Deuz, the argument `seams` contains the dependencies: the store, the model and the embedder. Here, it also contains `run`, which
+ * runs effects. Time and new ids come from Effect's `Clock` and `Random`. `docs/compat.md` lists the deliberate differences, and a test of
+ * each. The differences are: the fields `asOf` and `filter` of a query are applied; changes and deletions by id require the scope of the
+ * caller; a contradicted fact is marked as no longer valid, not deleted; and a repeated fact is one record.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -285,11 +285,14 @@ export const createEmbedder = (
     })
   )
 
-/** Makes a store in memory, for `seams.store`. `toStore` gives such a store Deuz's interface. */
+/** Makes a store in memory, for the field `store` of `MemorySeams`. `toStore` gives such a store Deuz's interface. */
 export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
   storeOf(Store.layerInMemory)
 
-/** Opens a vault (folder of Markdown files) for `seams.store`. The vault may be new or written by Deuz. It closes with the Effect scope. */
+/**
+ * Opens a vault (folder of Markdown files) for the field `store` of `MemorySeams`. The vault may be new or written by Deuz. It is closed
+ * with the Effect scope.
+ */
 export const createMarkdownMemoryStore = (
   { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">
 ): Effect.Effect<

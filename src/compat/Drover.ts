@@ -317,8 +317,8 @@ export { renderInstructionFiles as renderInstructionsBlock } from "../harness/In
 /** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
 /**
- * The settings of an agent's memory, the settings of its instruction files, and the function that hashes a spec. `Resume` detects a changed
- * spec by its hash.
+ * The settings of an agent's memory, the settings of its instruction files, and the function that hashes a `MemorySpec`. `Resume` detects
+ * changed settings by this hash.
  */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /**

@@ -206,8 +206,8 @@ export interface MemoryAddToolConfig extends MemoryToolConfig {
 /** A store of this library. Unlike in Strands, each call names the viewer on whose behalf it acts. */
 export type MemoryStore = Store.Service
 /**
- * The function of a store that extracts memories by itself. It receives messages, each with its sequence number in the session. The store
- * then makes records from these messages.
+ * The function by which a store that extracts memories by itself receives the messages of a session. Its last argument is the sequence
+ * number of the first message. The store then makes records from the messages.
  */
 export type AddMessagesContext = Store.Ingest
 /** A function that selects the messages from which memories are extracted. Default: all but tool calls and tool results. */

@@ -1,4 +1,4 @@
-/** Filters and queries. A filter selects the records of a list; a query selects and ranks the records of a search. */
+/** Filters and queries. A filter selects the records that `list` returns; a query selects and ranks the records that `search` returns. */
 import * as Schema from "effect/Schema"
 import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
@@ -89,8 +89,8 @@ export const MemoryFilter = Schema.Struct({
   ...filter,
   /**
    * Whether to list the forgotten records that the viewer can restore, instead of live records. The most recently forgotten come first.
-   * Without `asOf`, forgotten records that are no longer valid are listed, too. Works in `list` and `stream` only; a search with it fails
-   * with `invalid_draft`. Default false.
+   * Without `asOf`, forgotten records that are no longer valid are listed, too. Works in `list` and `stream` only; a search with this field
+   * fails with `invalid_draft`. Default false.
    */
   forgotten: Schema.optional(Schema.Boolean),
   after: Schema.optional(Cursor)
@@ -208,7 +208,7 @@ export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 /** Returns the text of a hit without the summary: the passage if there is one, otherwise the whole body. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns the text of a hit as tools show it: the summary, unless it was derived from the body, and then the passage or the whole body. */
+/** Returns the text of a hit as tools show it: passage or body, preceded by the summary unless that was derived from the body. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
@@ -225,9 +225,9 @@ export const SearchResult = Schema.Struct({
     /**
      * Whether `leftOut.limit` is the exact number of matches beyond the query's limit: `false` if it is only a lower bound, else absent. An
      * index must read the records of matches if the query has `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or has `weights`
-     * together with `minScore`. Up to 2,048 matches, it reads all these records. Beyond that, it reads only those that can have the highest
-     * scores. Then `leftOut.limit` may be too low, but hits and scores are the same as if all records had been read. A store that cannot
-     * read every match, such as a database, may also have missed some of the best hits.
+     * together with `minScore`. It reads all these records if there are at most 2,048 matches. If there are more, it reads only those that
+     * can have the highest scores; `leftOut.limit` may then be too low, but hits and scores are the same as if all records had been read. A
+     * store that cannot read every match, such as a database, may also have missed some of the best hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),

@@ -49,7 +49,7 @@ export interface Options<N extends string, A> {
 /** Makes a kind from its options. */
 export const make = <const N extends string, A = Payload.JsonObject>(options: Options<N, A>): MemoryKind<N, A> => ({
   name: options.name,
-  schema: options.schema ?? (Payload.JsonObject as any), // A has its default type JsonObject if there is no schema
+  schema: options.schema ?? (Payload.JsonObject as any), // the type `A` is its default, `JsonObject`, if no schema is given
   dedupe: options.dedupe ?? false,
   importance: options.importance ?? 0.5,
   halfLife: Duration.decode(options.halfLife ?? "30 days"),

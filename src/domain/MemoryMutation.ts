@@ -1,7 +1,6 @@
 /**
- * A mutation describes one change of a store as data. A pipeline proposes mutations, and a store applies them in a batch. The receipt of a
- * batch contains mutations that undo the batch. `StoreChange` is an event that a store publishes after a change, or when stored data cannot
- * be read.
+ * A mutation describes one change of a store as data. A pipeline proposes mutations, and a store applies them in a batch. `inverse` returns
+ * the mutations that undo a batch. `StoreChange` is an event that a store publishes after a change, or when stored data cannot be read.
  */
 import * as Schema from "effect/Schema"
 import { MemoryError } from "./MemoryError.ts"

@@ -125,7 +125,7 @@ const authored = {
   expiresAt: Schema.optional(Millis)
 }
 
-/** A stored memory. The constructor checks its fields and throws if one is invalid. */
+/** A stored memory. The constructor checks the fields of the record, and throws if one is invalid. */
 export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryRecord")({
   ...authored,
   id: MemoryId,
@@ -212,7 +212,7 @@ export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">)
 
 /**
  * Orders records by the time of the last change, newest first, then by id. Lists have this order, and so do hits with equal scores.
- * `ranking/internal/RecencyIndex` implements the same order for an index that has not loaded the records.
+ * `RecencyIndex` and `HybridSearch` implement the same order for records that are not loaded, and `Sql/Rows` implements it in SQL.
  */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
@@ -226,7 +226,7 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more, since the first 512 units may be white space
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more: the first 512 units may be mostly white space
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")

@@ -305,7 +305,7 @@ export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 
 /** Schema of the data of kind `entry`: a namespace, a key and a value. If `value` is absent, the body of the record is the value. */
 export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Schema.optional(Json) })
-/** A key and its value, as its schema decodes it. */
+/** An entry (a namespace, a key and a value), as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
 /**

@@ -97,8 +97,8 @@ export const oneLine = (text: string): string => visible(reveal(text).replace(/\
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
- * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates are replaced first: if a
- * high and a low surrogate have only invisible characters between them, the removal of those would join the two into a character.
+ * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates are replaced first: if
+ * only invisible characters separate a high from a low surrogate, their removal would join the two surrogates into a character.
  */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
@@ -118,7 +118,7 @@ const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
  * Returns those code points of `run`, a match of `conditional`, that are legitimate at `offset` in `text`. Reads only the visible
- * characters next to the run. `visible` does not remove these, so applying it to its own result changes nothing.
+ * characters next to the run. `visible` does not remove visible characters, so a second call of `visible` changes nothing.
  */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
@@ -254,10 +254,10 @@ export const traced = (text: string): Traced => {
 }
 
 /**
- * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown`, and replaced its units from `start` to
- * `end` by `text`. Changes only the characters in which the replaced units and `text` differ. Characters that were hidden from the model
- * stay. Hidden characters within a change are put after the inserted text. In long texts, everything between the first and the last
- * difference counts as changed: a text is long if, between these differences, the number of replaced characters times the number of new
+ * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown.text`, and replaced the units from
+ * `start` to `end` by `text`. Changes only the characters in which the replaced units and `text` differ. Characters that were hidden from
+ * the model stay. Hidden characters within a change are put after the inserted text. A long edit counts as one change, from the first to
+ * the last difference. An edit is long if, between these two differences, the number of replaced characters times the number of new
  * characters exceeds 1,000,000.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
@@ -324,13 +324,13 @@ const common = (
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {
         lengths[i * width + j] = a[head + i] === b[head + j]
-          ? lengths[(i + 1) * width + j + 1]! + 1 // the index is in the table
-          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!) // the index is in the table
+          ? lengths[(i + 1) * width + j + 1]! + 1 // the index is within `lengths`
+          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!) // the index is within `lengths`
       }
     }
     for (let i = 0, j = 0; i < rows && j < columns;) {
       if (a[head + i] === b[head + j]) found.push([head + i++, head + j++])
-      else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++ // the index is in the table
+      else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++ // the index is within `lengths`
       else j++
     }
   }

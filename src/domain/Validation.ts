@@ -129,9 +129,9 @@ const limitNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks a value against a Schema. If an id is invalid, fails with `invalid_id`. If a scope is invalid, fails with `invalid_scope` or, if
- * an id of the scope could lead out of a folder, with `path_escape`. Any other violation fails with `invalid_draft` and a list of all
- * violations.
+ * Checks a value against a Schema, and returns the value. Fails with `invalid_id` if an id is invalid. Fails with `invalid_scope` if a
+ * scope is invalid, but with `path_escape` if an id of this scope could lead out of a folder. Fails with `invalid_draft`, and lists all
+ * violations, if only other fields are invalid.
  */
 export const check = <A, I>(
   op: string,

@@ -4,8 +4,8 @@
  * count towards them.
  *
  * ```text
- * exact     sees a record iff every id set on the record equals the viewer's   (Global, the user's, the run's)
- * within    sees a record iff every id set on the viewer equals the record's   (the user's and every narrower scope)
+ * exact     sees a record iff every id set on the record equals the viewer's   (in Global, in the user's scope, in the run's)
+ * within    sees a record iff every id set on the viewer equals the record's   (in the user's scope and narrower ones)
  * everyone  sees every record of the tenant
  * ```
  *
@@ -60,7 +60,7 @@ const Fields = Schema.Struct({
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
-/** A viewer of one tenant. Make it with `make`; decode ids from outside the process with `decode`. */
+/** A viewer of one tenant. Make it with `make`, or with `decode` if its ids come from outside the process. */
 export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
   Fields.pipe(Schema.filter((viewer) => {
     const hasId = fields.some((field) => viewer[field] !== undefined)
@@ -341,7 +341,8 @@ export type SharedWrites = typeof SharedWrites.Type
 
 /**
  * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline. Code
- * of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust of all these writes.
+ * of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust level of the written record,
+ * whether a model or the harness writes it.
  *
  * ```text
  * ids of the viewer           a model may write

@@ -37,7 +37,7 @@ import type { EventPublisher } from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 
-/** Options of injection: for which turns to search, for which text, and how to show the results. */
+/** Options of injection: which turns cause a search, which text is searched for, and how the results are shown. */
 export interface InjectionConfig {
   /** Turns for which memory is searched. Default `userTurn`: turns whose last message is from a user and is not a tool result. */
   readonly trigger?: "userTurn" | "everyTurn" | ((turn: ReadonlyArray<Message>) => boolean) | undefined
@@ -86,8 +86,8 @@ export interface Inject {
 export const make = (search: Search, config: InjectionConfig = {}): Inject => {
   const { budget, format, maxEntries = 5, minConfidence, query = queryOf, trigger = "userTurn" } = config
   const wanted = trigger === "everyTurn" ? () => true : trigger === "userTurn" ? isUserTurn : trigger
-  // The default format gets the budget, and its search gets none: `render` skips a record that is too long and shows later, shorter ones,
-  // but a search with a budget ends at the first record that is too long
+  // `render`, the default format, gets the budget instead of the search: it skips a record that is too long and shows later, shorter ones,
+  // whereas a search with a budget ends at the first record that is too long
   const maxChars = budget === undefined ? undefined : budget * 4
   const asked = {
     limit: maxEntries,

@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: that of the process. The spec that `Resume` hashes does not contain this option. */
+  /** Working directory. Default: that of the process. It is no part of a run's spec, so `Resume` accepts a run from another directory. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if it or its importer is missing or blank, or if the importer (else the file) is not named in `filenames`. */
+  /** Reads a file. `None` if the file or its importer is missing or blank, or if `importedBy ?? relative` is not named in `filenames`. */
   readonly read: (
     relative: string,
     importedBy?: string

@@ -106,8 +106,8 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
   })
 
 /**
- * Publishes an event for each report of a redaction, until the Effect scope closes. If two layers register the same `publish`, each report
- * is still published once. @internal
+ * Publishes `memory_redacted` for each report of the service `redaction`, until the Effect scope closes. If two layers register the same
+ * `publish`, each report is still published once. @internal
  */
 export const publishReports = (
   redaction: Redaction.Service | undefined,

@@ -79,7 +79,7 @@ export interface Service {
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for it. A closing Effect scope waits at most 30 s for it. */
+  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for the run; a closing Effect scope waits at most 30 s. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,

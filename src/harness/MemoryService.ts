@@ -47,11 +47,11 @@ export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryErr
 /** An operation that never fails: it publishes a failure as an event, and returns a substitute, such as the text "(memory unavailable)". */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
-/** Option of writes: whether to compute the vector at once. */
+/** Option of writes: whether to compute the vector of the written record at once. */
 export interface Embed {
   /**
-   * Whether to compute the vector at once rather than later in `embedMissing`. If embedding fails, the record is stored without a vector
-   * and an event is published. If no `Embedder` is provided, the event is published only the first time. Default false.
+   * Whether to compute the record's vector at once rather than later in `embedMissing`. If embedding fails, the record is stored without a
+   * vector, and an event is published. If no `Embedder` is provided, the event is published only the first time. Default false.
    */
   readonly embed?: boolean | undefined
 }
@@ -98,8 +98,8 @@ export interface Service {
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
    * Forgets all records that match the filter, regardless of the filter's `limit`, and returns their number. Keeps matching records that
-   * the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the records. It then also
-   * erases matching records that are in the trash, that is, forgotten but still restorable. These are not counted. If the filter has
+   * the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the records, and also
+   * matching records that are in the trash, that is, forgotten but still restorable; the latter are not counted. If the filter has
    * `forgotten: true`, only records in the trash match. If the filter has no other condition than `scope`, a purge also erases the viewer's
    * threads and waiting messages.
    */

@@ -117,9 +117,10 @@ export interface ExtractionConfig {
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
    * Selects the scope in which extracted facts are stored. By default, the facts of a viewer with a user id are stored in the scope of the
-   * user. The facts of a viewer without one are stored in the scope of its agent. But if that viewer names a session or an actor, the scope
-   * has all of its ids, so that facts about an anonymous visitor stay with the visit. `agent` selects the scope of the viewer's agent, so
-   * that all conversations of the agent see the facts; if the viewer has a user id, `options.sharedWrites` must then include `agent`.
+   * user. The facts of a viewer without one are stored in the scope of its agent. But if that viewer names a session or an actor, they are
+   * stored in the scope of all its ids, so that facts about an anonymous visitor stay with the visit. `agent` selects the scope of the
+   * viewer's agent, so that all conversations of the agent see the facts; if the viewer has a user id, `options.sharedWrites` must then
+   * include `agent`.
    */
   readonly about?: "agent" | undefined
   /** Options of the pipeline for every extraction. A `scope` given here takes precedence over `about`. */

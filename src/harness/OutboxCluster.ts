@@ -335,7 +335,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // makes the owner acknowledge the cluster messages that it holds; if no owner answers within 5 seconds, goes on without it
+        // makes the owner acknowledge the cluster messages that it holds; erases the messages anyway if no owner answers within 5 seconds
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"

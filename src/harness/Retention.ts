@@ -5,6 +5,8 @@
  * The caps are those of the provided `MemoryKind.Kinds`, and apply to each scope separately (a broader scope does not count the records of
  * narrower ones). Records of a kind without a cap are never forgotten. Records that have expired, records that are no longer valid, and
  * records of instruction files are neither counted nor forgotten.
+ *
+ * The store's option `trash` says how long a forgotten record can be restored.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -107,8 +109,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // A round's own reads count as activity of the store. After a round that changed nothing, they must not start the next round, so only
-      // activity after them counts.
+      // A round's own reads are activity of the store, too. They must not start the next round if this round changed nothing. `known` then
+      // includes these reads, so that only later activity starts a round.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")

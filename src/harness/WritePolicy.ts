@@ -1,6 +1,6 @@
 /**
- * The boundary between a model and memory: rules that every write must obey, whether it is made on the store or through the pipeline, and
- * plugins that may deny a tool call.
+ * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. Every write must obey the rules,
+ * whether it is made on the store or through the pipeline.
  *
  * `layer` wraps a store: the wrapper rejects writes that break the rules of the `MemorySpec`, and publishes an event for each change and
  * each failed write. Reads are not restricted.

@@ -27,9 +27,7 @@ export interface Prompt {
 export interface Service {
   /** Name of the model, which is written into cassettes. */
   readonly model: string
-  /**
-   * Asks the model. Fails with `model` if there is no answer. Has no timeout: each caller sets its own (`ExtractionRunner`: two minutes).
-   */
+  /** Asks the model. Fails with `model` if there is no answer. Has no timeout; an outbox has one of two minutes: see `Outbox.Options`. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * Asks the model. Decodes and returns the first JSON object or array in the answer that fits the schema. Prose or a fence may surround
@@ -156,14 +154,15 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Returns the error message if the cassette has no answer left to a prompt. `played` is the number of answers returned so far. */
+/** Makes the error message for a prompt to which the cassette has no answer left. `played`: number of its answers returned so far. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
 /**
- * Returns a function that takes the next answer of a script, or returns `[]` at its end. Callers that share an iterator share its answers.
+ * Returns a function that takes the next answer of a script and returns it in an array, which is empty at the end of the script. Callers
+ * that share an iterator share its answers.
  */
 const queueOf = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()

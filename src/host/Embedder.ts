@@ -26,7 +26,7 @@ export interface Service {
   readonly dimensions: number
   /** Calibration of the model's cosines. The function `calibrate` measures `floor`. Default: the defaults of `Calibration`. */
   readonly calibration?: Calibration | undefined
-  /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. Fails with `model`. */
+  /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. No timeout. Fails with `model`. */
   readonly embed: (
     texts: ReadonlyArray<string>,
     purpose: Purpose
@@ -204,7 +204,7 @@ type Embed = Service["embed"]
 
 /**
  * Adds a cache of vectors, keyed by purpose and text, and merges concurrent requests for the same text. `ask` receives at most `batch`
- * texts at a time, without duplicates. The vectors that it returns are shared, not copied.
+ * texts at a time, without duplicates. The vectors that `ask` returns are shared, not copied.
  *
  * Law: one caller at a time requests a text, and all other callers that need the text wait for the result. If the request fails, all these
  * callers fail, and the failure is not cached. If the requesting caller is interrupted, the waiting callers request the text themselves.
@@ -270,7 +270,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
   return embed
 }
 
-/** A vector that one caller has requested and others may wait for. It becomes `undefined` if the requesting caller was interrupted. */
+/** A vector that one caller has requested and others may wait for; `undefined` if the requesting caller was interrupted. */
 type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
 
 /** A text that this caller requests, or that another caller has requested and this one waits for. */

@@ -77,7 +77,7 @@ export const makeIterationBudget = (most: number): IterationBudget => {
   }
 }
 
-/** Sleeps in real time, even under a `TestClock`. It serves to wait for a server or another process. */
+/** Sleeps in real time, even under a `TestClock`. Meant for code that waits for a server or another process. */
 export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
   Effect.withClock(Effect.sleep(time), machineClock)
 
@@ -112,7 +112,7 @@ export type IsDue = (work: number) => boolean
 
 /**
  * Returns a function that says whether the step that begins now should end: after `stretch` units of work, or once 4 ms have passed. The
- * time is limited, too, since a unit of work takes longer on a slow machine, before its code is compiled, and while garbage is collected.
+ * time is limited, too, since a unit of work takes longer on a slow machine, before the code is compiled, and during garbage collection.
  * Reads the clock once per sixteenth of `stretch`.
  */
 const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
@@ -220,8 +220,8 @@ export interface LazyOptions<Row, A> {
   /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
   /**
-   * Returns the current rows, without tombstones (rows of forgotten records). A row that is set during the iteration may be among them or
-   * not.
+   * Returns the current rows, without tombstones (rows of forgotten records). A row that is set during the iteration may or may
+   * not be returned.
    */
   readonly rows: () => Iterable<Row>
 }

@@ -18,8 +18,8 @@ export const Signal = Schema.Union(
 export type Signal = typeof Signal.Type
 
 /**
- * A tool call, which plugins allow or deny. `writes` says whether the call writes memories, according to `isWrite` of the `MemoryTool` or,
- * if that is absent, to its `writes`.
+ * A tool call, which plugins allow or deny. `writes` says whether the call writes memories: it is the result of the tool's `isWrite` or, if
+ * the `MemoryTool` has no `isWrite`, the tool's `writes`.
  */
 export interface ToolCall {
   readonly tool: string
@@ -37,14 +37,14 @@ export const deny = (reason: string): Verdict => ({ kind: "deny", reason })
 
 /** A plugin, which handles signals and decides on tool calls. All of its methods are optional. */
 export interface HarnessPlugin {
-  /** Unique id. A provided plugin replaces the plugin with the same id that this library would add, such as the write limit. */
+  /** Unique id. This library adds plugins of its own, such as the write limit; a provided plugin with the same id replaces that one. */
   readonly id: string
   /** Handles a signal. A defect is logged, and the turn continues. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined
   /** Allows or denies a call. Plugins are asked in order, until one denies the call. A plugin that dies denies the call. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
   /**
-   * Runs after a call that was allowed, but failed validation and wrote nothing. A plugin that counts calls can then subtract this one. The
+   * Runs after a call that was allowed, but failed validation and wrote nothing. A plugin that counts calls can then subtract the call. The
    * argument is the same object that `beforeToolCall` received.
    */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined

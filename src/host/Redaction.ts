@@ -5,23 +5,24 @@
  * Drafts, patches, and the messages of outboxes and threads are redacted before any store stores them. Texts are redacted before a model is
  * asked to extract from them, reconcile or embed them. These are not redacted: texts that are already stored, files that people write
  * into a vault, rows that `Copy` moves, ids, scopes, kinds, sessions, names of threads, keys and numbers of JSON, and updates by
- * `Viewer.system`. Nor is the query text of a `memory_recalled` event redacted; only `MemoryEvents.layer({ texts: true })` publishes it.
+ * `Viewer.system`. The query text of a `memory_recalled` event is not redacted either; only `MemoryEvents.layer({ texts: true })`
+ * publishes this text.
  *
- * A `memory_redacted` event reports the number of secrets found, never the secrets. It is published by each `MemoryEvents` service to which
- * the redaction is provided, and by each that is provided together with a `MemoryService` over a store with the redaction. The secrets of
- * an instruction file are counted when the file is first read, and again when its text has changed.
+ * A `memory_redacted` event reports the number of secrets found, never the secrets. Two sorts of `MemoryEvents` services publish it: those
+ * to which the redaction is provided, and those that are provided together with a `MemoryService` over a store with the redaction. The
+ * secrets of an instruction file are counted when the file is first read, and again when its text has changed.
  *
  * A store keeps the redaction with which it was built, and all services over the store use that one. `MemoryService.layer`,
- * `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` if another redaction is provided to them. A federation fails to build
- * with a writable store that lacks the redaction of the federation.
+ * `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` if another redaction is provided to them. Building a federation
+ * fails if one of its writable stores lacks the federation's redaction.
  *
  * One layer is one redaction, even if it is built twice; two calls of `Redaction.layer` make two different redactions. So make one layer,
  * and provide it last, to the store and everything over it, or to the store alone. `Layer.mergeAll(Store, Redaction.layer())` provides it
  * to nothing.
  *
  * `Copy` moves rows to a store with a redaction only if `unredacted: true` is given. A store without a redaction redacts nothing. If a
- * redaction is provided to a kind of memory, to `Threads` or to `MemoryPipeline` over such a store, that service logs a warning. The
- * service then uses the redaction only for its own names, messages and prompts.
+ * redaction is provided to the service of a kind of memory, to `Threads` or to `MemoryPipeline`, but not to the store beneath it, that
+ * service logs a warning. The service then uses the redaction only for its own names, messages and prompts.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -109,7 +110,7 @@ const redactions = Metric.counter("memory_redactions", {
 
 /* Functions that choose the redaction of a service that is built on a store. */
 
-/** The fields of a store on which the redaction of services over it depends. */
+/** The fields of a store that decide which redaction the services over the store use. */
 interface Carrier {
   readonly name: string
   readonly redaction: Option.Option<Service>
@@ -148,8 +149,9 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
 
 /**
  * Returns one redaction for several stores that are used as one; `None` if no store has a redaction. If all stores have the same redaction
- * (`isSame`), the result is the same, too. If the redactions differ, or some stores have no redaction, the result applies the redactions of
- * the stores in turn; it is then not the same (`isSame`) as any of them. Its `listen` adds the listener to all of them. @internal
+ * (`isSame`), the result is the same as theirs. If the redactions differ, or some stores have no redaction, the result applies the stores'
+ * redactions in turn; it is then not the same (`isSame`) as any of them. Its `listen` adds the listener to the redactions of all stores.
+ * @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
@@ -189,7 +191,7 @@ export const mutations = (
       )
   )
 
-/** Whether a draft is a row that the library writes for itself. False for a draft without a scope, which the store refuses later. */
+/** Whether a draft is a row that the library writes for itself. False for a draft without a scope; the store refuses it later. */
 const isOurs = ({ scope }: Draft): boolean => Predicate.isRecord(scope) && isInternal(scope)
 
 /** Redacts messages, and the JSON that a thread stores with each message. @internal */

@@ -10,7 +10,7 @@
  * GET  /api/records/:id            a record, the records that it links to, and those that link to it
  * POST /api/records/:id            { revision, patch }: changes the record; 409 if the record has another revision by now
  * GET  /api/records/:id/history    the revisions of the record, each with its changes
- * GET  /api/records/:id/graph      ?depth: the records around the record
+ * GET  /api/records/:id/graph      ?depth: the records at most this many links away
  * POST /api/records/:id/forget     { revision }: moves the record to the trash
  * POST /api/records/:id/restore    { revision? }: restores a revision; default: the forgotten one
  * POST /api/prompt                 { text }: the memories that the next prompt would contain, and why
@@ -150,7 +150,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     const store = yield* MemoryStore
     const { CurrentViewer } = MemoryService
 
-    /** Returns those of the records with these ids that the viewer sees. */
+    /** Returns a Map, by id, of the records that have one of these ids and that the viewer sees. */
     const recordsOf = (ids: ReadonlyArray<MemoryId>) =>
       Effect.gen(function*() {
         const found = yield* store.get(yield* CurrentViewer, ids)

@@ -1,6 +1,6 @@
 /**
- * The files of the inspector's page, and the HTTP headers that isolate the page. With them, the page can run only its own scripts, and can
- * send nothing to other hosts. Other pages cannot embed it in a frame.
+ * The files of the inspector's page, and the HTTP headers that isolate the page. Due to these headers, the page can run only its own
+ * scripts and can send nothing to other hosts, and no other page can embed it in a frame.
  */
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"

@@ -23,8 +23,8 @@ export const Difference = Schema.Struct({
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
 /**
- * Fields that a difference never lists: `body`, which is compared by lines, fields that never change, and fields that change in every
- * revision.
+ * Fields that a difference never lists: fields that never change, fields that change in every revision, and `body` (it is compared by
+ * lines).
  */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
@@ -44,8 +44,8 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
 const maxPairs = 1_000_000
 
 /**
- * Returns the difference of two texts as lines, by their longest common subsequence. Cost: proportional to the product of their numbers of
- * lines, not counting the equal lines at the beginning and the end, but at most to `maxPairs`.
+ * Returns the difference of two texts as lines, by their longest common subsequence. Cost: proportional to the product of the two
+ * numbers of lines, or to `maxPairs` if that is less. The equal lines at the beginning and at the end do not count.
  */
 export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
   const a = before.split("\n")

@@ -38,7 +38,7 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** `active` counts beliefs that are not closed; `superseded`, those that another one replaced. Neither counts beliefs that just ended. */
+  /** `active` counts the beliefs that are not closed, `superseded` those that another replaced. Neither counts other closed beliefs. */
   readonly active: number
   readonly superseded: number
   /** `byConfidence` and `bySource` count all beliefs, including superseded ones, by level of confidence and by type of source. */
@@ -67,7 +67,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
  * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` if a belief to be changed is
- * superseded or no longer valid, and with `invalid_draft` if the reason for a change is blank. Concurrent changes are all applied in turn.
+ * superseded or no longer valid, and with `invalid_draft` if the reason for a change is blank. Of concurrent changes, none is lost.
  */
 export interface Service {
   /** Stores a belief. Its summary defaults to its subject, predicate and object; its confidence defaults to 0.6. */
@@ -119,13 +119,13 @@ export interface Service {
     hindsight: DraftOf<Omit<Hindsight, Mark>>,
     by?: number
   ) => Effect.Effect<Corrected, MemoryError>
-  /** Returns the hindsights of one task, or of all if `taskId` is absent, newest first. Default `limit` 20. */
+  /** Returns the hindsights of one task, or all hindsights if `taskId` is absent, newest first. Default `limit` 20. */
   readonly hindsights: (
     viewer: Viewer.Any,
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. Its `beliefs` default to the ten beliefs, of its own and broader scopes, that match its body best. */
+  /** Stores a hypothesis. Its `beliefs` default to the ten beliefs of its scope and broader scopes that match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
@@ -136,7 +136,7 @@ export interface Service {
     id: MemoryId,
     actual: ReadonlyArray<string>
   ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
-  /** Returns the counterfactuals of one task, or of all if `taskId` is absent, newest first. Default `limit` 20. */
+  /** Returns the counterfactuals of one task, or all if `taskId` is absent, newest first. Default `limit` 20. */
   readonly counterfactuals: (
     viewer: Viewer.Any,
     taskId?: string,
@@ -144,7 +144,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
   /** Counts the beliefs, hindsights and counterfactuals that the viewer sees. Cost: reads all of them. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets beliefs superseded before `olderThan` (epoch ms), unless changed meanwhile or read-only. Returns the number forgotten. */
+  /** Forgets beliefs superseded before `olderThan` (epoch ms), but none that was changed meanwhile or is read-only. Returns how many. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 

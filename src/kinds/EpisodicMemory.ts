@@ -162,8 +162,8 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 
 /**
  * Provides episodes over an adapter. If the adapter lacks the method for an operation, the operation fails with `unsupported`. `beforeTurn`
- * skips such a method; `afterTurn` adds the failure to `failures`. The service filters the adapter's results by query and viewer, even if
- * the adapter has already done so. It clamps numbers that are out of range.
+ * skips a query for which the method is missing; `afterTurn` adds the failure to `failures`. The service filters the adapter's results by
+ * query and viewer, even if the adapter has already done so. It clamps numbers that are out of range.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))

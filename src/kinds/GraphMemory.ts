@@ -76,12 +76,12 @@ export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: Path
 }
 
-/** A record that a search found by its text, or by following relationships from such a record. */
+/** A record that a search found: either by its text, or by following relationships from a record that was found by its text. */
 export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** The path from a hit of the text search to the record; empty for a hit to which no path gives a higher score. */
+  /** The path from a hit of the text search to the record; empty if the record is a hit itself, and no path gives it a higher score. */
   readonly path: Path
 }
 
@@ -107,7 +107,7 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns entities breadth first, and neighbours of one entity highest weight first. Empty if the viewer does not see `from`. */
+  /** Returns the reached entities: nearest first, neighbours of an entity highest weight first. Empty if the viewer does not see `from`. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns hits, and records linked to them that pass the query's filter. Over a link, a record passes on `score · weight · g ÷ (1 + g)`,
-   * with `g = query.weights.graph`, default 1. A record has the score of its best path. A hop starts from the best `options.limit` records.
+   * Returns the query's hits, and linked records that pass its filter. A link passes on its record's `score · weight · g ÷ (1 + g)`, with
+   * `g = query.weights.graph`, default 1. A record has the score of its best path. A hop starts from the best `options.limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,

@@ -1,8 +1,8 @@
 /**
  * Values by key, like a Map that is stored. A layer is for one namespace of keys; the viewer decides whose values are read and written.
  * Each key is one record in exactly the viewer's scope, neither in a broader nor in a narrower one. A string is stored as the body of the
- * record, unless it is too long; any other value in `data`. Keys are redacted, so keys that differ only in a redacted secret are the same
- * key. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
+ * record; a string that is too long, or another value, in `data`. Keys are redacted, so keys that differ only in a redacted secret are the
+ * same key. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -31,7 +31,7 @@ export interface Metadata {
   /** Importance, 0..1 or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Time of expiry, epoch milliseconds, exclusive. If it has passed, nothing is written, and the value stored before stays. */
+  /** Time of expiry, epoch milliseconds, exclusive. A write whose `expiresAt` has passed does nothing: an older value stays. */
   readonly expiresAt?: number | undefined
   /** Place or program that the value comes from, at most 1,024 characters. */
   readonly source?: string | undefined
@@ -157,7 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the values of `keys` from a `KeyValueStore` (it cannot list its own keys) in one write. Returns the number of copied values. */
+/** Copies the values of `keys` from a `KeyValueStore`, which cannot list its keys, in one write. Returns the number of copied values. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,

@@ -156,7 +156,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // a viewer without ids sees no sessions; the learnings with this session id, which count towards `caps`, are then read as `own`
+      // the session's earlier learnings count towards `caps`. A viewer without ids does not see them, so the viewer `own` reads them
       const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
       const session = yield* openSession(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -164,7 +164,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const hasEnded = yield* Ref.make(false)
-      // the recordings of a session and its end run one at a time
+      // calls of a session's `record…` methods and of `end` run one at a time
       const exclusively = (yield* Effect.makeSemaphore(1)).withPermits(1)
       yield* Effect.addFinalizer(() => Ref.set(hasEnded, true))
 

@@ -102,7 +102,7 @@ export interface TypedMemory<in out A> {
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Sets the summary of a draft to a name if the draft has none, so that a search for the name, or a link `[[Name]]`, finds the record. */
+/** Sets a missing summary of a draft to the name, so that a search for the name, or a link `[[Name]]`, finds the record. */
 export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)

@@ -57,7 +57,7 @@ const answered = ({ code, data, message }: McpError.McpError) => ({
   ...(data !== undefined && { data })
 })
 
-/** Wraps an app so that only Host and Origin are checked, not the token. Use it for files of a page, which contain no secrets. */
+/** Wraps an app so that only Host and Origin are checked, not the token. Use it only for files without secrets, such as those of a page. */
 export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins">) => {
   const hosts = new Set((access.allowedHosts ?? []).map((host) => host.toLowerCase()))
   const origins = new Set((access.allowedOrigins ?? []).map((origin) => origin.toLowerCase()))

@@ -69,7 +69,7 @@ export interface StdioOptions extends Options {
   readonly grace?: Duration.DurationInput | undefined
 }
 
-/** Options of a server over HTTP. They are all options of `layerHttp` except `routes` and `assets`. */
+/** Options of a server over HTTP: all options of `layerHttp`, except `routes` and `assets`. */
 export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 
 /** Options of the app that `httpApp` makes. */
@@ -119,7 +119,7 @@ export const httpApp = (
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
-/** Wraps an app so that only Host and Origin are checked, not the token. Use it for files of a page, which contain no secrets. */
+/** Wraps an app so that only Host and Origin are checked, not the token. Use it only for files without secrets, such as those of a page. */
 export const checkHost: (
   access: Pick<HttpGuard.Access, "allowedHosts" | "allowedOrigins">
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
@@ -128,7 +128,7 @@ export const checkHost: (
  * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles every other path, and may use the current
  * viewer. Requests to it must pass the same checks as those to `/mcp`.
  *
- * The function `assets` is called before both, with the path of a GET or HEAD request. If it returns a response, this response is sent to
+ * The function `assets` is called first, with the path of each GET or HEAD request. If it returns a response, this response is sent to
  * everybody who passes the checks of Host and Origin, even without a token. So `assets` must return nothing secret. An example is the page
  * that asks for a token.
  *

@@ -109,7 +109,7 @@ export const extracted = (
     for (const [i, item] of items.entries()) {
       if (found.size === most) return { facts: Array.from(found.values()), leftOut: items.length - i }
       const [fact] = clean([item])
-      // the attributes are checked even if the text of the object is no fact
+      // the attributes of an object are checked even if its text is missing or invalid
       const { links, metadata, tags, validAt } = isObject(item)
         ? yield* check<typeof Attributes.Type, typeof Attributes.Encoded>("extract", Attributes, item)
         : {}
@@ -176,7 +176,7 @@ const isUnit = Schema.is(Unit)
 export type WordsOf = (text: string) => ReadonlySet<string>
 
 /**
- * Returns a function that returns the distinct words of a text. This function caches the words of each text.
+ * Returns a function that returns the distinct words of a text. The returned function caches the words of each text.
  *
  * @internal
  */
@@ -209,7 +209,7 @@ const tokenise = Tokenizer.make({ stem: true })
  * shape. Examples of texts, and what `readList` returns for them:
  *
  * ```text
- * {"facts": ["a", null]}, ["a"], in prose or fences, or cut short   the valid items
+ * {"facts": ["a", null]}; ["a"]; also cut short, fenced, in prose   the valid items
  * {"facts": {"text": "a"}}                                          a list of one
  * {"facts": []}; [] if the answer begins or ends with it            an explicit empty list
  * "Sorry, I am overloaded", "", {"error": …}, [null, 1]             a `model` failure, which is retryable

@@ -215,7 +215,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // the receipt reports this, too, but an outbox returns the receipt to nobody, so a log is needed
+        // the receipt has `leftOut`, too, but an outbox returns the receipt to nobody, so a log is needed
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -289,7 +289,7 @@ const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
 /**
  * Returns the options, changed so that the facts from `customExtract` are redacted, and so that `apply` receives redacted mutations. If the
- * options have no `apply`, nothing replaces it: the `apply` of the store, which is used then, redacts by itself.
+ * options have no `apply`, the result has none either: the `apply` of the store, which is used then, redacts by itself.
  */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options

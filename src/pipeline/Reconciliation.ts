@@ -124,8 +124,8 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
  * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the one with the same
- * text, or else the most similar one, if it is similar enough. Drops the deletion of a memory that says the same as a fact. Adds, for each
- * deletion that is left, the most similar fact without a decision, since the model must have deleted the memory due to it.
+ * text, or else the most similar one, if it is similar enough. Drops the deletion of a memory that says the same as a fact. Each deletion
+ * that is left adds an ADD of the most similar fact without a decision, since that fact must be why the model deleted the memory.
  * @internal
  */
 export const attribute = (

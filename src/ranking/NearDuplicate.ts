@@ -81,9 +81,9 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
- * Returns a predicate to call with one record after the other. It returns true if `saysTheSame` is true for the record and a remembered
- * one. Otherwise it remembers the record. A call costs about 10 ns per remembered record. In addition, it computes the signature of the
- * given record, unless the record is an exact copy of a remembered one.
+ * Returns a predicate to call with one record after the other. It remembers records: if `saysTheSame` is true for the given record and a
+ * remembered record, it returns true; otherwise it remembers the given record, and returns false. A call costs about 10 ns per remembered
+ * record. In addition, it computes the signature of the given record, unless the record is an exact copy of a remembered one.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []

@@ -91,7 +91,7 @@ export interface Question {
   readonly includeIds: ReadonlyArray<MemoryId>
 }
 
-/** The weights of a score that is a weighted mean of factors, each 0..1 (`Scorer`). The weights add up to 1. */
+/** The weights of a score that is the weighted mean of factors from 0 to 1 (see `Scorer`). The weights add up to 1. */
 export interface Shares {
   readonly relevance: number
   /** Weight of the recency, which is computed for the time `now`. */
@@ -138,8 +138,8 @@ export interface Matches {
   readonly isNamed?: boolean | undefined
   /**
    * The `depth` best matches by final score; of equal scores, the newest first, then by id. The records of `includeIds` that are not among
-   * them follow, in the order of `includeIds`. Without `score`, matches are ordered by lexical score, not by relevance, because two
-   * different lexical scores can be rounded to the same relevance.
+   * them follow, in the order of `includeIds`. If the `Question` has no `score`, matches are ordered by lexical score, not by relevance,
+   * because two different lexical scores can be rounded to the same relevance.
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
@@ -185,7 +185,7 @@ export interface Retrieval {
     compiled: CompiledFilter,
     question: Question
   ) => Effect.Effect<Matches, MemoryError>
-  /** Reads rows by id, including tombstones: the rows of forgotten records. */
+  /** Reads rows by id, including tombstones (the rows of forgotten records). */
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>

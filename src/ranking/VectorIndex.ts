@@ -44,10 +44,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /**
-   * Has, by doc id, the number of the last `searchAmong` call that was given this doc id. So an id that is given twice in one call counts
-   * once.
-   */
+  /** Number of the last `searchAmong` call that was given the doc id, by doc id. So an id that is given twice in one call counts once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0

@@ -119,7 +119,7 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
-  /** Replaces the derived ids of the library's own rows by the ids under which the target looks for these rows. */
+  /** Replaces the ids that the source derived from its secret for the library's own rows, by the ids that the target derives for them. */
   readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
@@ -139,8 +139,8 @@ interface Tally extends Record<keyof Counts, number> {
 }
 
 /**
- * Copies everything in `from` into `to`, under the laws at the top of this file. The functions `readNames` recognise rows that the library
- * keeps for itself under an id derived from a store's secret.
+ * Copies everything in `from` into `to`, as the laws at the top of this file say. The functions `readNames` recognise the library's own
+ * rows whose id is derived from a store's secret; such a row gets the id under which the target looks for it.
  */
 export const copy = Effect.fn("Copy.copy")(
   function*(

@@ -68,8 +68,8 @@ export interface Primitives {
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
-   * Time for which a forgotten record can be restored, at least: compaction erases older tombstones. With zero, the next compaction erases
-   * all tombstones; with infinity, none. Compaction erases expired rows regardless. Default 30 days.
+   * Least time for which a forgotten record can be restored. Compaction erases tombstones that are older: with zero, all of them; with
+   * infinity, none. It erases expired rows regardless of this time. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
@@ -213,7 +213,7 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // an empty index is not kept, since callers can name any tenant
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // is not kept if empty: callers can name any number of tenants
       }))
 }
 
@@ -350,7 +350,7 @@ const prune = (source: Source): Io<void> =>
     }
   })
 
-/** Finds rows that compaction may erase. Reads all lifetimes; without `lifetimes`, all rows and one revision of each old tombstone. */
+/** Finds rows that compaction may erase. Without the primitive `lifetimes`, reads all rows, and a revision of each old tombstone. */
 const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
   Effect.gen(function*() {
     const found: Array<Due> = []

@@ -231,7 +231,7 @@ export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: S
   return { to: distinct(record.id, to), from: distinct(record.id, from) }
 }
 
-/** Returns the references in a record's text that have one of these keys. */
+/** Returns the references in a record's text that refer by one of these keys. */
 const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
   nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
 

@@ -78,7 +78,7 @@ export interface Service extends Usage {
    * forgotten records in the viewer's scopes, whoever forgot them. The mutation `Restore` brings them back.
    */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
-  /** Streams every page of `list`; `limit` is the page size. */
+  /** Streams the records of all pages of `list`; `limit` is the page size. */
   readonly stream: (viewer: Viewer.Any, filter: MemoryFilter) => Stream.Stream<MemoryRecord, MemoryError>
   /** Updates a record, and returns its next revision. Fails with `not_found` if the record does not exist or the viewer may not see it. */
   readonly update: (

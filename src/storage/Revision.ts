@@ -184,7 +184,7 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** Finds the records with a dedupe key while a batch is being decided, as they are after the writes decided so far. */
+/** Finds records by dedupe key while a batch is being decided. Counts the writes decided so far as done. */
 export interface DedupeLookup {
   /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void

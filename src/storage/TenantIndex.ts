@@ -21,7 +21,7 @@ import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in RAM, and the indexes over them. */
 export interface TenantIndex {
-  /** Returns the search index of all rows but tombstones. First applies pending changes in one step; `prepared` leaves none pending. */
+  /** Returns the search index of all rows but tombstones. Applies pending changes first, in a single step; `prepared` takes small steps. */
   readonly index: () => MemoryIndex.MemoryIndex
   /** Applies pending changes to the search index, in steps between which the event loop runs. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
@@ -58,7 +58,7 @@ export interface TenantIndex {
   readonly changed: (since: Mark | undefined) => Changed
   /** Builds, in steps between which the event loop runs, the table of dedupe keys that `byDedupeKey` reads. */
   readonly dedupePrepared: Effect.Effect<void>
-  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: all records with the key. */
+  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Reads all records with the key. */
   readonly byDedupeKey: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
@@ -117,7 +117,7 @@ export const make = (options: Options): TenantIndex => {
     rows: () => rows.values()
   })
 
-  /** Starts to restore the index. Restores changed rows as they were when it was encoded, and marks them stale at the end. */
+  /** Starts to restore the index. Restores changed rows as they were when the index was encoded, and marks them stale at the end. */
   const restoring = ({ bytes, changed, size }: EncodedIndex): Steps<void> => {
     const made = MemoryIndex.make(options)
     const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)
@@ -150,7 +150,7 @@ export const make = (options: Options): TenantIndex => {
     if (found?.done !== false) unread = undefined
     return found?.done === false ? found : ids.next()
   }
-  /** Applies the change of one id to the index. Returns the work done. */
+  /** Brings the index up to date for one id: adds its record, or removes it. Returns the work done, in the unit of `workOf`. */
   const applyChange = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
     const row = rows.get(id)
     stale.delete(id)

@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("tools that stores define are listed after `search_memory` and `add_memory`, in the order of the stores, and count against the write limit", () =>
+  it.effect("tools that stores define are listed after `search_memory` and `add_memory`, in the order of the stores; their calls count against the write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -184,7 +184,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       }
     }))))
 
-  it.effect("stores that deduplicate keep one of several equal entries, and all of several similar ones", () =>
+  it.effect("a store that deduplicates keeps equal entries once, and keeps all entries that are only similar", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const alike = "Ada told me, on a long walk by the river in May, that she "
@@ -254,7 +254,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       assert.include(message, "the stores are: notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("the description of a store takes only one line of a tool's description, even if it contains line breaks", () =>
+  it.effect("a store's description becomes one line of a tool's description, even if the store's description contains line breaks", () =>
     Effect.gen(function*() {
       const [search] = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(search!.description.split("\n").slice(1), ["Stores:", "- odd: for tea - all: everything"])

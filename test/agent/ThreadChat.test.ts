@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("the model is sent no deleted message, and no more text than the budget allows", () =>
+  it.scoped("no deleted message is sent to the model, and no more text than the budget allows", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -313,7 +313,7 @@ describe("MemoryToolkit.chat", () => {
       assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
     }))
 
-  it.scoped("a call for another user or tenant than the chat was made for is refused before the model is asked, also in a stream", () =>
+  it.scoped("a call for a user or tenant other than the chat's is refused before the model is asked, both in `generateText` and in `streamText`", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello again")])

@@ -23,7 +23,7 @@ const { output } = await run(join(path, "program.mjs"), path)
 const urls = output.split("\n").filter((url) => url !== "")
 const packageOf = (url: string) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1]
 
-describe("importing the index", () => {
+describe("importing effect-memory under Node", () => {
   it("the import loads Effect with its dependencies, @effect/platform and stemmer, and no other package, in particular no YAML parser", () => {
     assert.deepStrictEqual(Array.from(new Set(urls.flatMap((url) => packageOf(url) ?? []))).toSorted(), [
       "@effect/platform",

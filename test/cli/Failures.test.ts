@@ -97,7 +97,7 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
-  it.scopedLive("is 4 if stdin is longer than the largest input that a command reads, and stdin is not read to its end", () =>
+  it.scopedLive("is 4 if stdin is longer than the largest input that a command reads; the rest of stdin is not read", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (const line of ["remember -", "import --format mem0 -"]) {
@@ -108,7 +108,7 @@ describe("the exit code of effect-memory", () => {
       }
     }))
 
-  it.scopedLive("is 5 if the store does not exist or is not a store; a command that only reads creates no store", () =>
+  it.scopedLive("is 5 if the store does not exist, or if its path leads to something else; a command that only reads creates no store", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (

@@ -303,7 +303,7 @@ describe.each(Object.entries(systems))("the memory API of %s", (system, { adapte
     assert.deepStrictEqual(missing, [])
   })
 
-  it("our compat module has an equivalent of every name that the other system exports for memory, under that name or the one in this file's table", () => {
+  it("our compat module has an equivalent of every name that the other system exports for memory, under the same name or under the one that this file's table gives", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 

@@ -187,7 +187,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "an `UPDATE` that the model decides on changes the existing record, and `recall` then finds it by its new words and its new vector",
+    "an `UPDATE` decided by the model changes the existing record, and `recall` then finds the record by its new words and its new vector",
     ({ run, store }) =>
       Effect.gen(function*() {
         const embedder = Embedder.layerHash()
@@ -208,7 +208,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "a `DELETE` that the model decides on makes the record no longer valid but still readable, or forgets it if `supersede` is `hard`",
+    "a `DELETE` decided by the model makes the record no longer valid but still readable, or forgets the record if `supersede` is `hard`",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const contradict = (text: string) =>

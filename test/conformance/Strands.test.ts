@@ -79,7 +79,7 @@ describe("Strands' search", () => {
     })
 
   law(
-    "a search returns from each store at most as many hits as the call allows, else as many as the store's own option allows, else three",
+    "a search takes the limit of hits per store from the call or, if the call sets none, from the store's option; the default is three",
     Effect.gen(function*() {
       const manager = yield* filled([notes, { ...notes, name: "more", maxSearchResults: 2 }])
       const count = (options?: { maxSearchResults?: number; stores?: ReadonlyArray<string> }) =>

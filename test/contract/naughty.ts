@@ -99,7 +99,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
       }))
 
     law(
-      "a string of the list with one line of 1..200 characters is stored unchanged as a summary, and any other string is refused",
+      "a string of the list is stored unchanged as a summary if it is one line of 1..200 characters, and is refused otherwise",
       (store) =>
         Effect.gen(function*() {
           const legal = strings.filter(isOf(Summary))

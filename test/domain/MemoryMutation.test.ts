@@ -5,7 +5,7 @@ import * as MemoryMutation from "../../src/domain/MemoryMutation.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, get, id } from "../../src/testing/Sample.ts"
 
-it.effect("the inverse of a batch restores the changed records, and leaves out a record that the batch created and updated and that has expired", () =>
+it.effect("the inverse of a batch restores the changed records, but has no mutation for a record that the batch created if the record has since expired", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     yield* store.put(ada, [draft("tea", { id: id("tea") })])

@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("`subjectOf` returns the user's scope, else the agent's if there is no session or actor; otherwise, or for reach `within`, the scope of all ids", () => {
+  it("`subjectOf` returns a user's scope, or an agent's if it has no session or actor; for other viewers and reach `within`, the scope of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

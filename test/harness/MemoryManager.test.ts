@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("an add that fails in every store fails with the stores' common reason, or else `unavailable`; the error names each store", () =>
+  it.effect("an add that fails in every store fails with the stores' common reason or, if reasons differ, with `unavailable`; the error names each store", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))

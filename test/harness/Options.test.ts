@@ -161,7 +161,7 @@ describe("a missing model", () => {
 })
 
 describe("MemoryService.links", () => {
-  it.effect("a link is returned for the record that contains it and for its target; a viewer who sees neither record gets no links", () =>
+  it.effect("`links` returns a link for the record that contains the link, and for the link's target; a viewer who sees neither record gets no links", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

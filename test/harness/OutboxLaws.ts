@@ -182,7 +182,7 @@ law(
 )
 
 law(
-  "two users in each of two tenants have four separate conversations if all of them use the same session id",
+  "two users in each of two tenants have four separate conversations even if all of them use the same session id",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

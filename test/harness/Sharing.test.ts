@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("`mayWrite` permits users their own scopes, agents alone all scopes they see, and other viewers only scopes with all their ids", () => {
+  it("`mayWrite` permits users their own scopes, agents that act alone all scopes they see, and other viewers only scopes with all their ids", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes to the user's scope, for an agent without session or actor to the agent's, else to that of all ids", () =>
+  it.effect("extraction writes to the user's scope, or to the agent's for an agent without session or actor; for others, to the scope of all ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

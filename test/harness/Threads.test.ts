@@ -68,7 +68,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents(items.slice(1)), ["Which tea?\n\n", "half \ufffd"])
     }))
 
-  it.scoped("a user sees the user's threads in every session; other users and tenants, agents and anonymous sessions see none", () =>
+  it.scoped("a user's threads are visible to the user in every session, and invisible to other users, tenants, agents and anonymous sessions", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "shared name", said("of Ada"))
@@ -269,7 +269,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(found, names.toReversed())
     }))
 
-  it.scoped("an append and the read of a page handle no more rows if the thread is longer or if there are more threads", () =>
+  it.scoped("the number of rows that an append or the read of a page handles does not grow with the thread's length or the number of threads", () =>
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
       let rows = 0

@@ -176,7 +176,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "the audit lists every change with time, reason and evidence, even if the store keeps fewer revisions",
+    "the audit lists every change with time, reason and evidence, even if the store keeps fewer revisions than there were changes",
     (memory) =>
       Effect.gen(function*() {
         const proof = yield* retain(memory, "Oslo")

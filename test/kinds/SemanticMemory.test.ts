@@ -22,7 +22,7 @@ const objects = (all: ReadonlyArray<{ readonly data: SemanticMemory.Fact }>) => 
 
 onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.layer, (law) => {
   law(
-    "the summary of a fact is its subject, predicate and object; `searchFacts` finds it by words, and storing it twice makes one record",
+    "the summary of a fact is its subject, predicate and object; `searchFacts` finds the fact by words, and storing the fact twice makes one record",
     (memory) =>
       Effect.gen(function*() {
         const { data, record } = yield* store(memory, ["Ada", "drinks", "tea"], { body: "She never has coffee." })

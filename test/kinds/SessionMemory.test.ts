@@ -125,7 +125,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a task is stored with its issue, challenges and duration, an error with its files; `search` finds both by these texts",
+      "a task is stored with its issue, challenges and duration, and an error with its files; `search` finds both by these texts",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -377,7 +377,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("sessions with the same id and scope share the limit of 200 errors; errors of a session with that id in a narrower scope are kept", () =>
+  it.scoped("the limit of 200 errors applies per session id and scope, and never removes errors of a session with the same id in a narrower scope", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

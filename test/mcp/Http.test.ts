@@ -19,7 +19,7 @@ const guarded = (options: object = {}) =>
   })
 
 describe("an MCP server over HTTP", () => {
-  it.scopedLive("answers a body that is not JSON with status 400 and error code -32700, and a body that is not exactly one message with 400", () =>
+  it.scopedLive("answers a body that is not JSON with status 400 and error code -32700; the status is also 400 for a body that is not exactly one message", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -43,7 +43,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("refuses a Host or Origin header that names a foreign host with 403, and accepts the server's own Origin", () =>
+  it.scopedLive("refuses with 403 any Host or Origin header that names a foreign host, and accepts the server's own Origin", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess({ allowedHosts: ["memory.example"], allowedOrigins: ["https://app.example"] })
       const { port } = new URL(url)
@@ -129,7 +129,7 @@ describe("an MCP server over HTTP", () => {
       )
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a DELETE request ends a session: its calls are interrupted, its streams end, and later requests get 404", () =>
+  it.scopedLive("a DELETE request ends its session: the session's calls are interrupted, its streams end, and later requests get 404", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess()
       const headers = yield* session(url)

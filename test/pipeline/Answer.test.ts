@@ -91,7 +91,7 @@ describe("readFacts", () => {
       assert.deepStrictEqual(Either.map(readFacts(answer), (all) => all.map(({ text }) => text)), Either.right(texts))
   )
 
-  it("a single JSON object outside of a list counts as a failure of the model, not as a fact, since it may be an error message", () =>
+  it("a single JSON object outside of a list counts as a failure of the model, not as a fact, since the object may be an error message", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
   it("every fact that `parseFacts` finds is found by `readFacts`, too", () => {
@@ -206,7 +206,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
       }).pipe(within([...script, facts("Ada moved to Porto"), memory({ event: "ADD", text: "Ada moved to Porto" })]))
   )
 
-  it.effect("the error never quotes the answer, since that may quote the conversation", () =>
+  it.effect("the error never quotes the answer, since the answer may quote the conversation", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const failures = [
@@ -333,11 +333,11 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("`remember` either fails with the reason `model` and changes nothing, or applies all mutations of its receipt", () =>
+  it.effect("`remember` either fails with the reason `model` and changes nothing, or makes all changes that its receipt lists", () =>
     run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
-    "`remember` either fails with the reason `model` and changes nothing, or applies all mutations of its receipt, on the store %s",
+    "`remember` either fails with the reason `model` and changes nothing, or makes all changes that its receipt lists, on the store %s",
     ([, store]) => run(8, 24, store)
   )
 })

@@ -110,7 +110,7 @@ describe("`makeNearest`, which finds the most similar fact", () => {
 })
 
 describe("`attribute`, which assigns each decision to a fact", () => {
-  it("each decision is assigned to the same fact as if its text were compared with every fact", () => {
+  it("each decision is assigned to the same fact as if the decision's text were compared with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(decision, { maxLength: 8 }),

@@ -44,7 +44,7 @@ for (const [name, layer] of Object.entries(stores)) {
 
   describe(`ids that MemoryPipeline derives (${name})`, () => {
     test(
-      "a message is remembered once, under another id, if another viewer's record has the id that is derived for the message",
+      "a message is remembered once, under another id, if the id derived for the message is taken by another viewer's record",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore
@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "a record that supersedes another gets a different id if another viewer's record already has the id that is derived for it",
+      "a superseding record gets another id if the id derived for it is taken by another viewer's record",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

@@ -129,7 +129,7 @@ describe("buildExtractionPrompt", () => {
     )
   })
 
-  it("memory that was injected into a message is left out of the prompt, and text that only resembles it is kept", () => {
+  it("memory that was injected into a message is left out of the prompt, and text that only resembles injected memory is kept", () => {
     const block = PromptBlock.render({
       hits: [],
       leftOut: { limit: 1, budget: 0, folded: 0 },

@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("concurrent calls of `remember` with one fact each ask the model for one decision, and no more if another call adds the fact", () => {
+  it.effect("each of three concurrent calls of `remember` with the same fact asks the model for one decision only, even if another call adds the fact first", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -350,7 +350,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("`remember` adds the new fact even if the model only deletes the memory that the fact contradicts", () =>
+  it.effect("`remember` adds the new fact even if the model decides to delete the contradicted memory, but not to add the fact", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -405,7 +405,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` with `customExtract` asks the model for decisions only, and passes tool messages to `customExtract`", () =>
+  it.effect("`remember` with `customExtract` asks the model only for decisions, not for facts, and passes tool messages to `customExtract`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const tool = new Message.Message({ role: "tool", content: "42 degrees" })
@@ -706,7 +706,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("the newest memories are shown as well, up to five in all, if fewer than five match the fact", () =>
+  it.effect("the newest memories fill the list up to five memories if fewer than five match the fact", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -741,7 +741,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
     }))
 
-  it.effect("records that are no longer valid, expired or forgotten are not shown, even if the viewer is System", () =>
+  it.effect("expired, forgotten and no longer valid records are not shown, even if the viewer is System", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Rome", { validAt: 0, invalidAt: 1 })
@@ -898,14 +898,14 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }))
   })
 
-  it.effect("a message whose time is ahead of the clock is stored as valid now", () =>
+  it.effect("a message whose time is in the future is stored with the current time as its `validAt`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "user", content: "hi", at: 60_000 })], raw)
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("stored messages expire after the time in the option `ttl`, rounded up to a millisecond, or never for 0 or Infinity", () =>
+  it.effect("stored messages expire after the time in the option `ttl`, rounded up to a millisecond; with a `ttl` of 0 or Infinity they never expire", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })

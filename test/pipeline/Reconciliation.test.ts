@@ -217,7 +217,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("the id of a superseding record depends on the revision of the old one, which can be superseded again after an undo", () => {
+  it("the id of a superseding record depends on the revision of the old record, so that the old one can be superseded again after an undo", () => {
     const idAt = (revision: number) => {
       const [, add] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Porto" }], [
         record("Ada lives in Lisbon", { revision })
@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD with the text of an existing record adds nothing; that record, even if not in the prompt, supersedes a deleted record", () => {
+  it("an ADD with the text of an existing record adds nothing; the existing record, even if not in the prompt, supersedes the record of a DELETE", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{
@@ -274,7 +274,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "ADD", text: "Ada moved to Porto" }], [lisbon], { repeated: [porto] }), [])
   })
 
-  it("a DELETE of a record together with an ADD of the same text changes nothing", () => {
+  it("a DELETE of a record together with an ADD of the record's text changes nothing", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada lives in Lisbon" }]), [])
   })
 
@@ -282,7 +282,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "2" }, { event: "UPDATE", id: lisbon.id, text: "a" }]), [])
   })
 
-  it("the option ttl sets the expiry of added records, and of updated records that had no expiry", () => {
+  it("the option `ttl` sets the expiry of added records, and of updated records that had no expiry", () => {
     const mortal = record("a", { expiresAt: 1_500 })
     const mutations = after(
       [{ event: "ADD", text: "x" }, { event: "UPDATE", id: "0", text: "y" }, { event: "UPDATE", id: "1", text: "z" }],
@@ -321,7 +321,7 @@ describe("attribute", () => {
     assert.deepInclude(decision, { kind: "working", importance: 0.9 })
   })
 
-  it("`attribute` adds the new fact if the model only deletes the memory that the fact contradicts", () => {
+  it("`attribute` adds the new fact if the model decides to delete the contradicted memory, but not to add the fact", () => {
     assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [porto], [lisbon]), [
       { event: "DELETE", id: "0" },
       { event: "ADD", ...porto }
@@ -336,7 +336,7 @@ describe("attribute", () => {
     )
   })
 
-  it("`attribute` adds the facts, in their order, if the model only deletes the two memories that they contradict", () => {
+  it("`attribute` adds both facts, in their order, if the model only decides to delete the two memories that they contradict", () => {
     const facts = [{ text: "Now Porto" }, { text: "Now coffee" }]
     assert.deepStrictEqual(
       attribute([{ event: "DELETE", id: "0" }, { event: "DELETE", id: "1" }], facts, [lisbon, tea]).slice(2),

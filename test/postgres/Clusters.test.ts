@@ -267,7 +267,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("the standby answers reads, within `staleness`, after the primary has stopped; writes fail with `unavailable`", () =>
+    it.scopedLive("the standby still answers reads for the duration `staleness` after the primary has stopped; writes fail with `unavailable`", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica

@@ -218,7 +218,7 @@ if (hasClusters) {
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
       }))
 
-    it.scopedLive("new connections of an open store fail with `unavailable` while the role has another password", () =>
+    it.scopedLive("new connections of an open store fail with `unavailable` while the role has another password than the one in the store's `url`", () =>
       Effect.gen(function*() {
         const at = placeOf(urlOf(cluster, "guest", secret), "given")
         const store = yield* opened(at)

@@ -200,7 +200,7 @@ if (isReal) {
   })
 }
 
-it.scoped("`put` fails for a kind that contains SQL, `get` for such an id, and `list` for such a cursor", () =>
+it.scoped("`put` refuses a kind that contains SQL, `get` refuses an id that does, and `list` refuses a cursor that does", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     for (const text of attacks.filter((text) => !isOf(Name, text))) {

@@ -38,7 +38,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("each instance gets, lists and finds at once what the other one writes, updates, forgets, restores and purges", () =>
+    it.scopedLive("`get`, `list` and `search` of each instance immediately reflect what the other one writes, updates, forgets, restores and purges", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])

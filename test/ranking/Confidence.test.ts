@@ -26,7 +26,7 @@ turns.forEach(([actor, body], sequence) =>
 const sure = (text: string) => index.search(Viewer.everyone(), { text, confidence: true }, 0).confidence!
 
 describe("the confidence of a search result", () => {
-  it("the confidence is lower if the question names a speaker other than the one who said the words", () => {
+  it("the confidence is lower if the question names a speaker other than the one who said the matching words", () => {
     assert.isAbove(sure("What did Bob row in the harbour race?"), sure("What did Ada row in the harbour race?"))
   })
 

@@ -95,7 +95,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(index.isPrepared("m"))
   })
 
-  it("each step of `preparing` looks up at most one vector, even if many vectors were added since the last call", () => {
+  it("each step of `preparing` looks up at most one vector, even if many vectors were added since the last call of `preparing`", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
@@ -362,7 +362,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("explanations are sums: terms and tags add up to `bm25`, shares of the ranker to relevance, and all shares to the score", () => {
+  it("the parts of an explanation add up: terms and tags to `bm25`, the ranker's shares to `relevance`, and the factors' shares to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),
@@ -562,7 +562,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
   })
 
-  it("the words in the index do not keep the text of a replaced record in heap memory", () => {
+  it("the text of a record that was replaced can be garbage-collected: the words in the index are not slices of the text", () => {
     const index = MemoryIndex.make()
     const before = room()
     for (let n = 0; n < 500; n++) {

@@ -97,7 +97,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(yield* vectorsOf(store).models("default"), [])
     }))
 
-  it.scoped("the engine's method `due` (rows to erase) returns each expired or forgotten row once over pages of one row, if the option trash is 0", () =>
+  it.scoped("the engine's method `due` (lists rows to erase), read in pages of one row, returns each expired or forgotten row once if `trash` is 0", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_750_000_000_000)
       const engine = name === "sqlite"

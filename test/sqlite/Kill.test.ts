@@ -12,7 +12,7 @@ import { all, answersAsNew, bob, bodies, child, draft, file, inMemory, opened, r
 
 describe("a process killed while it writes to a SQLite file", () => {
   it.scopedLive(
-    "the file keeps every acknowledged write, contains each batch completely or not at all, and is undamaged, with a correct index",
+    "the file keeps every acknowledged write, contains each batch completely or not at all, is undamaged, and has a correct index",
     () =>
       survives({
         rounds: times(2, isLong ? 2_000 : 200),

@@ -106,7 +106,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* into(false), { omitted: ["uses"], written: 1, uses: [{ count: 0 }] })
     }))
 
-  it.scoped("a copied tombstone keeps use count and time of forgetting; its record can be restored, and if forgotten again is erased after 30 days", () =>
+  it.scoped("a copied tombstone keeps its use count and its time of forgetting; the record can be restored, and is erased 30 days after it is forgotten again", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory

@@ -153,7 +153,7 @@ it.effect("a failed commit changes neither the index nor the table of dedupe key
     assert.isEmpty(others)
   }).pipe(Effect.scoped))
 
-it.effect("a batch whose commit conflicts with a write of another process is computed again from the rows that this process wrote", () =>
+it.effect("a batch whose commit conflicts with a write of another process is computed again from the rows that the other process wrote", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     let intruders = 3

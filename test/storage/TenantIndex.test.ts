@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("a call of `index` completes an unfinished restore at once; if a row that the bytes contain was removed, it builds the index from the rows instead", () =>
+  it.live("a call of `index` completes an unfinished restore at once, or builds the index from the rows if the bytes contain a row that was removed", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()

@@ -46,7 +46,7 @@ describe("an Overlay", () => {
       assert.isUndefined(yield* get(below, system, id("b")))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.scoped("a Restore has the same result in an Overlay as in its base store, even of a forgotten, re-created or expired record", () =>
+  it.scoped("a Restore, even of a forgotten, re-created or expired record, has the same result in an Overlay as in its base store", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const history: ReadonlyArray<MemoryMutation> = [
@@ -162,7 +162,7 @@ describe("a federation", () => {
       ))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("a record forgotten in a store and its mirror is listed once, until the store erases it; a restore or purge affects both", () =>
+  it.effect("a record forgotten in a store and its mirror is listed as forgotten only once, until the store erases it; a restore or purge affects both stores", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       const copies = (yield* federated.get("copies")).store

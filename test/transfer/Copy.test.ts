@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("`copy` fails with `conflict` if a thread's owner has another thread in the target; it succeeds after the purge that the error message advises", () =>
+  it.scoped("`copy` fails with `conflict` if a copied thread's owner has a different thread in the target; `copy` succeeds after the purge that the error advises", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))

@@ -86,7 +86,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a user's viewer with reach `within` also lists records of the user's narrower scopes, but no expired or invalid ones", () =>
+  it.scoped("a user's viewer with reach `within` also lists records of the user's narrower scopes, but none that are expired or no longer valid", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })

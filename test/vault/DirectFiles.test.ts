@@ -126,7 +126,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("Node is called directly only if the FileSystem in use is that in NodeFiles or, if NodeFiles is empty, is Node's own", () =>
+  it.effect("Node is called directly only if the FileSystem in use is the one that the reference `NodeFiles` holds (by default, Node's own)", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

@@ -148,7 +148,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("an update of a record with an adapted value succeeds, and the record is the same after the vault is reopened", () =>
+  it.scopedLive("a record with a value that was adapted to the limits can be updated, and is read back as updated after the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const written = yield* Effect.scoped(Effect.gen(function*() {

@@ -227,7 +227,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("a process that dies just before any one of its disk calls leaves every acknowledged write, and no write without all earlier ones", () =>
+  it.scopedLive("a process that dies just before any one of its disk calls leaves every acknowledged write, and no write without all the writes before it", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

@@ -24,7 +24,7 @@ const rest = (vault: Markdown.VaultService) =>
   )
 
 describe("a vault that has stopped polling because it was not used", () => {
-  it.scoped("the first call of the store returns the edits that were made by hand since the polling stopped", () =>
+  it.scoped("the first call of the store already sees the edits that were made by hand since the polling stopped", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

@@ -60,7 +60,7 @@ export interface IBeliefMemory {
   getHindsightRecords(taskId: string): Promise<ReadonlyArray<BeliefMemory.Hindsight>>
   /** Stores a hypothesis, linked to the beliefs that match it best. */
   createCounterfactual(hypothesis: string, taskContext?: string): Promise<Counterfactual>
-  /** Records the outcome of a hypothesis. */
+  /** Stores the actual outcome of a hypothesis. */
   validateCounterfactual(id: MemoryId, actual: ReadonlyArray<string>): Promise<BeliefMemory.Counterfactual>
   /** Returns the revisions of a belief, newest first. */
   getRevisions(id: MemoryId): Promise<ReadonlyArray<RetainedBelief>>

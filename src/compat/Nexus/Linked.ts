@@ -50,7 +50,7 @@ export interface IGraphMemory {
     id: string,
     options?: Omit<GraphMemory.Traversal, "maxDepth">
   ): Promise<ReadonlyArray<GraphMemory.Relationship>>
-  /** Returns the entities that have a relationship of `type` with this entity, in either direction; by default, one of any type. */
+  /** Returns the entities that have a relationship of `type` with this entity, in either direction. Default of `type`: any type. */
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
   /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
@@ -108,7 +108,7 @@ export interface IAdaptiveMemory {
   retrieve(query: string, options?: RetrievalOptions): Promise<ReadonlyArray<MemoryItem>>
   /** Returns the priority of one memory. The relevance in it is computed for `query`, if one is given. */
   getPriorityScore(id: MemoryId, query?: string): Promise<MemoryItem>
-  /** Records that a memory is used now. */
+  /** Notes the current time as the last use of a memory. */
   touch(id: MemoryId): Promise<void>
 }
 

@@ -219,7 +219,7 @@ export interface IResourceMemory {
   findByType(type: ResourceReference["type"]): Promise<ReadonlyArray<ResourceMemory.Resource>>
   /** Returns all resources whose location contains `location`, newest first. */
   findByLocation(location: string): Promise<ReadonlyArray<ResourceMemory.Resource>>
-  /** Records that a resource is used now. */
+  /** Notes the current time as the last use of a resource. */
   updateLastAccessed(resourceId: string): Promise<void>
   /** Finds resources by words, best first. `limit`: default 20. */
   search(text: string, limit?: number): Promise<ReadonlyArray<ResourceMemory.Resource>>

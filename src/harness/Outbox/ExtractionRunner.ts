@@ -54,7 +54,7 @@ export const make = (
 
 /**
  * Handles one request to extract from a conversation's messages by calling `drain`. After ten failures of the conversation in a row, calls
- * it for requests whose caller waits (`isUrgent`), and for every third of the others. Rejects the rest as `unavailable`.
+ * `drain` only if a caller waits (`isUrgent`), and for every third request without a waiting caller. Rejects the rest as `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -204,8 +204,8 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 /**
  * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. It is also set aside if it has
  * failed ten times and another extraction has succeeded since it first failed. Several batches are never set aside together. If their
- * failure is permanent, or if each of them has failed ten times, batches are extracted one by one from now on. Then fails with `error`, or
- * succeeds if a batch was set aside or several failed permanently, since extraction goes on at once.
+ * failure is permanent, or if each of them has failed ten times, batches are extracted one by one from now on. Finally fails with `error`.
+ * Succeeds instead if a batch was set aside, or if several batches failed permanently, since extraction then goes on at once.
  */
 const countFailure = (
   runner: ExtractionRunner,

@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds a batch that another process appended to the cached state. Marks the state as stale if it lacks a write before that append. */
+/** Adds to the cached state a batch that another process appended. Marks the state as stale if it lacks a write before that append. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -308,7 +308,7 @@ const current = (
     return worker.state
   })
 
-/** Asks `decide` what to write in the current state, and writes it. If another process wrote first, reads the state and tries again. */
+/** Passes the current state to `decide`, and writes what it decides. If another process wrote first, reads the state and tries again. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -359,7 +359,7 @@ const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batch
   return state.batches.filter(({ from }) => !finished.has(from))
 }
 
-/** Fails with `OutboxState.superseded` unless all of these batches still wait unchanged and the stored plan is this plan. */
+/** Fails with `OutboxState.superseded` unless all of these batches still wait unchanged and `plan` is still the stored plan. */
 const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,

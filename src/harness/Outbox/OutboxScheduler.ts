@@ -36,7 +36,7 @@ export interface ScheduledConversation {
 export interface Options {
   /** Number of slots, that is, of extraction runs at once; at least 2. */
   readonly concurrency: number
-  /** Time slice: an extraction run that takes longer is slow, and leaves its prompt slot to others (see the opening comment). */
+  /** Time after which an extraction run counts as slow, and moves from a slot for prompt runs to a slot for slow runs. */
   readonly timeSlice: Duration.DurationInput
 }
 
@@ -179,7 +179,7 @@ const stop = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
   Deferred.unsafeDone(run.stopped, Effect.void)
 }
 
-/** Assigns free slots to waiting extraction runs, and stops runs where the rules of the opening comment demand it. */
+/** Assigns free slots to waiting extraction runs, and stops slow runs whose slot another run has a better claim to. */
 const dispatch = (scheduler: OutboxScheduler): void => {
   dispatchSlow(scheduler)
   dispatchPrompt(scheduler)

@@ -128,7 +128,7 @@ export type Ids = (name: string) => MemoryId
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Returns the values from which the id of a session row was derived. A copy in another store gets an id derived from the same values. */
+/** Returns the values from which a session row's id was derived. A copy of the row in another store derives its id from the same values. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined

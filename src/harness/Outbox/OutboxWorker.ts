@@ -264,7 +264,7 @@ export interface Capacity {
   readonly patience: Duration.DurationInput
   /** The tenants that have waiting batches or reservations, by id. */
   readonly tenants: Map<string, Tenant>
-  /** Called with the difference whenever the number of batches that wait or are being appended changes. A decrease is negative. */
+  /** Receives each change of the number of batches that wait or are being appended. `more` is negative for a decrease. */
   readonly onCount?: ((more: number) => void) | undefined
 }
 

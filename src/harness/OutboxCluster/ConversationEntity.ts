@@ -280,7 +280,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** Batches of which the trigger was notified, by first sequence number. The deferred is completed when the batch no longer waits. */
+/** Batches of which the trigger was notified: a deferred by first sequence number, which is completed when the batch no longer waits. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /**
@@ -345,8 +345,8 @@ const waitOf = ({ all, onSeen }: Unacknowledged, worker: OutboxWorker, from: num
 }
 
 /**
- * Erases the cluster's messages to a conversation in which nothing waits. Another process may append a batch meanwhile, and the cluster
- * message about it may be erased, too. In that case the session row has a new revision, and extraction is requested at once.
+ * Erases the cluster's messages to a conversation in which nothing waits. If another process appends a batch meanwhile, the message about
+ * that batch may be erased, too. A new revision of the conversation's session row shows such an append; then requests extraction at once.
  */
 const clearIfIdle = (
   { client, runner: { log: { store } } }: EntityDependencies,

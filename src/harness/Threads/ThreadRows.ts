@@ -132,7 +132,7 @@ const purpose = "threads"
 
 /**
  * Returns the values from which the id of a row was derived, or `undefined` if the record is not a thread row. The row of a page does not
- * contain its index, so all possible indexes are returned in `names`. A copy of the row in another store gets an id derived from the same
+ * contain the index of the page, so `names` contains all possible indexes. A copy of the row in another store derives its id from the same
  * values.
  */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>

@@ -184,8 +184,8 @@ const cardNumber = new RegExp(
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
 /**
- * Checks a number by Luhn's formula: from the right, every second digit is doubled, less 9 if the result has two digits. The sum of all
- * digits must be a multiple of ten.
+ * Checks a number by Luhn's formula: from the right, every second digit is doubled; 9 is subtracted if the result has two digits. The sum
+ * of all digits must then be a multiple of ten.
  */
 const hasCheckDigit = (match: string): boolean => {
   const digits = Array.from(match.replace(/\D/g, ""), Number).reverse()

@@ -89,7 +89,7 @@ export interface Semantic {
 /** Type of an episode whose `type` is absent. */
 export const talk = "chat_message"
 
-/** Largest number of episodes that a query reads. It reads those stored last, and selects the newest. A scope keeps at most this many. */
+/** Largest number of episodes that a query reads: those stored last, of which it selects the newest. A scope keeps at most this number. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -161,7 +161,7 @@ const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeo
 /** Whether a query asks for the type of chat messages. It then also asks for episodes without a type, which count as chat messages. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
-/** Converts a query to a filter, without its words and its limit. Fails with `invalid_draft` if the query is invalid. */
+/** Converts a query, except its words and its limit, to a filter. Fails with `invalid_draft` if the query is invalid. */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">

@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells which mutations are needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by that time. */
+/** Returns whether each mutation is needed. A Put with a future `validAt` is not if a record with its id and text is valid by that time. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,

@@ -59,7 +59,7 @@ export class CandidateRanker {
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** Lowest rank of a candidate divided by the best BM25. A match that is no candidate ranks lower: its rank is its BM25 times this. */
+  /** Lowest rank of a candidate divided by the best BM25. Any other match ranks lower: its rank is its BM25 times this factor. */
   #factorOfOthers = 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns one bit mask per doc id. The next `index.match` sets in it the bits of the terms of the query that the document contains. */
+  /** Returns one bit mask per doc id. The next `index.match` sets, in each mask, a bit for every query term that the document contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index matched last. `docSet` has the matches, `chosen` the best `byWords` that pass the
-   * filter. `rest` tells if a match passes (`undefined`: each does), `passes` if any other doc id does. `depth` is the number of wanted
-   * hits. If `isAll` is set, also returns all matches that are no candidates, unfiltered. The result is valid until the next call.
+   * Ranks the candidates of the query that the index matched last. `docSet` has the matches; `chosen`, the best `byWords` of them that pass
+   * the filter. `rest` tests whether a match passes (`undefined`: all do); `passes` tests any other doc id. `depth` is the number of wanted
+   * hits. With `isAll`, also returns all matches that are no candidates, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -273,7 +273,7 @@ interface Speaker {
   /** Name of the speaker, in the form that `foldName` returns; `given` is its first word. */
   readonly name: string
   readonly given: string
-  /** Counts of the records of the speaker in each scope, by scope number. */
+  /** Number of records that the speaker has in each scope, by scope number. */
   readonly scopes: Map<number, number>
 }
 
@@ -328,7 +328,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns those names of speakers of visible records whose first word is in `words`, or differs in one letter from a word in it. */
+  /** Returns those names of speakers of visible records whose first word is one of `words`, or differs in one letter from one of them. */
   namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test: has a doc id a speaker in `actors`, or no speaker but an id of `own` in its scope? `undefined` without both. */
+  /** Returns a test: the record's speaker is in `actors`, or it has none and its scope has an id of `own`. `undefined` without both. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -393,7 +393,7 @@ class Speakers {
   }
 }
 
-/** Returns a word and, if it has 4..40 letters, all copies that lack one of its letters. Words that differ in one letter share a key. */
+/** Returns a word and, if it has 4..40 letters, its copies that lack one letter. So words that differ in one letter have a common key. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

@@ -285,7 +285,7 @@ export const topK = (
 const intervals = 256
 const histogram = new Int32Array(intervals + 1)
 
-/** The variant of `bestOf` for many doc ids: first drops those below the histogram interval of the `limit`-th best score. */
+/** The variant of `bestOf` for many doc ids: first drops those whose score is in a lower histogram interval than the `limit`-th best. */
 const bestOfMany = (
   docs: Int32Array,
   count: number,

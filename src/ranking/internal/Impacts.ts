@@ -89,9 +89,9 @@ export interface GroupFilter {
 }
 
 /**
- * Callbacks of `InvertedIndex.match`. `afterScope` is called after each scope, with the position of the scope's first match. It returns the
- * new `minListed`, the lowest score with which a document is listed. `groupFilter` returns the filter that decides which matches are
- * counted; `undefined` if all are counted.
+ * Callbacks of `InvertedIndex.match`. `afterScope` is called after each scope, with the position in `matches` of the scope's first match.
+ * It returns the new `minListed`, the lowest score with which a document is listed there. `groupFilter` returns the filter that decides
+ * which matches are counted; `undefined` if all are counted.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number

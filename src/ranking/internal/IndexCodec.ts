@@ -43,8 +43,9 @@ export interface Numbering {
 }
 
 /**
- * Returns in `kept` the scopes that have documents, and in `column` their new numbers by document. `scopes` has the new number of each old
- * number. If every scope has documents (`isEvery`), the numbers stay the same. The argument `column` has the old numbers by document.
+ * Leaves out scopes without documents, and numbers the others anew. The argument `column` has the scope number of each document. Returns
+ * the remaining scopes (`kept`), the new scope number of each document (`column`), and the new number by old number (`scopes`; −1: left
+ * out). If every scope has documents (`isEvery`), the numbers stay the same, and `scopes` is absent.
  */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }

@@ -354,7 +354,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns a map from a vocabulary's term numbers to those of this index plus 1 (0: unknown). A small index does not keep the map. */
+  /** Returns this index's term numbers plus 1, by the vocabulary's term numbers; 0: not known yet. A small index does not keep this map. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }

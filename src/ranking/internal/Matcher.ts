@@ -55,8 +55,8 @@ export class Matcher<R extends Outline> {
   #byRecency = new RecencyIndex()
   #candidates: CandidateRanker
   /**
-   * Number of special records, by scope number: of records that have a session, have a speaker, or are long. `#anySpecial` is the sum over
-   * all scopes.
+   * Number of special records in each scope, by scope number. A record is special if it has a session, has a speaker, or is long.
+   * `#anySpecial` is the sum over all scopes.
    */
   #special: Array<number> = []
   #anySpecial = 0

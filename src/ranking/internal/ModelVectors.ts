@@ -107,7 +107,7 @@ export class ModelVectors {
         this.#fresh.add(id)
         if (++count % 512 === 0) yield 512
       }
-      this.#version = version // is not set before the loop, since the caller may stop within it
+      this.#version = version // is set after the loop, since the caller may stop this generator within it
     }
     for (const id of this.#fresh) {
       this.#fresh.delete(id)

@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing if at most an eighth of the bytes is packed, those of rare terms. */
+  /** Unpacks the lists of terms, one term per step. Does nothing if 7/8 or more of the bytes are unpacked: the rest are rare terms. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -297,7 +297,7 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy with new doc ids (`docs`, in the old order; −1 omits a doc) and new scope numbers (`scopes`). Omits empty lists. */
+  /** Returns a copy without empty lists. `docs` has the new doc ids, in the old order; −1 omits one. `scopes` has the new scope numbers. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
     // unpacks every term, to know how many lists there are, and makes room for all of them, since growing would cost more than copying

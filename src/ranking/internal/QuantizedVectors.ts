@@ -271,7 +271,7 @@ fd 1b 03                                         ; i32x4.extract_lane 3
 `
 
 const compiled = ((): (Engine & { readonly module: object }) | undefined => {
-  // the cast: the types of WebAssembly are part of the DOM's types, which this library does not load
+  // the cast is needed, since the types of WebAssembly are part of the DOM's types, which this library does not load
   const engine = Reflect.get(globalThis, "WebAssembly") as Engine | undefined
   const bytes = Uint8Array.from(
     listing.match(/\b[0-9a-f]{2}\b(?=[^;\n]*;)/g) ?? [],

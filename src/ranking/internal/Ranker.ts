@@ -164,7 +164,7 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
   return { times, isWhen, rank, shares }
 }
 
-/** Properties of the best match of a query from which `confidence` is computed. */
+/** The input of `confidence`: properties of a query and of its best match. */
 export interface Evidence {
   /** Rank of the best match, as the ranker returns it; `undefined` if the best match is not a message. */
   readonly rank: number | undefined
@@ -214,9 +214,9 @@ export const valuesOf = (
 }
 
 /**
- * Returns the feature weights of a query: multiplies them as its `Emphasis` says, and then scales them. After that, the weights of `words`,
- * of the features of the conversation (`inConversation`), and of the features of the text's form (`ofForm`) have the sum 1. Records with
- * and without a session are thereby comparable: a record without a session is ranked by its words with weight 1.
+ * Returns the feature weights of a query. Multiplies them as its `Emphasis` says, and then scales all of them so that those of `words`,
+ * of the features of the conversation (`inConversation`), and of the features of the text's form (`ofForm`) add up to 1. Records with and
+ * without a session are thereby comparable, since a record without a session is ranked by its words with weight 1.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>

@@ -58,7 +58,7 @@ export interface Options {
 /** The generator that a part of a search passes to `Effect.gen`: it yields effects that may fail with `MemoryError`, and returns an `A`. */
 export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
-/** Number of hits of a query without a limit. */
+/** Largest number of hits of a query that sets no `limit`. */
 export const defaultLimit = 20
 /** Returns the time at which a record must be valid to be shown: `now`; `undefined` for `System`, which sees records of any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
@@ -163,7 +163,7 @@ export const runSynchronously = <A>(plan: SearchProgram<A>): A => {
   while (step.done !== true) {
     const answer = yieldWrapGet(step.value)
     if (!Either.isEither(answer)) throw new TypeError("a retrieval that does not answer at once")
-    // the cast: the type of `next` cannot say which answer belongs to which yielded effect
+    // the cast is needed, since the type of `next` cannot say which answer belongs to which yielded effect
     step = plan.next(Either.getOrThrowWith(answer, (error) => error) as never)
   }
   return step.value

@@ -334,7 +334,7 @@ const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 /** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids. Calls `evaluate` (`undefined`: the doc id does not match) for the highest bounds first, at worst for all. */
+/** Finds the best doc ids. Evaluates high bounds first, at worst all. `evaluate` returns the final score; `undefined` if no match. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)

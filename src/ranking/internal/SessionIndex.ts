@@ -56,7 +56,7 @@ export class SessionIndex {
   /** `#byScope`: session numbers by scope number. `#live`: number of sessions with messages that are not removed, by scope number. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
-  /** Masks of the query's terms. The groups are sessions, numbered from 1. */
+  /** Bit masks of the query's terms in each message and in each session. Each session is a group, numbered by its session number plus 1. */
   readonly masks = new TermMasks()
   // columns by doc id
   readonly #sequence = float64()

@@ -7,7 +7,7 @@ import { int32 } from "./DocIds.ts"
 
 /** The masks of the current query. */
 export class TermMasks {
-  // columns by doc id
+  // `#groups` and `#masks` are indexed by doc id
   /** Group number of each document, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()

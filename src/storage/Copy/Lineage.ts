@@ -1,6 +1,6 @@
 /**
  * Reads the records of a store for a copy, page by page. Each record is read as a lineage, that is, with all its stored revisions. Also
- * compares the lineages of the two stores.
+ * compares the lineages of the source and the target.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -43,8 +43,8 @@ export interface ReadName {
 }
 
 /**
- * Returns a function that replaces the derived ids of the library's own rows by the ids that the store `to` derives with its own secret.
- * The function returns all other lineages unchanged.
+ * Returns a function that replaces the id of a lineage if the store `from` derived this id with its own secret (see `SignedName`). The new
+ * id is the one that the store `to` derives. The function returns all other lineages unchanged.
  */
 export const renaming =
   (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
@@ -244,8 +244,8 @@ export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: strin
   })
 
 /**
- * Reads the use counts of both sides, for the records that were used in the source. `due` is the value to write to the target: the higher
- * of the two counts, and the later of the two times.
+ * Reads the use counts of both sides, for the records that were used in the source. The `due` of a result is the value to write to the
+ * target: the higher of the two counts, and the later of the two times.
  */
 export const usesBetween = ({ from, to }: Sides, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {

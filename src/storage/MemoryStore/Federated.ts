@@ -1,7 +1,7 @@
 /**
  * Combines several stores into one. A new record is written to one store. An update is written to the store that has the id. A search reads
- * all stores in parallel. A store can be a mirror, that is, also receive copies of the records of other stores. The layer of each entry is
- * built separately, even if two entries use the same layer.
+ * all stores in parallel. A store can be a mirror, that is, also receive copies of the records of other stores. The layer of each store is
+ * built separately, even if two stores have the same layer.
  *
  * ```text
  * id        belongs to the first store that has a record with this id; mirrors come last. Records with the same id in later stores
@@ -12,8 +12,8 @@
  * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
  *           `failures`; the search fails only if all stores fail
  * get, list fail if a store fails that might have a requested record; `get` succeeds if other stores have all of the ids
- * redaction is done by each store. The stores to which the federation writes must have the redaction that it was built with, if any.
- *           Such a store that is attached later must have the redaction that these stores share
+ * redaction is done by each store. If the federation is built with a redaction, every store that it writes to must have this redaction.
+ *           If these stores share one, a store that is attached later and written to must have it, too
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *

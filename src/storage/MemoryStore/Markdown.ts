@@ -64,7 +64,7 @@ export interface Options {
   /** Time after which another process may take over the vault's lock if its holder does not renew it. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
-   * Time for which a forgotten record can be restored, at least, also after a restart. Compaction erases records that were forgotten longer
+   * Shortest time for which a forgotten record can be restored, even after a restart. Compaction erases records that were forgotten longer
    * ago; with zero, the next compaction erases all forgotten records. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined

@@ -104,7 +104,7 @@ const dialect: Dialect = {
   bytes: "bytea",
   exact: `COLLATE "C"`,
   position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",
-  // transactions do not commit in the order in which they begin; a snapshot says which ones had committed
+  // transactions do not commit in the order in which they begin, so a snapshot states which ones had committed when it was taken
   snapshot: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,

@@ -52,7 +52,7 @@ export interface Compacted {
 
 /**
  * Erases the rows that are due (expired records and old tombstones), and calls the engine's `vectors.prune`, which erases orphaned vectors.
- * Cost: reads the rows that are due, and one more row.
+ * Cost: reads the rows that are due, and at most `batchSize` others.
  */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">

@@ -11,7 +11,9 @@
  * Laws, which the contract suite tests on every engine:
  * - Rows that the viewer may not see neither add to the cost of a call nor influence its result.
  * - Each method reads no more than its cost; the suite proves this with an engine that counts its own reads.
- * - The library makes no tenant wait for another. An engine may have a single writer for all tenants, as the vault and SQLite do.
+ *
+ * The library by itself never makes one tenant wait for another. An engine may do so: the vault and SQLite have a single writer for all
+ * tenants.
  */
 import type * as Effect from "effect/Effect"
 import type * as Either from "effect/Either"
@@ -223,7 +225,10 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
    * `MemoryStore.make` fails if the configured analyzer has another fingerprint; the error names `reindex` as the remedy.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
-  /** Replaces the stored terms of every row by those of `entryOf`, and stores the fingerprint of their analyzer. Cost: every row. */
+  /**
+   * Replaces the stored terms of every row by those of `entryOf`. Also stores `analyzer`, the fingerprint of the analyzer that `entryOf`
+   * uses. Cost: every row.
+   */
   readonly reindex: (
     analyzer: string,
     entryOf: (stored: Stored) => Entry

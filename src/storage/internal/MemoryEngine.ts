@@ -27,7 +27,7 @@ import type { Decide, Decision, Engine, Found, Mark, Needs, Stored, Write } from
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   readonly analyzer: Analyzer.Service
-  /** Time for which a forgotten record can be restored, at least. Default 30 days. */
+  /** Shortest time for which a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
 }
 
@@ -249,8 +249,8 @@ const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.
 }
 
 /**
- * Erases the vectors of texts that no record has, if most vectors of the tenant are such. Skips a tenant without rows: its vectors may have
- * been added before its records.
+ * Erases a tenant's orphaned vectors (of texts that no record has any more), if they are more than half of the tenant's vectors. Skips a
+ * tenant without rows: its vectors may have been added before its records.
  */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return

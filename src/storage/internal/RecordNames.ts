@@ -122,7 +122,7 @@ const pathsFrom = (folder: string | undefined, target: string, markdown: boolean
 const isId = (text: string): text is MemoryId => text.length === 26 && isUlid(text)
 const isUlid = Schema.is(MemoryId)
 
-/** Returns the keys of a reference: its id, if it has the form of one, and its names. */
+/** Returns the keys of a reference: its names, preceded by its id if the reference has the form of an id. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
 
 /** Returns the hashes of the names of a record, possibly with repetitions. Only files have names besides the summary. */

@@ -92,7 +92,7 @@ const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
   ]
 }
 
-/** Filters that every store must reject, each with the reason. If one were ignored, the result would contain more than was asked for. */
+/** Filters that every store must reject, with the reason of the error. An ignored filter would let the result contain too many records. */
 const badFilters: ReadonlyArray<readonly [Reason, object]> = [
   ...[0, -1, NaN, 1.5, 1e9, Infinity, 1_001, "10", null].map((limit) => ["invalid_draft", { limit }] as const),
   ["invalid_id", { ids: ["x"] }],
@@ -239,7 +239,7 @@ export const laws: ReadonlyArray<Law> = [
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
-        for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // untyped code can pass it
+        for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // invalid on purpose
         for (const [reason, query] of badQueries) {
           yield* refuses(reason, store.search(ada, query))
           yield* refuses(reason, store.whyNot(ada, id("x"), query))

@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a change in a read-only store fails with `read_only`, and that of an invisible record with `not_found` or `invalid_id`", () =>
+  it.effect("a change of a read-only store's record fails with `read_only`, or with `not_found` or `invalid_id` if the viewer does not see the record", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)

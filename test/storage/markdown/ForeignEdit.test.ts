@@ -46,7 +46,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     )
   })
 
-  it("a change of tags keeps the form of the tags property where possible, such as a list in one line or words between commas", () => {
+  it("a change of tags keeps the form of the tags property where possible, such as a list in one line, or words separated by commas", () => {
     const inLine = "---\ntags: [garden, \"plants\"] # mine\n---\nSow."
     assert.strictEqual(edited(inLine, { tags: ["garden", "plants", "hot"] }), inLine.replace("s\"]", "s\", \"hot\"]"))
     assert.strictEqual(edited(inLine, { tags: ["plants"] }), inLine.replace("garden, ", ""))

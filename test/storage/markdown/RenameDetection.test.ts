@@ -17,7 +17,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("missing and new files of equal content are paired if their names are equal, or if only one of each is left over, and otherwise not", () => {
+  it("missing and new files of equal content are paired only if their names are equal, or if one missing and one new file are left over", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",

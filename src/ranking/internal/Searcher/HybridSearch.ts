@@ -73,7 +73,7 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
-    // the candidates after the first `words` are there because of `includeIds`; of these ids, only that of `subject` may be absent in `all`
+    // candidates after the first `words` were requested by `includeIds`; one of these that is absent in `all` is the record of `subject`
     if (i < words) all.set(fact.id, one)
     else candidateOfSubject = one
   })
@@ -109,11 +109,11 @@ export function* hybridSearch(
   }
   return {
     found,
-    // matches by words, plus those found by vector only. `matches.count` may be a lower bound; if `lexicalCount` is higher, it is taken
+    // matches by words, plus those found by vector only. `matches.count` may be too low; a higher `lexicalCount` replaces it
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // too few hits: a deeper round finds more, unless this round dropped matches below `minScore`; a deeper round's new matches score even
-    // less. Enough hits: a deeper round changes them only if the last hit has the lowest cosine so far; the round may then find a newer
-    // record with the same cosine
+    // a deeper round can change the hits in two cases. There are too few hits, and this round dropped no match below `minScore` (the
+    // new matches of a deeper round score even less than a dropped one). Or there are enough hits, but the last one has the lowest cosine
+    // so far; a deeper round may then find a newer record with the same cosine
     isCut: (last) =>
       !isDeep &&
       (last === undefined

@@ -123,8 +123,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // takes the last record of each page that is not the last page of its store; `end` is the first of them in the order of the list.
-      // Records after `end` are left for the next page of the federation, since records that are not read yet may come before them
+      // each page that is not the last one of its store has a last record; `end` is the newest of these records. Records after `end` are
+      // left out for now, since records that are not read yet may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }

@@ -68,7 +68,7 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
-  /** The redaction shared by all stores that the federation writes to, or by all stores if it writes to none; `undefined` if none is. */
+  /** Redaction shared by all stores that the federation writes to (by all stores if it writes to none); `undefined` if they share none. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }
@@ -184,7 +184,7 @@ export const ranked = (members: Members): Members => [
 export interface Ownership {
   /** The first member that has the id, even as a tombstone or hidden from the viewer. Records with this id in later members are copies. */
   readonly owner: Member | undefined
-  /** The record in that member, even if the viewer may not see it. */
+  /** The record in `owner`, even if the viewer may not see the record. */
   readonly record: MemoryRecord | undefined
   /** A member that failed to answer, and therefore may have the id: one before `owner`, or any if `owner` is `undefined`. */
   readonly unanswered: { readonly member: Member; readonly error: MemoryError.MemoryError } | undefined

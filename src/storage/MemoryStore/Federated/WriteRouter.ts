@@ -5,7 +5,7 @@
  * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
  *                       is written to the store of the first mutation in its batch whose store is known, else to the primary
  * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
- *                       it goes where a row of the library would go, and that store reports the record as missing
+ *                       the change goes where a row of the library would go, and that store reports the record as missing
  * change of a copy      fails in a read-only mirror. Only forgetting succeeds, so that a copy whose record is gone can be removed
  * batch for one store   is atomic, since that store applies it as one batch
  * for several stores    is first checked as a whole; if the check fails, nothing is written. Then it is written store by store. If
@@ -170,8 +170,8 @@ const partsOf = (
   })
 
 /**
- * Returns those ids in a batch that belong to the library's own rows, which contain its state and no memories. Such a row is in the
- * primary, or the batch puts it.
+ * Returns those ids in a batch that belong to the library's own rows, which contain its state and no memories. The batch puts a row with
+ * such an id, or the primary has one.
  */
 const internal = (
   primary: StoreRegistry.Member,

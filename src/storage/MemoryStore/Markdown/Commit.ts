@@ -208,7 +208,7 @@ export interface Writers {
   readonly writePending: Io<void>
 }
 
-/** Records and dedupe keys that a writer reads. Committed batches that contain one of them are written before the writer starts. */
+/** Records and dedupe keys that a writer reads. Batches with one of them that wait to be written are written before the writer starts. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -268,7 +268,7 @@ export const makeWriters = (
     let idle: Deferred.Deferred<void> | undefined
     /** Whether a batch failed, so that the state must be made current before the next writer starts. */
     let isBehind = false
-    /** Number of writers since the lock was last released for other processes. */
+    /** Number of writers served since the lock was last left free for other processes. */
     let writersServed = 0
     /** Done when the lock that is held now is released. */
     let unlocked: Deferred.Deferred<void> | undefined

@@ -1,6 +1,6 @@
 /**
- * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in the vault's folder. These files are
- * never modified: the next write of such a record creates a file in this library's format, and removes Deuz's file.
+ * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in the vault's folder. These files are never modified:
+ * the next write of a record that was read from such a file creates a file in this library's format, and removes Deuz's file.
  *
  * ```text
  * <id>.md               in the root folder; characters of the id other than [a-zA-Z0-9._-] become _
@@ -33,8 +33,8 @@ const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
 
 /**
- * Fields by which a Deuz file is recognised, since only Deuz writes all of them in this form. Files of this library have `createdAt` as a
- * date.
+ * Fields by which a Deuz file is recognised, since only Deuz writes all of them in this form. Files of this library have a date as
+ * `createdAt`, not a number.
  */
 const Head = Schema.Struct({
   id: Schema.NonEmptyString,

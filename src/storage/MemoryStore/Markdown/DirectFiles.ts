@@ -43,18 +43,18 @@ export interface Files extends
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
   /** Returns a path's status synchronously, not following links: "nothing" if the path does not exist, `undefined` if it cannot be read. */
   readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
-  /** Returns a path's status synchronously, following links: "nothing" if there is no file, `undefined` on errors or after many calls. */
+  /** Synchronous `stat`: "nothing" if there is no file; `undefined` on errors, or after many calls in this iteration of the event loop. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
-   * Opens a file, writes bytes if there are any, syncs the file if `force` is set, and closes it, even after a failure. If absent, callers
-   * use separate calls.
+   * Opens a file, writes bytes if there are any, syncs the file if `force` is set, and closes it, even after a failure. If this
+   * method is absent, callers use separate calls.
    */
   readonly writeWhole?: (
     path: string,
     options: FileSystem.OpenFileOptions & { readonly force: boolean },
     bytes: Uint8Array
   ) => Effect.Effect<void, PlatformError>
-  /** Reads up to `length` bytes from an offset, in one call. If absent, callers use several calls. */
+  /** Reads up to `length` bytes from an offset, in one call. If this method is absent, callers use several calls. */
   readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
 }
 

@@ -3,8 +3,8 @@
  * is such a file.
  *
  * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`), and claims the
- * path by a hard link to this file. Creating and removing a file for each claim would get slower over time, because disks skip the inodes
- * of recently removed files. On a file system without hard links each claim creates a new file.
+ * path by a hard link to this file. Creating and removing a file for each claim would get slower over time, because file systems skip the
+ * inodes of recently removed files. On a file system without hard links, each claim creates a new file.
  *
  * Laws: while the kept file is open, no other file has the same inode. Its content is written before the file is linked to the path. A
  * process that takes over the path first moves the staging folder of the old holder away; the old holder then creates a new kept file.
@@ -153,7 +153,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
           file?.hasTwoNames === true
             ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => dropKept))
             : createFile(path, text))
-        // retries if the folder was moved away, or the Effect scope was closed
+        // retries if the staging folder was moved away, or the Effect scope was closed
       ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver }))
   })
 

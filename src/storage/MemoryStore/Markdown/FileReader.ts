@@ -290,7 +290,7 @@ export const makeIdentity = (
           })
         }
       }
-      // `false` is always safe, since `counted` compares the hash of the text with the history
+      // `false` (not known to have the same text) is always safe, since `counted` compares the hash of the text with the history
       if (location !== undefined) return read(location, false)
       const last = departedFrom(path).find(({ after }) => after === hash)
       const newest = last && history.newest(last.tenant, last.id)
@@ -315,7 +315,7 @@ const maxNames = 16
 export const moved = (record: MemoryRecord, from: string, to: string): MemoryRecord => {
   const [last, name] = [fileNameOf(from), fileNameOf(to)]
   const known = record.metadata[formerNames]
-  const names = [...(Array.isArray(known) ? known as ReadonlyArray<Json> : []), last] // metadata is JSON, so its items are too
+  const names = [...(Array.isArray(known) ? known as ReadonlyArray<Json> : []), last] // the cast is safe: metadata is JSON
     .filter((one, i, all) => one !== name && all.lastIndexOf(one) === i).slice(-maxNames)
   const { reference, ...source } = record.source
   return new MemoryRecord({

@@ -170,8 +170,8 @@ const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 type Way = "items" | "values" | "quoted"
 
 /**
- * Removes a property with the rest of its line. The way `quoted` also removes the comments after the property, since otherwise these
- * might become part of the property before.
+ * Removes a property with the rest of its line. If `way` is `quoted`, also removes the comments after the property, since they might
+ * otherwise become part of the preceding property.
  */
 const removal = (text: string, note: Note, { key, name, value }: Property, way: Way): ReadonlyArray<Splice> => {
   const offset = offsetOf(note)

@@ -83,7 +83,8 @@ export const isBrokenCopy = (text: string): boolean =>
   text.trimStart().startsWith("---")
 
 /**
- * Whether drover wrote the text: its path has the library's format, its property `scope` is a word that drover uses, and it has no hash.
+ * Whether drover (another memory program) wrote the text: its path has the library's format, its property `scope` is a word that drover
+ * uses, and it has no hash.
  */
 export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
   recordPath.isOurs && recordPath.scope !== Layout.internal && matter["hash"] === undefined &&
@@ -91,8 +92,8 @@ export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolea
 
 /**
  * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the time of creation if the text has none. A field without
- * a property gets the value that it has in `previous`. `Left` in two cases: the name of a tenant or scope folder is a hash, and the text
- * does not state the id; or drover wrote the text, and the text and its path state different ids.
+ * a property gets the value that it has in `previous`. `Left` in two cases. First, the name of a tenant or scope folder is a hash, and the
+ * text does not state the id. Second, drover (another memory program) wrote the text, and its path states another tenant or scope.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -108,7 +109,7 @@ export const read = (
   )
 }
 
-/** Returns the tenant and the scope of a text that drover wrote. */
+/** Returns the tenant and the scope of a text that drover (another memory program) wrote. */
 const drovers = (recordPath: Layout.RecordPath, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
     Layout.claimedTenant(recordPath, matter),
@@ -195,7 +196,7 @@ const readAt = (
   const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
     createdAt
   const stated = take("metadata", asObject) ?? {}
-  // drover's other properties are kept as `extra`, not as metadata
+  // drover (another memory program) wrote other properties, too; they are kept as `extra`, not as metadata
   const properties = Array.from(rest).filter(([key]) => !recordPath.isOurs || fieldNames.has(key))
   const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.properties.has(key))
   return {

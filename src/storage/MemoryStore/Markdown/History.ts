@@ -107,8 +107,8 @@ export const make = (fs: VaultFileSystem): History => {
   const serialized = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(queue(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
-   * Batches to roll back, by offset. `bytes` and `checksum` (of the first line) are set for a failed append of this process, to detect that
-   * another process has written at that offset since. A batch left by a dead process has only its number.
+   * Batches to roll back, by offset. If this process failed to append the batch, `bytes` are the batch's lines, and `checksum` is that of
+   * the first line; they show whether another process has since written at this offset. A batch of a dead process has only its number.
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 

@@ -87,7 +87,7 @@ export interface Meta {
   readonly epoch: number
   /** Byte offset of the line. Absent in lines written by a compaction. */
   readonly offset?: number
-  /** Number of the last batch whose `.md` files are on disk, in the line of a checkpoint. */
+  /** Number of the last batch whose `.md` files are on disk. Only the line of a checkpoint has this key. */
   readonly landed?: number
   /** Number of the batch that this line rolls back. */
   readonly undone?: number
@@ -245,7 +245,7 @@ export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undef
 
 /**
  * Prints the lines of a batch, and returns them with their locations. `from` is the offset of the first line. If `from` is `undefined`,
- * prints lines for a compaction, which state no offset, and each of which is a batch by itself.
+ * prints the lines of a compaction: these state no offset, and each is a batch by itself.
  */
 export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number, from: number | undefined) => {
   const lines: Array<Uint8Array> = []
@@ -365,7 +365,7 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Reads the metadata and content of revisions for a compaction. `bytes` is the whole history. Returns those of a record oldest first. */
+/** Returns the undamaged lines at `locations`, in reverse order, for a compaction. `bytes` is the whole history file. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()

@@ -89,7 +89,7 @@ export interface RecordPath {
   readonly tenant: string | undefined
   /** Path segments of the scope's ids, by field; `Global` if the path has no folder of an id; `internal` for the library's own rows. */
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
-  /** `undefined` if the file's name is no id but was chosen by its author. */
+  /** Id that is the file's name; `undefined` if the author chose another name. */
   readonly id: MemoryId | undefined
   /**
    * Whether the library could have written a file at the path: the file is named by an id and directly in the folder of a scope, or is a
@@ -247,7 +247,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Checks that the property `scope`, which drover writes, agrees with the scope of the path. */
+/** Checks that the property `scope`, which drover (another memory program) writes, agrees with the scope of the path. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"

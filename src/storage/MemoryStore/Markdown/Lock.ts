@@ -1,8 +1,8 @@
 /**
  * The lock of a vault, which lets only one process write. It is a file that is created exclusively, to which the holder writes a heartbeat.
  * A process that finds the file unchanged for `timeout`, measured by its own clock, steals the lock. If several processes try, a rename
- * lets only one succeed. A process holds the lock if the file has the inode that the process has open. Before a thief takes the lock, it
- * fences the holder, that is, moves away the folder of the holder's temporary files (`Layout.stagingFolderOf`).
+ * lets only one succeed. A process holds the lock as long as the lock file has the same inode as the file that the process has open. Before
+ * a thief takes the lock, it fences the holder, that is, moves away the folder of the holder's temporary files (`Layout.stagingFolderOf`).
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -164,7 +164,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         ? Effect.map(Effect.forkDaemon(Effect.ensuring(Effect.interruptible(due), over)), (fiber) => beating = fiber)
         : Effect.void
     })
-    /** Stops the heartbeat when the Effect scope closes. If the lock is held at that time, stops the heartbeat when it is released. */
+    /** Stops the heartbeat when the Effect scope closes or, if the lock is held at that time, when the lock is released. */
     const ended = Effect.suspend(() => {
       if (!isClosed || held !== undefined || beating === undefined) return Effect.void
       return Effect.asVoid(Fiber.interrupt(beating))

@@ -7,7 +7,7 @@
  * head        the settings that entries depend on, and the lengths of the parts; a line break
  * entries     parts of some thousand entries, compressed: JSON without the bodies, a line break, the bodies concatenated
  * history     parts with the locations of some thousand lines of the history each, as compressed JSON
- * indexes     parts of the indexes of several tenants, concatenated and compressed
+ * indexes     parts with the indexes of several tenants each, concatenated and compressed
  * ```
  *
  * The snapshot is one file, so that each index always matches the records saved with it. The file is divided into parts, so that reading
@@ -369,8 +369,8 @@ const spacing = 60_000
 const rest = 20
 
 /**
- * Runs `save` ten seconds after opening. Later runs it only after calls of the store, at most once a minute, and so that it takes at most a
- * twentieth of the time. Logs a failure only at debug level, since without a snapshot the next process just opens the vault more slowly.
+ * Runs `save` ten seconds after opening. Each later run waits for a call of the store, and then for a minute, or longer if saves are slow
+ * (see `rest`). Logs a failure only at debug level, since without a snapshot the next process just opens the vault more slowly.
  */
 export const keep = (
   { save }: Pick<SnapshotKeeper, "save">,

@@ -23,8 +23,8 @@ export interface Context {
   /** Whether every signature counts as valid, so that a record has the trust and origin that its text states. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * Says how to read notes that this library did not write. `whole`: each note is a record (see `ForeignNote`). Absent: notes are read as
-   * in earlier releases, in which a file with an invalid field is not a record, and properties do not become metadata.
+   * Says how to read notes that this library did not write. `whole`: each note is a record (see `ForeignNote`). Absent: as in earlier
+   * releases, a note with an invalid field is not a record, and the properties of a note do not become metadata.
    */
   readonly notes?: "whole" | undefined
 }
@@ -145,7 +145,7 @@ export const corrupt = (location: string, message: string): MemoryError.MemoryEr
   return MemoryError.make("corrupt", { op: "read", message: shown, detail: { location } })
 }
 
-/** Makes the issue of a vault that was opened without its hidden folder. `records` is the number of records signed with another key. */
+/** Makes the issue that reports a vault opened without its hidden folder. `records`: how many records are signed with another key. */
 export const unsealed = (records: number) => ({
   path: Layout.hidden,
   error: MemoryError.make("corrupt", {
@@ -157,8 +157,8 @@ export const unsealed = (records: number) => ({
 })
 
 /*
- * Lists every file in the vault that can be a record. Lists links, but does not follow them. Skips names that start with a dot, except for
- * the folder with the library's own records.
+ * Lists every file in the vault that can be a record. Lists symbolic links, but does not follow them. Skips names that start with a dot,
+ * except for the folder with the library's own records.
  */
 
 const concurrency = 32
@@ -191,7 +191,7 @@ export const listFiles = (
 }
 
 /*
- * A sample of the files whose size and times are unchanged. A scan reads the files of the sample nevertheless. This detects bit rot, and
+ * Selects a sample of the files. A scan reads the files of the sample even if their size and times are unchanged. This detects bit rot, and
  * changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
  */
 
@@ -207,8 +207,8 @@ export interface Sampling {
  */
 export const rounds = 100
 /**
- * Largest number of files in a sample. With more than 1,600 files it takes more scans until every file was sampled, but no scan takes
- * longer.
+ * Largest number of files in a sample. With more than 1,600 files, more than `rounds` scans pass until every file was sampled, but no
+ * scan takes longer.
  */
 const maxSample = 16
 
@@ -243,7 +243,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** The result of a scan that is not complete yet: files may be older than the history says. */
 export interface PendingScan {
-  /** Whether this is the first scan, made while the vault is opened. Nobody uses the vault yet, so it may pause between steps. */
+  /** Whether this is the first scan, made while the vault is opened. Nobody uses the vault yet, so the scan may pause. */
   readonly isFirstScan: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
@@ -286,9 +286,9 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions of batches after number `since` whose content is not in the files yet, and adds their files to `behind` and
-   * `ahead`. If the history says that a file is gone, also sets the file to `undefined` in `found`. Must run in one step if other scans may
-   * run concurrently: each then sees in `ahead` every file that is older than the history.
+   * Returns the revisions of batches after number `since` whose content is not in the files yet, and adds the paths of these files to the
+   * sets `behind` and `ahead`. If the history says that a file is gone, also sets the file to `undefined` in `found`. Must run in one step
+   * if other scans may run concurrently: each then sees in `ahead` every file that is older than the history.
    */
   function* unseenRevisions(
     since: number,
@@ -335,7 +335,7 @@ export const makeAhead = (
         }
       }
       const isLast = history.newest(tenant, id)?.offset === location.offset
-      // `before === after` marks an edit by hand, whose file is there already
+      // `before === after` marks an edit by hand: the file already has the edited text
       if (!isLast || path === null || after === null || before === after) return
       const file = stateOf(path)
       if (file?._tag === "Entry" && file.hash === after) confirm(path)
@@ -351,7 +351,7 @@ export const makeAhead = (
     }
     for (const path of purged) if (stateOf(path) !== undefined) remove(path)
     for (const [path, file] of ahead.size > 0 ? found : []) {
-      const isRead = file?.settled !== false || file !== known(path) // a file that could not be read stays as the history had it
+      const isRead = file?.settled !== false || file !== known(path) // a file that could not be read stays in `ahead`
       if (isRead && !behind.has(path)) ahead.delete(path)
     }
     for (const path of behind) ahead.add(path)

@@ -208,7 +208,7 @@ export const make = (
       stat,
       status,
       statusNow: (relative) => statusOf(fs.linkStatNow?.(at(relative))),
-      // made of few effects, since each scan calls it for every file
+      // builds few effects, since each scan calls `ifChanged` for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
@@ -288,7 +288,7 @@ export const make = (
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
         return io(before, relative).pipe(
           Effect.zipRight(guard),
-          // the temporary file may be gone if this process was suspended; the guard's error then says that the lock is lost
+          // runs `guard` again after a failed rename: if another process took over the lock meanwhile, the guard's error says so
           Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
           Effect.tapError(() => Effect.option(discard)), // ignores a failure of `discard`, since the first failure is the relevant one
           (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole

@@ -39,7 +39,8 @@ const VaultManifest = Schema.Struct({
   version: Schema.Int,
   key: Key,
   /**
-   * Set if the folder already contained records signed with another key when this key was generated. Invalid signatures are then expected.
+   * Set if the folder contained signed records when the key was generated, or invalid signatures when a manifest without a checksum (of an
+   * earlier release) was read. Invalid signatures are then expected.
    */
   foreign: Schema.optional(Schema.Literal(true)),
   /**
@@ -130,7 +131,7 @@ const decide = (
     }
     const [only, ...others] = distinct(sound)
     if (only !== undefined && others.length === 0 && isWhole(summed(only), readings)) {
-      // whether the records were signed with this key is checked later, by `confirm`, unless the snapshot proves it
+      // `confirm` checks later whether the records were signed with the manifest's key, unless the snapshot proves it
       return { manifest: only, isWhole: true }
     }
     const judged = yield* Effect.forEach(distinct(sound), (manifest) => {
@@ -221,7 +222,7 @@ const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): Vault
   checksum: sha256(JSON.stringify(["effect-memory vault", version, key, foreign ?? false, notes ?? null]))
 })
 
-/** Whether the hidden folder contains files besides those that a process leaves if it ends while it creates the vault. */
+/** Whether the hidden folder contains more than what a process leaves behind if it dies while it creates the vault. */
 const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
     fs.list(hidden),

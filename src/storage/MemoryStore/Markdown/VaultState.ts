@@ -180,7 +180,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return known === undefined ? anew() : fs.ifChanged(path, known.stat, anew)
   }
   const reader = FileReader.make(fs, history, context, { entry, file: (path) => files.get(path), rowOf })
-  /** Reads a file. A file that cannot be read now keeps its last state, since it is not gone. */
+  /** Reads a file. If that fails, returns the last known state of the file, since a file that cannot be read is not gone. */
   const examined = (path: string, listed: boolean): Effect.Effect<Found> =>
     reader.examine(path, listed).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),

@@ -174,8 +174,8 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // appends the present content of the file first, if the history lacks it. This is so if the line in the history is damaged or was lost
-    // in a compaction, or if this library did not write the file and nobody changed it since it was first read
+    // appends the present content of the file first, if the history lacks it. The history lacks it if its line there is damaged or was
+    // lost in a compaction, or if this library did not write the file and nobody changed the file since it was first read
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -219,7 +219,10 @@ export const make = (
     return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
-/** Whether one of the plans purges a record whose file the snapshot may contain, even if the history has no revision of the record. */
+/**
+ * Whether one of the plans purges a record whose file may be in the snapshot. It does not matter whether the history has a revision of the
+ * record.
+ */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
@@ -242,7 +245,7 @@ interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
-  /** Whether its author maintains the text. If not, the text has the library's format, because an earlier release wrote it. */
+  /** Whether the note's author maintains the text. If not, an earlier release of this library wrote the text, in the library's format. */
   readonly isAuthors: boolean
 }
 

@@ -21,7 +21,7 @@ import * as Reads from "../internal/Reads.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The rows of the branch, the base store, and the configured kinds and analyzer. */
+/** The sources of merged rows: the base store and the branch. Also the configured kinds and analyzer. */
 export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer"> {
   /** The base store, whose vectors are used. */
   readonly baseStore: Pick<Service, "vectors">
@@ -231,8 +231,8 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 }
 
 /**
- * Returns the provenance of a commit. It depends on the records that the commit creates, replaces as a whole, or changes the trust of. Its
- * origin is the one that all these records share, otherwise `pipeline`. Its trust is the lowest trust among them.
+ * Returns the provenance of a commit. It depends on the records that the commit creates or replaces as a whole, and on those whose trust
+ * the commit changes. Its origin is the one that all these records share, otherwise `pipeline`. Its trust is the lowest trust among them.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

@@ -1,6 +1,6 @@
 /**
- * Checks repeatedly whether a standby server has replayed the primary's log up to a recent moment. For `staleness` from that moment on,
- * reads may go to the standby. After a write of this process, reads go to the primary until the standby has replayed the write.
+ * Checks repeatedly whether a standby server has replayed the primary's log up to a recent moment. For the time `staleness` after that
+ * moment, reads may go to the standby. After a write of this process, reads go to the primary until the standby has replayed the write.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -46,7 +46,7 @@ export const watchStandby = (
     const check = Effect.gen(function*() {
       const started = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
-      // this is false after the standby was promoted to a primary, since its data may then differ
+      // also false once the standby was promoted to a primary: its data may then differ from that of the old primary
       const hasReplayed = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])

@@ -23,7 +23,7 @@ export interface Batch {
   readonly writes: ReadonlyArray<Write>
   /** Whether listeners of changes are not notified. */
   readonly isQuiet: boolean
-  /** Id of this process. Its own listeners are notified directly, and skip the changes in the table that have this id. */
+  /** Id of this process. The listeners of this process are notified directly, and skip the changes in the table that have this id. */
   readonly writer: string
 }
 
@@ -317,7 +317,7 @@ const insertOrphans = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of the texts with these hashes, except texts that a record still has. The caller has encoded `tenant` by `text`. */
+/** Erases the vectors of those of these hashes whose text no record has any more. The caller has encoded `tenant` by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
     // locks the rows of the tenant's models: a concurrent `attach` either commits first, or waits and then finds that the texts are erased

@@ -46,7 +46,7 @@ export interface Dialect {
   readonly bytes: string
   /** Collation that orders and compares a text column by its bytes. */
   readonly exact: string
-  /** Expression for the position of a new change: in PostgreSQL the id of the transaction, in SQLite a counter. */
+  /** SQL expression for the position of a new row in the table of changes: in PostgreSQL the transaction's id, in SQLite a counter. */
   readonly position: string
   /** SQL expression for a snapshot of the database, as a text. The text starts with a position below which every transaction has ended. */
   readonly snapshot: string
@@ -166,7 +166,7 @@ export const fromDriver = (driver: Driver): Database => {
     }).pipe(Effect.flatMap(Effect.mapError((error) => failureOf(op, error.cause))))
   const queryOf = (connection: Once): Query => (sql, parameters = []) =>
     Effect.mapError(
-      // these statements return no rows, and the driver's `executeRaw` is faster since it parses none
+      // uses `executeRaw` for statements that return no rows, since it parses no rows and is faster
       isSilent.test(sql)
         ? Effect.as(connection.executeRaw(written(sql), parameters), none)
         : connection.executeValues(written(sql), parameters),

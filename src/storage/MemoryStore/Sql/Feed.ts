@@ -26,7 +26,10 @@ export interface Options {
 
 /** Milliseconds for which a change is kept in the table. Polls are far more frequent than that, so that no listener misses a change. */
 const kept = 3_600_000
-/** Number of a partition's latest versions whose erased ids are kept in `memory_gone`. An index cached at an earlier version is rebuilt. */
+/**
+ * Number of versions by which a partition in a process's cache may be behind and still be updated. For so many versions, `memory_gone`
+ * keeps the ids that were erased. A cached partition that is further behind is read again as a whole.
+ */
 const behind = 10_000
 
 /** Deletes old changes, and old entries of `memory_gone`. Runs with each compaction. */

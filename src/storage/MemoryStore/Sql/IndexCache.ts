@@ -1,7 +1,7 @@
 /**
  * Caches recently searched partitions in RAM, in one index per tenant, so that only the first search of a partition reads all its terms. A
  * partition is the set of rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`. Each partition has a version, which
- * each write increments. Before each search, the rows that any process has written since the cached version are read.
+ * each write increments. Each search first reads the rows that any process has written since the cached version.
  *
  * If the indexes exceed `capacity`, the least recently used partitions are evicted, except those that the current search needs.
  */
@@ -68,7 +68,7 @@ export interface IndexCache {
   /**
    * Reads what was written to the visible partitions since the last search, and queries the tenant's index. Reads the texts and vectors
    * that the query lacks, and repeats the query until it lacks none. Fails with `invalid_draft` if `embedding.dimensions` is not that of
-   * the model's vectors. Cost: linear in the rows written since the last search of a partition, or, if it is not cached, in all its rows.
+   * the model's vectors. Cost: for each partition, linear in the rows written since its last search; in all its rows if it is not cached.
    */
   readonly ask: <A>(
     access: Viewer.AccessFilter,
@@ -211,8 +211,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const isCurrent = (versions: PartitionVersions): boolean => versions.history === history
 
   /**
-   * Returns the versions of the visible partitions, and the database to read from. Cached by access filter, so that all reads of one call
-   * use the same database and versions.
+   * Returns the versions of the visible partitions, and the database to read from. Both are cached by the object `access`. All reads of one
+   * call have the same `access`, so they use the same database and versions.
    */
   const snapshotFor = (access: Viewer.AccessFilter, model: string | undefined): Io<ReadSnapshot> =>
     Effect.gen(function*() {
@@ -304,7 +304,7 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // one statement reads `memory_gone` and the floor, the version above which `memory_gone` is complete, so that they match
+      // one statement reads `memory_gone` and the floor (the version above which `memory_gone` is complete), so that they match
       const erased = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?

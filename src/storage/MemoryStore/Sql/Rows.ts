@@ -287,7 +287,7 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
 /** Largest number of rows that one statement reads. */
 const maxRowsPerStatement = 1_000
 
-/** Returns up to `limit` records after `after` that pass the filter, newest first, then by id. Cost: linear in the rows up to the last. */
+/** Returns up to `limit` records after `after` that pass the filter, newest first, then by id. Reads the rows up to the last result. */
 export const page = (
   { query }: Reading,
   access: Viewer.AccessFilter,
@@ -347,14 +347,14 @@ const rowsAfter = (
 /** SQL for the time 0. PostgreSQL would read a bare 0 as an integer, a type too small for today's times. */
 const never = "CAST(0 AS double precision)"
 
-/** Returns up to `limit` rows that compaction may erase, ordered by time, starting after `after`. `trash` is in milliseconds. */
+/** Returns up to `limit` rows after `after` that compaction may erase, earliest first. Tombstones are kept for `trash` milliseconds. */
 export const due = (
   { query }: Reading,
   trash: number,
   after: Due | undefined,
   limit: number
 ): Io<ReadonlyArray<Due>> => {
-  /** Reads the rows that are due at the time `at`, a SQL expression equal to the indexed column `key` plus `offset` milliseconds. */
+  /** Reads rows. `at` is SQL for the time at which a row is due; it equals the indexed column `key` plus `offset` milliseconds. */
   const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
     Effect.map(
       query(

@@ -121,8 +121,8 @@ const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | und
 
 /**
  * Returns the revisions since the record was last created, in the scopes that the viewer sees. If a forgotten record's id was used for a
- * new record, the revisions before it are hidden. If the record was restored instead, all its revisions are returned, with the tombstone.
- * `System` gets every revision.
+ * new record, the revisions of the forgotten record are hidden. If the record was restored instead, all its revisions are returned, with
+ * the tombstone. `System` gets every revision.
  */
 const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions

@@ -86,7 +86,7 @@ const few = 128
 /** Work between two yields to the event loop, in units of `sizeOf`: about 2 ms. */
 const stretch = 16_384
 
-/** Estimates the time to decide a mutation, in units of 0.1 µs. */
+/** Estimates how long it takes to compute the outcome of a mutation, in units of 0.1 µs. */
 const sizeOf = (mutation: MemoryMutation): number => {
   const edit = mutation._tag === "Put" ? mutation.draft : mutation._tag === "Update" ? mutation.patch : {}
   return 128 + (edit.body?.length ?? 0) / 8 + Payload.sizeOf(edit.data ?? null) + Payload.sizeOf(edit.metadata ?? null)

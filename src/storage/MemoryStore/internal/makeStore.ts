@@ -213,7 +213,7 @@ const observer = (name: string) => {
   }
 }
 
-/** Options that turn stack traces off. They would show only the library's own code, and cost more than the rest of the span. */
+/** Options that turn stack traces off. A trace would show only the library's own code, and cost more than the rest of the span. */
 const untraced = { captureStackTrace: false }
 
 /** Returns the secret of `sign`. A durable or shared engine must provide it, since all processes that use the store need the same one. */

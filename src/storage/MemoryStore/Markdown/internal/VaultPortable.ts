@@ -1,6 +1,6 @@
 /**
- * The target of the import `#vault` in browsers. It imports the vault's code statically, so that a bundler can leave this code out if no
- * vault is opened. A dynamic `import()` would keep the code in every bundle.
+ * The target of the import `#vault` in browsers. The import of the vault's code is static, so that a bundler can remove this code from a
+ * program that never opens a vault. With a dynamic `import()`, a bundler would always include it.
  */
 import * as Effect from "effect/Effect"
 import * as MarkdownStore from "../MarkdownStore.ts"
