@@ -297,11 +297,11 @@ const bestOfMany = (
   for (let i = 0; i < count; i++) if (scores[docs[i]!]! > maxScore) maxScore = scores[docs[i]!]!
   const scale = intervals / maxScore // scores of 0 or less fall into the first interval
   histogram.fill(0)
-  for (let i = 0; i < count; i++) histogram[(scores[docs[i]!]! * scale) | 0]!++
+  for (let i = 0; i < count; i++) histogram[Math.max(0, scores[docs[i]!]! * scale) | 0]!++
   let lowest = intervals
   for (let above = histogram[lowest]!; lowest > 0 && above < limit; above += histogram[lowest]!) lowest--
   const close: Array<number> = []
-  for (let i = 0; i < count; i++) if (((scores[docs[i]!]! * scale) | 0) >= lowest) close.push(docs[i]!)
+  for (let i = 0; i < count; i++) if ((Math.max(0, scores[docs[i]!]! * scale) | 0) >= lowest) close.push(docs[i]!)
   return bestOfFew(new Int32Array(close), close.length, scores, limit, tie)
 }
 
