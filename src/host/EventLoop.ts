@@ -290,7 +290,7 @@ export class LazyIndex<in out Row, in out A> {
     this.#index !== undefined ? Effect.succeed(this.#index) : paced(() => this.#building())
   )
 
-  /** Does one step of the build: reads some rows, adds some of the read rows, or applies one change. Returns the work that it took. */
+  /** Does one step of the build: reads some rows, adds some of the read rows, or applies one change. Returns its cost for a `Pacer`. */
   #step(): number {
     const { add, make, rows } = this.#options
     const making = this.#making ??= {

@@ -22,7 +22,7 @@ export interface Tally {
 const mostExamples = 5
 const longestExample = 200
 
-/** Makes an empty list. Memory use: at most five places per reason. */
+/** Makes an empty tally of what was skipped. For each reason it keeps a count, and the places of at most five examples. */
 export const make = (): Tally => {
   const reasons = new Map<string, { count: number; readonly examples: Array<string> }>()
   return {

@@ -8,7 +8,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`put` cuts every body to 65,536 characters":
     "`put` and `update` allow at most 1,048,576 characters in a body if the record's origin is `file`, and at most 65,536 otherwise",
   "`get` skips the viewer check":
-    "a viewer of reach `exact` sees scopes that have only the viewer's ids; one of reach `within` sees scopes with all the viewer's ids",
+    "a viewer of reach `exact` sees a scope if it has no ids other than the viewer's; one of reach `within`, if it has all of the viewer's ids",
   "`list` skips the viewer check":
     "records that are expired, invisible or no longer valid do not count towards the limit of `list` and `search`",
   "`search` has no viewer check":
@@ -36,7 +36,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`changes` skips the viewer check":
     "the `changes` stream of a viewer emits the writes of exactly those records that the viewer sees",
   "`get` ignores the tenant":
-    "a viewer of reach `exact` sees scopes that have only the viewer's ids; one of reach `within` sees scopes with all the viewer's ids",
+    "a viewer of reach `exact` sees a scope if it has no ids other than the viewer's; one of reach `within`, if it has all of the viewer's ids",
   "`search` applies the limit before the filter":
     "`list` and `search` with `asOf` return the records valid at that time; a record is valid from `validAt` until just before `invalidAt`",
   "`search` applies the limit before the viewer check":

@@ -125,7 +125,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a task is stored with its issue, challenges and duration, and an error with its files; `search` finds both by these texts",
+      "a task is stored with its issue and challenges, and an error with its files; `search` finds the task and the error by these texts",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")

@@ -142,7 +142,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
-  it.scopedLive("a purge whose writer died before it removed the file stays in force, also in processes that were open before", () =>
+  it.scopedLive("a purge stays in force if its writer died before removing the file, also in a process that opened the vault before the purge", () =>
     Effect.gen(function*() {
       const { compacted, fileOf, other, reader, right, root, seen } = yield* twins
       yield* compacted

@@ -44,7 +44,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failures of batches, by first sequence number. `since` is the number of runs of the outbox that had succeeded at the first failure. */
+  /** Failures of batches, by sequence number of the first message. `since`: how many runs had succeeded before the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether each batch is extracted in a run of its own, to find out which batch made a common run fail. */
   extractsSingly: boolean

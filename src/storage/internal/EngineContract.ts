@@ -38,7 +38,7 @@ export interface Capabilities {
   readonly durable: boolean
   /** Whether several processes may write at once. */
   readonly shared: boolean
-  /** Whether earlier revisions are kept; otherwise only the current revision can be restored. */
+  /** Whether earlier revisions are kept. If not, a forgotten record can be restored only to its last revision. */
   readonly history: boolean
   /** Whether the store accepts raw messages. */
   readonly messages: boolean

@@ -36,7 +36,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer of reach `exact` sees scopes that have only the viewer's ids; one of reach `within` sees scopes with all the viewer's ids",
+    "a viewer of reach `exact` sees a scope if it has no ids other than the viewer's; one of reach `within`, if it has all of the viewer's ids",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)

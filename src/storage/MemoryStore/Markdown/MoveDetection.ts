@@ -177,8 +177,8 @@ export interface Appeared {
 export const threshold = 0.7
 
 /**
- * A word pair is rare if at most this many missing texts have it. Any other pair is assumed to come from a template. Such a pair counts for
- * similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
+ * A word pair is rare if the texts of at most this many missing files have it. Any other pair is assumed to come from a template. Such a
+ * pair counts for similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
  */
 const maxShared = 64
 
