@@ -1,6 +1,7 @@
 /**
- * The settings that the author of an agent writes for the memory of the agent. `Resume` saves all settings of a run, these included, with
- * each checkpoint. Resuming the run fails if a setting has been changed since the checkpoint, unless `accept` names it.
+ * The settings that the author of an agent writes for the memory of the agent. They are part of the spec of a run. `Resume` saves this spec
+ * with each checkpoint. Resuming the run fails if a field of the spec has changed since the checkpoint, unless `Resume.accept` names the
+ * field.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

@@ -70,7 +70,7 @@ export * as Faulty from "./Faulty.ts"
 // Kinds of memory
 /** Makes a service for the records of one kind, with typed `data`. */
 export * as TypedMemory from "./TypedMemory.ts"
-/** Episodes: events, each with the emotion felt at it. A chat searches them before each turn, and stores the turn as a new one. */
+/** Episodes: events, each with the emotion felt at it. A chat searches the episodes before each turn, and stores the turn as an episode. */
 export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./GraphMemory.ts"

@@ -264,10 +264,11 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
  * offers it.
  *
  * ```text
- * a user               user, session and run of this user
- * an agent or run      agent, run, global
- * any other viewer     the scope of all the viewer's ids, named after the narrowest one
- * reach `within`       the scope of all the viewer's ids, since the viewer sees no broader one
+ * viewer                       scopes
+ * with a user                  user, session and run of this user
+ * with only an agent or run    agent, run, global
+ * any other                    the scope of all the viewer's ids, named after the narrowest one
+ * with reach `within`          the scope of all the viewer's ids, since the viewer sees no broader one
  * ```
  *
  * `sharedWrites` may add `agent` and `global`; `globalWrites: "deny"` removes `global`.

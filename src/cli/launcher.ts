@@ -3,9 +3,9 @@
  * the cache, a search in 10,000 notes takes a fifth less CPU time.
  *
  * Each command has its own cache, a file beside this one, which the first successful run of the command writes. V8 rejects a cache that
- * another version of V8 wrote, or that was written with other flags. A successful run whose cache was rejected replaces it. Where the
- * folder cannot be written, and in Bun and Deno, commands compile the bundle each time. `NODE_DISABLE_COMPILE_CACHE=1` turns off this
- * cache, as it turns off Node's own.
+ * another version of V8 wrote, or that was written with other flags. A successful run whose cache was rejected replaces it. If the
+ * folder of the caches cannot be written, and in Bun and Deno, commands compile the bundle each time. `NODE_DISABLE_COMPILE_CACHE=1` turns
+ * off this cache, as it turns off Node's own.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"

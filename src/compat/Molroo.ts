@@ -3,10 +3,11 @@
  * offers molroo's `recallMemories`. Use it to run code that was written for molroo. With `layerAdapter`, an adapter of your own serves as
  * `EpisodicMemory`.
  *
- * The methods of an adapter return promises; `run` runs the effects behind them. A recall makes four separate queries: for chat messages,
- * for other events, for episodes whose meaning is similar to that of the message, and for reflections. `docs/compat.md` lists the
- * deliberate differences, and a test of each. The differences are: every declared filter is applied; no query returns another entity's
- * episodes; an episode that is saved again under its id is stored once; and a query that fails is listed in `failures`.
+ * The methods of an adapter return promises. The argument `run`, such as `Effect.runPromise`, makes these promises from effects. A recall
+ * makes four separate queries: for chat messages, for other events, for episodes whose meaning is similar to that of the message, and for
+ * reflections. `docs/compat.md` lists the deliberate differences, and a test of each. The differences are: every declared filter is
+ * applied; no query returns another entity's episodes; an episode that is saved again under its id is stored once; and a query that fails
+ * is listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"

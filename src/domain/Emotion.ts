@@ -44,7 +44,7 @@ export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: stri
 /** The neutral affect: `{ V: 0, A: 0, D: 0.5 }`. */
 export const neutral: VAD = { V: 0, A: 0, D: 0.5 }
 
-/** The neutral appraisal. A dimension of −1..1 is 0, and a dimension of 0..1 is 0.5; only urgency is 0. */
+/** The neutral appraisal. A dimension of −1..1 is 0. A dimension of 0..1 is 0.5, except urgency, which is 0. */
 export const NEUTRAL_APPRAISAL: Appraisal = {
   goalRelevance: 0,
   goalCongruence: 0,

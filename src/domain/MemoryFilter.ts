@@ -51,7 +51,7 @@ export const BeliefQuery = Schema.Struct({
   /** Most beliefs to return, 1..1,000. Default: all. */
   limit: Schema.optional(Limit)
 })
-/** Conditions that a belief must meet, all of them, together with the order and the largest number of results. */
+/** A query for beliefs, as its schema decodes it. Beliefs that meet all its conditions are returned. */
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 const filter = {
@@ -223,11 +223,11 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * Whether `leftOut.limit` is the exact number of matches beyond the query's limit: `false` if it is only a lower bound, else absent. An
-     * index must read the records of matches if the query has `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or has `weights`
-     * together with `minScore`. It reads all these records if there are at most 2,048 matches. If there are more, it reads only those that
-     * can have the highest scores; `leftOut.limit` may then be too low, but hits and scores are the same as if all records had been read. A
-     * store that cannot read every match, such as a database, may also have missed some of the best hits.
+     * Whether `leftOut.limit`, the number of matches beyond the query's limit, is exact: `false` if the number may be too low, else absent.
+     * The number may be too low if there are more than 2,048 matches, and their records must be read because the query has `ids`,
+     * `createdAt`, `validAt`, `minImportance` or `where`, or has `weights` together with `minScore`. Then only the records that can have
+     * the highest scores are read. The hits and scores are the same as if all records had been read. In a store that cannot read every
+     * match, such as a database, `false` may also mean that some of the best hits are missing.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),

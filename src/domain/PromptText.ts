@@ -2,7 +2,8 @@
  * Makes stored text safe for a prompt. All stored text that this library puts into a prompt passes through `visible`. After that, the text
  * contains nothing that people do not see, and cannot end the memory block that encloses it. The text in the store is not changed.
  *
- * `visible` takes linear time and is idempotent. It changes these characters only:
+ * `visible` takes linear time and is idempotent. It changes the characters listed here and no others. The rows from `joiners`
+ * to `flags` are exceptions from the row `invisible`.
  *
  * ```text
  * line breaks      each becomes one line feed

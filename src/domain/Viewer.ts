@@ -4,8 +4,8 @@
  * count towards them.
  *
  * ```text
- * exact     sees a record iff every id set on the record equals the viewer's   (in Global, in the user's scope, in the run's)
- * within    sees a record iff every id set on the viewer equals the record's   (in the user's scope and narrower ones)
+ * exact     sees a record iff every id set on the record equals the viewer's   (such as a record of Global or of the user)
+ * within    sees a record iff every id set on the viewer equals the record's   (such as one of the user's session)
  * everyone  sees every record of the tenant
  * ```
  *

@@ -86,8 +86,8 @@ export interface Inject {
 export const make = (search: Search, config: InjectionConfig = {}): Inject => {
   const { budget, format, maxEntries = 5, minConfidence, query = queryOf, trigger = "userTurn" } = config
   const wanted = trigger === "everyTurn" ? () => true : trigger === "userTurn" ? isUserTurn : trigger
-  // `render`, the default format, gets the budget instead of the search: it skips a record that is too long and shows later, shorter ones,
-  // whereas a search with a budget ends at the first record that is too long
+  // `render`, the default format, keeps to the budget itself, so the search gets no budget: `render` skips a record that is too long and
+  // shows later, shorter ones, whereas a search with a budget ends at the first record that is too long
   const maxChars = budget === undefined ? undefined : budget * 4
   const asked = {
     limit: maxEntries,
@@ -110,8 +110,8 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
 /**
  * Returns the text to search for, without injected blocks. If the last message is not a user's, returns the last assistant text. Otherwise
  * there are two candidates: the last user text, and the last two user texts together. Returns the first candidate that names a topic; "?",
- * "ok" and "and why?" name none. If neither candidate names a topic, returns the first one with a word that is not in `assent`. If neither
- * has such a word, returns `undefined`.
+ * "ok" and "and why?" name none. If neither candidate names a topic, returns the first one with any word other than words of agreement,
+ * greeting and thanks (`assent`), such as "who am I?". If neither has such a word, returns `undefined`.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
   const textsOf = (role: Message["role"]) =>

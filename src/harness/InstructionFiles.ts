@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first; within a directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if the file or its importer is missing or blank, or if `importedBy ?? relative` is not named in `filenames`. */
+  /** Reads a file. `None` if the file or importer is missing or blank, or if `filenames` lacks the importer's (else the file's) name. */
   readonly read: (
     relative: string,
     importedBy?: string

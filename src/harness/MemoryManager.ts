@@ -85,7 +85,7 @@ export interface Service {
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Stores messages in the outbox of every store that extracts. Fails if any outbox fails; the message names the store. */
+  /** Stores messages in the outbox of every store that extracts. Fails if any outbox fails; the error names the store. */
   readonly addMessages: (
     viewer: Viewer,
     session: string,

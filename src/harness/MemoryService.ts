@@ -98,10 +98,11 @@ export interface Service {
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
    * Forgets all records that match the filter, regardless of the filter's `limit`, and returns their number. Keeps matching records that
-   * the viewer may not forget: instructions, and Global records under `globalWrites: deny`. With `purge`, erases the records, and also
-   * matching records that are in the trash, that is, forgotten but still restorable; the latter are not counted. If the filter has
-   * `forgotten: true`, only records in the trash match. If the filter has no other condition than `scope`, a purge also erases the viewer's
-   * threads and waiting messages.
+   * the viewer may not forget: instructions, and Global records under `globalWrites: deny`.
+   *
+   * With `purge`, erases the matching records beyond recovery. Also erases, but does not count, matching records in the trash, that is,
+   * records that are forgotten but still restorable. If the filter has `forgotten: true`, only records in the trash match. If the filter
+   * has no other condition than `scope`, a purge also erases the viewer's threads and waiting messages.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */

@@ -23,8 +23,8 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
    * Shared scopes (that of the agent, and Global) that a model may write on behalf of a viewer with a user, session or actor id: see
-   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what all other conversations wrote there. By default, no scope is
-   * shared, and the field is absent. So specs of earlier versions, which lack the field, keep their hash.
+   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what all other conversations wrote there. By default, the
+   * model may write neither scope, and the field is absent. So specs of earlier versions, which lack the field, keep their hash.
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {

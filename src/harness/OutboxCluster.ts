@@ -10,10 +10,10 @@
  * a death    the next owner receives the unacknowledged cluster messages, and passes them to new triggers
  * ```
  *
- * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the same write erases the batch.
- * The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of their appends,
- * whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words. So a
- * person's data are completely erased by erasing them in the store.
+ * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the write that stores the memories
+ * also erases the batch. The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of
+ * their appends, whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words.
+ * So a person's data are completely erased by erasing them in the store.
  *
  * The module is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
@@ -67,9 +67,10 @@ export interface Service extends Outbox.Service {
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Also checks each conversation once it has not changed for an hour. If no
-   * message of the conversation waits, erases the cluster messages that a killed owner may have left. Otherwise sends the cluster message
-   * of each waiting batch again, because the process that appended the batch may have been killed before it sent the message.
+   * Compacts the store, and returns the number of erased records. Also checks the conversations whose last change is at least an hour old,
+   * each of them once until it changes again. If no message of such a conversation waits, erases the cluster messages that a killed owner
+   * may have left. Otherwise sends the cluster message of each waiting batch again, because the process that appended the batch may have
+   * been killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }

@@ -109,8 +109,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // A round's own reads are activity of the store, too. They must not start the next round if this round changed nothing. `known` then
-      // includes these reads, so that only later activity starts a round.
+      // The reads of a round count as activity of the store. If the round forgot no record, its reads must not start the next round:
+      // `known` then includes these reads, so that the next round waits for activity after them.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")

@@ -161,8 +161,8 @@ const notOnCassette = (played: number): string => {
 }
 
 /**
- * Returns a function that takes the next answer of a script and returns it in an array, which is empty at the end of the script. Callers
- * that share an iterator share its answers.
+ * Returns a function without arguments. Each call returns an array with the next answer of the script, or an empty array at the end of the
+ * script. Functions that are made from the same iterator share its answers.
  */
 const queueOf = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()

@@ -123,7 +123,7 @@ const unrelated = [
  * Embeds offline, without a model. The vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words.
  * A table has these vectors for 20,000 English words, in 100 dimensions. The order of the words makes no difference. The vector of a text
  * has the Euclidean norm 1; a text without a known word has the zero vector. The layer reads the table, 2 MB, from the package's folder. It
- * fails with `io` if the folder is missing, as for bundled code, and with `corrupt` if the table is incomplete.
+ * fails with `io` if the folder is missing, as it is in bundled code, and with `corrupt` if the table is incomplete.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,

@@ -231,8 +231,8 @@ interface Making<Row, A> {
   /** Iterator over the rows that were not read yet; `undefined` once all rows are read. */
   unread: Iterator<Row> | undefined
   /**
-   * Rows that were read and not yet added, in parts. Rows are added only once all rows are read. Each part, and at the end the list of
-   * parts, is reversed, so that rows can be taken from the end in the order in which they were read.
+   * Rows that were read and not yet added, in parts. Rows are added only once all rows are read. They are taken from the end, but in
+   * the order in which they were read: each part is reversed when it is complete, and the list of parts when all rows are read.
    */
   readonly parts: Array<Array<Row>>
   /**

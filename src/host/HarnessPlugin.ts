@@ -37,7 +37,7 @@ export const deny = (reason: string): Verdict => ({ kind: "deny", reason })
 
 /** A plugin, which handles signals and decides on tool calls. All of its methods are optional. */
 export interface HarnessPlugin {
-  /** Unique id. This library adds plugins of its own, such as the write limit; a provided plugin with the same id replaces that one. */
+  /** Unique id. This library adds plugins of its own, such as the write limit; a provided plugin replaces the one that has its id. */
   readonly id: string
   /** Handles a signal. A defect is logged, and the turn continues. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined

@@ -20,9 +20,10 @@
  * and provide it last, to the store and everything over it, or to the store alone. `Layer.mergeAll(Store, Redaction.layer())` provides it
  * to nothing.
  *
- * `Copy` moves rows to a store with a redaction only if `unredacted: true` is given. A store without a redaction redacts nothing. If a
- * redaction is provided to the service of a kind of memory, to `Threads` or to `MemoryPipeline`, but not to the store beneath it, that
- * service logs a warning. The service then uses the redaction only for its own names, messages and prompts.
+ * `Copy` does not redact the rows that it moves, so it moves them to a store with a redaction only if `unredacted: true` is given. A store
+ * without a redaction redacts nothing. If a redaction is provided to the service of a kind of memory, to `Threads` or to `MemoryPipeline`,
+ * but not to the store beneath it, that service logs a warning. The service then uses the redaction only for its own names, messages and
+ * prompts.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -218,8 +219,8 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
 
 /**
  * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. If they were removed only when the
- * message is stored, the text before a block and the text after it could together form a secret. Removing a block can form another one, so
- * the removal is repeated up to eight times; then all remaining closing tags are made invalid.
+ * message is stored, the text before a block and the text after it could together form a secret. The removal
+ * of one block can form another block, so it is repeated up to eight times; then all remaining closing tags are made invalid.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")

@@ -12,7 +12,7 @@
  * GET  /api/records/:id/history    the revisions of the record, each with its changes
  * GET  /api/records/:id/graph      ?depth: the records at most this many links away
  * POST /api/records/:id/forget     { revision }: moves the record to the trash
- * POST /api/records/:id/restore    { revision? }: restores a revision; default: the forgotten one
+ * POST /api/records/:id/restore    { revision? }: restores a revision; default: what was forgotten
  * POST /api/prompt                 { text }: the memories that the next prompt would contain, and why
  * POST /api/why                    { id, text }: why a search for the text does not find the record
  * ```

@@ -82,8 +82,8 @@ export interface Service {
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /**
-   * Derives attributes from the note's current text, which a person may have edited, and stores them. Keeps the note's tags, except those
-   * that are in `NoteAnalysis.subjects`: such tags are derived from texts, and are replaced.
+   * Derives attributes from the note's current text, which a person may have edited, and stores them. Replaces the
+   * derived tags, that is, the note's tags that are in `NoteAnalysis.subjects`. Keeps the note's other tags.
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**

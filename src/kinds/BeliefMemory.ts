@@ -38,7 +38,7 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** `active` counts the beliefs that are not closed, `superseded` those that another replaced. Neither counts other closed beliefs. */
+  /** `active` counts the beliefs that are not closed, `superseded` those that another replaced. Those closed otherwise are in neither. */
   readonly active: number
   readonly superseded: number
   /** `byConfidence` and `bySource` count all beliefs, including superseded ones, by level of confidence and by type of source. */

@@ -44,7 +44,7 @@ export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source
 /** Schema of the limit of a query of `beforeTurn`: 0..1,000; 0 switches the query off. */
 const QueryLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
-/** Schema of the limits of `beforeTurn`. Defaults: 5 episodes, 3 episodes found by meaning, 3 reflections, of any importance. */
+/** Schema of the limits of `beforeTurn`. Defaults: 5 episodes, 3 episodes found by meaning, 3 reflections; minimum importance 0. */
 export const RecallLimits = Schema.Struct({
   episodicLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 5 })),
   semanticLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 3 })),
@@ -88,8 +88,8 @@ export interface Service {
     episode: DraftOf<Episode>
   ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
-   * Returns the matching episodes, newest first. Considers only the 1,000 matching episodes that were stored last. With `context`, only one
-   * of several episodes with nearly the same text is returned.
+   * Returns the matching episodes, the latest `validAt` first. Considers only the 1,000 matching episodes whose records were created or
+   * changed last. With `context`, only one of several episodes with nearly the same text is returned.
    */
   readonly recall: (
     viewer: Viewer.Any,

@@ -113,7 +113,7 @@ export interface Service {
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Follows outgoing relationships: in step n, those of the n-th type. Returns the last step's entities; `from` if `types` is empty. */
+  /** Follows outgoing relationships: in step n, those of the n-th type. Returns what the last step reaches; `from` if there is no step. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns the query's hits, and linked records that pass its filter. A link passes on its record's `score · weight · g ÷ (1 + g)`, with
-   * `g = query.weights.graph`, default 1. A record has the score of its best path. A hop starts from the best `options.limit` records.
+   * Returns the query's hits, and linked records that pass its filter. A link passes on `weight · g ÷ (1 + g)` of a record's score; `g` is
+   * `query.weights.graph`, default 1. A record has the score of its best path. A hop starts from the best `options.limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -300,7 +300,7 @@ interface Step {
   readonly relationship: Relationship
 }
 
-/** Returns the steps from a record, highest weight first; if equal, the record's own links in order, then the links to it, newest first. */
+/** Returns the steps from a record, highest weight first. If equal, first its own links, in order; then links to it, newest first. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,

@@ -1,8 +1,8 @@
 /**
  * Values by key, like a Map that is stored. A layer is for one namespace of keys; the viewer decides whose values are read and written.
  * Each key is one record in exactly the viewer's scope, neither in a broader nor in a narrower one. A string is stored as the body of the
- * record; a string that is too long, or another value, in `data`. Keys are redacted, so keys that differ only in a redacted secret are the
- * same key. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
+ * record. A string that is too long for a body, or a value that is no string, is stored in `data`. Keys are redacted: keys that differ only
+ * in a secret are one key. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"

@@ -156,7 +156,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // the session's earlier learnings count towards `caps`. A viewer without ids does not see them, so the viewer `own` reads them
+      // learnings that were stored under this session id before count towards `caps`, too. A viewer without ids does not see them, so they
+      // are read with `own`, the viewer narrowed to the session id
       const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
       const session = yield* openSession(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -231,8 +232,8 @@ export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effec
 
 /**
  * Returns a viewer and a filter. Together, they select the scope of the given viewer and the sessions in it, but no scope that is narrower
- * by any other id. Returns the given viewer unchanged, with a filter without conditions, if it is `System`, has no ids, or has a reach
- * other than `exact`.
+ * by any other id. If the given viewer is `System`, has no ids, or has a reach other than `exact`, returns this viewer unchanged and a
+ * filter without conditions.
  */
 const sessionReader = (
   viewer: Viewer.Any

@@ -160,7 +160,10 @@ export interface Service {
    * receipt's writes. In both cases nothing is written.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Searches by words and, if there is an embedding model, by the vector of the query's text. `leftOut` counts the hits not returned. */
+  /**
+   * Searches by words and, if there is an embedding model, by the vector of the query's text. The `leftOut` of the result counts the hits
+   * that were found but not returned.
+   */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /** Computes and stores the vectors of these records of the viewer's tenant. Returns the number of texts that were embedded. */
   readonly embed: (

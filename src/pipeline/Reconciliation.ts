@@ -4,8 +4,8 @@
  *
  * ```text
  * ADD      a new record; nothing if another record says the same
- * UPDATE   a new revision of the record. If the record has `data`, which a sentence cannot change, DELETE and ADD are done
- *          instead; if another record already says the same, only DELETE
+ * UPDATE   a new revision of the record. Exceptions: if the record has `data`, which a sentence cannot change, DELETE and ADD;
+ *          if another record already says what this one would say after the update, DELETE alone
  * DELETE   soft: closes the record (ends its validity), with `supersededBy` set to the most similar new fact; hard: forgets it
  * NOOP     nothing
  * ```
@@ -124,9 +124,9 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
  * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the one with the same
- * text, or else the most similar one, if it is similar enough. Drops the deletion of a memory that says the same as a fact. Each deletion
- * that is left adds an ADD of the most similar fact without a decision, since that fact must be why the model deleted the memory.
- * @internal
+ * text, or else the most similar one, if it is similar enough. Drops each DELETE of a memory that says the same as a fact. A model deletes
+ * a memory because of a fact, but may leave out the ADD. So each remaining DELETE is followed up by an ADD: of the facts that have no
+ * decision, the one most similar to the deleted memory is added. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -223,7 +223,7 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
 
 /** Smallest Jaccard similarity at which a decision counts as a decision about a fact. */
 const least = 0.01
-/** Like `least`, but for a NOOP. It is higher, since models often answer NOOP for every memory in the prompt, whatever the facts. */
+/** Smallest similarity at which a NOOP is about a fact: high, since models often answer NOOP for every memory, whatever the facts. */
 const alike = 0.5
 
 /** Scope, kind and other options of the records that `applyEvents` writes. */

@@ -132,7 +132,7 @@ interface Tally extends Record<keyof Counts, number> {
   differing: number
   /**
    * `from` and `to` have the checksums of the two sides, one for each part: the revisions, the use counts, and the vectors of each model. A
-   * checksum over all parts would depend on the batch size, since the order in which the parts are read depends on it.
+   * checksum over all parts would depend on the batch size, since the batch size decides in which order the parts are read.
    */
   readonly from: Map<string, string>
   readonly to: Map<string, string>

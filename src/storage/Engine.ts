@@ -83,9 +83,9 @@ export interface Primitives {
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch. Used instead of `exclusive`, with the same guarantee. The batches of all tenants run one after another. Only while the
-   * `commit` of a batch waits for the disk, batches that need none of its records and keys may run; one disk flush then serves them all
-   * (group commit). Code after a `commit` runs in the order of the commits.
+   * Runs a batch. Used instead of `exclusive`, with the same guarantee. The batches of all tenants run one after another, with one
+   * exception: while the `commit` of a batch waits for the disk, later batches may run if they need none of its records and keys. One
+   * disk flush then serves all of these batches (group commit). Code after a `commit` runs in the order of the commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -350,7 +350,7 @@ const prune = (source: Source): Io<void> =>
     }
   })
 
-/** Finds rows that compaction may erase. Without the primitive `lifetimes`, reads all rows, and a revision of each old tombstone. */
+/** Finds the rows that compaction may erase, now or later. Cost without the primitive `lifetimes`: one read of all rows. */
 const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
   Effect.gen(function*() {
     const found: Array<Due> = []

@@ -78,7 +78,7 @@ export const created = (
 
 /**
  * Returns the reasons to refuse a record that is to be written. Only a write with origin `instructions` or `file` may add the tag
- * `instructions`. A write of another origin may keep this tag on a file's record, if `before` has it.
+ * `instructions`. A write of another origin may keep this tag on a record of origin `file`, if the previous revision, `before`, has it.
  */
 export const issuesOf = (
   record: MemoryRecord,
@@ -196,8 +196,8 @@ export interface DedupeLookup {
 }
 
 /**
- * Makes the `DedupeLookup` of a batch from the rows that the batch has read. `rows` are the rows of the batch by id, with the changes
- * decided so far; the caller updates this map.
+ * Makes the `DedupeLookup` of a batch. The first argument is what the batch has read from the store. `rows` has, by id, the rows of the
+ * batch as they are after the changes decided so far; the caller updates this map.
  */
 export const makeDedupeLookup = (
   { byDedupeKey, now, rows: found }: Found,

@@ -32,8 +32,8 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 
 /**
  * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
- * that kind; any other file becomes a `reference`. Reads `CLAUDE.md` and the `.md` files in `memory`; skips `MEMORY.md`, which only lists
- * these. The folder to read is `memory` itself or its parent folder; both give the same records.
+ * that kind; any other file becomes a `reference`. Reads `CLAUDE.md`, `CLAUDE.local.md` and the `.md` files in `memory`; skips `MEMORY.md`,
+ * which is a list of the other files. The folder to read is `memory` itself or its parent folder; both give the same records.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap(({ path, text }): ReadonlyArray<Item> => {

@@ -133,7 +133,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "a viewer of reach `within` finds the records of the named scopes among many others; the result says how many records exceed the limit",
+    "a call of a viewer of reach `within` finds the records of the scopes that the call names among many others; the result says how many records exceed the limit",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

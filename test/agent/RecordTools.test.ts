@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a viewer with a session appends in the session's scope; a viewer with only the user's id can delete that record only with reach `within`", () =>
+  it.effect("a viewer with a session appends a record in the session's scope; a viewer with only the user's id can delete this record only with reach `within`", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

@@ -84,7 +84,7 @@ describe("an agent in an HTTP server", () => {
       assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("continues the conversation with its memories, but without the unfinished answer, if it was killed during an answer and restarted", () =>
+  it.scopedLive("an agent that is killed during an answer and then restarted continues the conversation with its memories, but without the unfinished answer", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)

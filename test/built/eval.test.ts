@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("queries of the category given with `--unanswerable` count only in the AUC, which says how well confidence separates answerable queries from these", async () => {
+  it("queries of the category given with `--unanswerable` count only in the AUC, which says how well confidence separates them from answerable queries", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -64,7 +64,7 @@ describe("npm run eval", () => {
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("`--compare` prints the mean difference to saved results over the queries that both runs have, with an interval; it fails if the file of saved results is missing", async () => {
+  it("`--compare` prints the mean difference between this run and a saved one over the queries of both, with an interval; it fails if the file of the saved run is missing", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)

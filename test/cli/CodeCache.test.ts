@@ -94,7 +94,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", names[0]!)).ino, ino)
     }))
 
-  it.scopedLive("the cache of a command that shows progress is used by its next run, although showing progress changes flags of V8", () =>
+  it.scopedLive("the cache of a command that shows progress is used by the next run of the command, although showing progress changes flags of V8", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)

@@ -49,9 +49,9 @@ export const killers: Readonly<Record<string, string>> = {
   "search by vector applies the limit before the filter":
     "a hybrid search finds records by word and by vector, and by word alone while no record has a vector",
   "vectors of all models are stored as those of one model":
-    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edit makes a new text",
+    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edited text counts as new",
   "an updated record keeps the vector of its old text":
-    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edit makes a new text",
+    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edited text counts as new",
   "purge leaves the vector behind":
     "a search does not find an updated or forgotten record by its old vector, and a purge deletes the vector",
   "the field `awaiting` of a search result counts records that the viewer does not see":
@@ -67,7 +67,7 @@ export const killers: Readonly<Record<string, string>> = {
   "vectors.attach ignores invalid vectors instead of failing":
     "`attach` and `search` refuse vectors that are empty, not finite or of other dimensions than the model, and `attach` then stores none",
   "vectors.pending returns every text twice":
-    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edit makes a new text",
+    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edited text counts as new",
   "vectors.read returns the stored array instead of a copy":
     "`attach` does not replace the vector of a text, and accepts a new number of dimensions once the model's last vector was purged",
   "a turn's score depends on neighbouring turns that the viewer does not see":
@@ -124,7 +124,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`list` with `asOf` returns expired records":
     "every read and write, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
   "`list` returns records whose `invalidAt` is past":
-    "one batch can put a new fact and set `invalidAt` of the old one; `list` returns the new fact, or the old one with an earlier `asOf`",
+    "one batch can put a new fact and set `invalidAt` of the old one; `list` returns the new one, and with an earlier `asOf` the old one",
   "`search` ignores `asOf`":
     "`list` and `search` with `asOf` return the records valid at that time; a record is valid from `validAt` until just before `invalidAt`",
   "a cursor is an offset":

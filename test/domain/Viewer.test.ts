@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("`subjectOf` returns a user's scope, or an agent's if it has no session or actor; for other viewers and reach `within`, the scope of all ids", () => {
+  it("`subjectOf` returns the user's scope for a viewer with a user, and the agent's for an agent without session or actor; for any other viewer, and for reach `within`, it returns the scope of all ids of the viewer", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

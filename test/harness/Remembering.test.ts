@@ -53,7 +53,7 @@ const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryService.remember", () => {
-  it.effect("`remember` with `infer: false` and `plan` fail with `invalid_draft` and store nothing if a given value is not a message", () =>
+  it.effect("`plan`, and `remember` with `infer: false`, fail with `invalid_draft` and store nothing if one of the given values is not a message", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (

@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes to the user's scope, or to the agent's for an agent without session or actor; for others, to the scope of all ids", () =>
+  it.effect("extraction writes to the user's scope for a viewer with a user, and to the agent's for an agent without session or actor; for any other viewer, it writes to the scope of all ids of the viewer", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

@@ -59,7 +59,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`revise` keeps the id and confidence of a belief, and updates its summary if that was made from subject, predicate and object",
+    "`revise` keeps the id and confidence of a belief, and updates its summary if the summary was made from subject, predicate and object",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern", { confidence: 0.9 })

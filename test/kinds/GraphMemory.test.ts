@@ -219,7 +219,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findPath` counts a linked record that is no entity as a visit, but does not follow the links of that record",
+      "`findPath` counts a linked record that is no entity towards `maxVisits`, but does not follow the links of that record",
       (graph, store) =>
         Effect.gen(function*() {
           const scope = { userId: "ada" }
@@ -376,7 +376,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`search` also returns records linked to its hits if they pass the query's filter; each hop multiplies the score by half the link's weight",
+      "`search` also returns each record that is linked to a hit and passes the query's filter; each hop multiplies the score by half the link's weight",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })

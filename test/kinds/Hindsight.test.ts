@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual (a hypothesis) lists the beliefs that match its text, or those that the caller gives; `validateCounterfactual` adds its outcome",
+    "a counterfactual (a hypothesis) lists the beliefs that match its text, or those that the caller gives; `validateCounterfactual` adds the actual outcome",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")

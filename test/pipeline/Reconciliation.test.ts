@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD with the text of an existing record adds nothing; the existing record, even if not in the prompt, supersedes the record of a DELETE", () => {
+  it("an ADD with the text of an existing record adds nothing; the existing record, even if not in the prompt, supersedes the record that a DELETE names", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{

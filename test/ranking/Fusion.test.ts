@@ -25,7 +25,7 @@ describe("reciprocalRank", () => {
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("a hit that is last in both rankings precedes one that is first in only one ranking, unless the constant `k` is 0", () => {
+  it("a hit that is last in both rankings precedes one that is first in one ranking and absent from the other, unless the constant `k` is 0", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })

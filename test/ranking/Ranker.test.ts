@@ -35,7 +35,7 @@ describe("Ranker", () => {
     )
   })
 
-  it("the rank of a record without a session is its word score divided by the best one, if the question names no speaker or time", () => {
+  it("the rank of a record without a session is its word score divided by the best word score, if the question names no speaker or time", () => {
     const { rank } = asked("tea")
     for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noSignals, words }, 0.7), words / 0.7)
     assert.strictEqual(rank({ ...noSignals, words: 1 }, 0), 0)

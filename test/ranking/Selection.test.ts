@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search with weights, or a filter by importance or data, evaluates few of its matches; such a filter makes the count of matches inexact", () => {
+  it("a search with weights, `minScore` or a filter by importance or data evaluates few of its matches; `minScore` and these filters make the count of matches inexact", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },

@@ -44,7 +44,7 @@ const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => nam
 describe.each(Object.entries(stores))("maintenance of the store %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // the names are the keys of `maintained`
 
-  it.scoped("MemoryStore.maintain compacts each store at most once, not once per missed hour, after the process slept for a year and nothing expired", () =>
+  it.scoped("MemoryStore.maintain compacts each store at most once, not once per missed hour, after the process slept for a year in which nothing expired", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)

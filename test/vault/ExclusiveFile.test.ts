@@ -245,7 +245,7 @@ describe("a live process whose staging folder (the folder of its temporary files
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("each process takes the lock with a file of its own, so that one can take over the lock of the other after its death", () =>
+  it.scopedLive("each process takes the lock with a file of its own, so that one process can take over the lock of the other after the other's death", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]

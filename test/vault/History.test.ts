@@ -164,7 +164,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("batch numbers continue after a compaction; an append fails with `conflict` if the writer has not read the history since", () =>
+  it.scoped("batch numbers continue after a compaction; an append fails with `conflict` if the writer has not read the history since the compaction", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a reader that lacks a record because it has read only part of a rewritten history can tell: `isReplaced` returns true, or `generation()` has changed", () =>
+  it.scopedLive("a reader that lacks a record because it has read only part of a rewritten history is told so: `isReplaced` returns true, or `generation()` has changed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

@@ -164,7 +164,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("one new key is generated for a vault whose .effect-memory folder was deleted, and it is kept although no signature is valid", () =>
+  it.scopedLive("one new key is generated for a vault whose .effect-memory folder was deleted, and this key is kept although none of the records' signatures is valid under it", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })

@@ -45,8 +45,8 @@ export interface ChatOptions {
  * reads the messages within the budget.
  *
  * A chat belongs to the viewer that is current where the chat is made. A call on behalf of a viewer that has other threads fails with
- * the reason `not_owned`, because the results of the call's tools would be stored in a thread of the first viewer. Make a chat for each
- * viewer.
+ * the reason `not_owned`. Otherwise, what tools read for the calling viewer would be stored in a thread of the chat's viewer. Make a chat
+ * for each viewer.
  *
  * A failure to read or write the thread fails the call with an `AiError` of module `ThreadChat`. The `cause` of this error is the
  * `MemoryError`.
@@ -208,8 +208,8 @@ const jsonOf = (value: unknown): unknown =>
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
 /**
- * Converts a message of a prompt to a message of a thread. The `content` of the latter is only text. If the prompt's message contains more
- * than text, the whole message is also put into `data` as JSON.
+ * Converts a message of a prompt to a message of a thread. The `content` of a thread's message is only text. If the prompt's message
+ * contains more than text, the whole prompt's message is also put into `data` as JSON.
  */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {

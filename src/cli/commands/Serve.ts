@@ -22,7 +22,7 @@ import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The files of the inspector, the web page of `serve --ui`, as JSON text, by which the bundler replaces `process.env[…]` in the build. */
+/** The files of the inspector (the web page of `serve --ui`) as JSON text. The bundler puts this text in the place of `process.env[…]`. */
 const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
 /** Schema of the JSON output of `serve token`. */

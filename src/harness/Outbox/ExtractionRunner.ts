@@ -5,7 +5,7 @@
  *
  * ```text
  * ten failures in a row                       only every third request of the conversation is tried, until one succeeds
- * a permanent failure                         sets the batch aside; several batches are first extracted singly to find that one
+ * a permanent failure                         sets the batch aside; batches that failed in one run are first extracted one by one
  * a batch that failed ten times while         is set aside too; until then the batch that failed least is tried first
  * others succeeded
  * ```
@@ -54,7 +54,7 @@ export const make = (
 
 /**
  * Handles one request to extract from a conversation's messages by calling `drain`. After ten failures of the conversation in a row, calls
- * `drain` only if a caller waits (`isUrgent`), and for every third request without a waiting caller. Rejects the rest as `unavailable`.
+ * `drain` only for requests with a waiting caller (`isUrgent`) and for every third other request. Rejects the rest as `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -136,7 +136,7 @@ export const checked = (options: Options): Effect.Effect<void, MemoryError.Memor
  * batch, while other batches succeed, after which that batch is set aside.
  */
 const maxFailures = 10
-/** Largest number of messages and of rows (of up to 60,000 characters) in an extraction run. A single batch may exceed both limits. */
+/** Largest number of messages, and of their rows of up to 60,000 characters, in an extraction run. A single batch may exceed both. */
 const runLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>

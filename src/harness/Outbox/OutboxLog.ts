@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds to the cached state a batch that another process appended. Marks the state as stale if it lacks a write before that append. */
+/** Adds to the cached state a batch that another process appended. Marks the state as stale if a write before that append is not in it. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -351,7 +351,7 @@ const write = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
-/** Performs a write of extraction when the limiter permits, so that other tasks get time. An append calls `write`, without the limiter. */
+/** Performs a write of an extraction run once the limiter permits, so that other tasks get time. Appends call `write` without it. */
 const writePaced: typeof write = (log, ...args) => Effect.zipRight(log.limiter.step, write(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {

@@ -186,10 +186,10 @@ const dispatch = (scheduler: OutboxScheduler): void => {
 }
 
 const dispatchSlow = (scheduler: OutboxScheduler): void => {
-  const { overdue, running, slowSlots: slowReaders } = scheduler
+  const { overdue, running, slowSlots } = scheduler
   for (let first = poorest(scheduler); first !== undefined; first = poorest(scheduler)) {
     const [run, count] = first
-    if (running.slow.size < slowReaders) {
+    if (running.slow.size < slowSlots) {
       if (overdue.delete(run)) {
         running.prompt.delete(run)
         run.slot = "slow"
@@ -258,8 +258,7 @@ const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | 
   return found
 }
 
-const stopping = (scheduler: ReadonlySet<ScheduledRun>): number =>
-  Array.from(scheduler).filter((run) => run.isStopping).length
+const stopping = (runs: ReadonlySet<ScheduledRun>): number => Array.from(runs).filter((run) => run.isStopping).length
 
 /**
  * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks.

@@ -46,7 +46,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   reserved: number
   /** Failures of batches, by sequence number of the first message. `since`: how many runs had succeeded before the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
-  /** Whether each batch is extracted in a run of its own, to find out which batch made a common run fail. */
+  /** Whether each batch is extracted in a run of its own, to find out which batch made a run of several batches fail. */
   extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number

@@ -4,7 +4,7 @@
  *
  * ```text
  * appended   a batch was appended                acknowledged when the batch has been extracted, set aside or erased
- * signal     the session ended, or a request     acknowledged when all batches that waited when the message came have been
+ * signal     the session ended, or a request     acknowledged when all batches that waited at its arrival have been
  *            to extract from waiting batches     extracted, set aside or erased
  * drain      a request to extract from all       answered after the extraction, or with the reason of its failure
  *            waiting batches at once
@@ -389,8 +389,8 @@ const keyFromRow = (
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
 /**
- * Repeats an effect until it succeeds, with delays of at most a minute. A handler must not give up, since the cluster never delivers an
- * acknowledged message again.
+ * Repeats an effect until it succeeds, with delays of at most a minute. A handler must not give up: when it returns, its message is
+ * acknowledged, and the cluster never delivers an acknowledged message again.
  */
 const retryForever = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

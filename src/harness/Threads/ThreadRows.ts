@@ -224,8 +224,8 @@ const draft = <A extends { readonly row: string }, I>(
 })
 
 /**
- * Returns the mutations that create the rows of a message. They fail with `conflict` if one of the rows exists, because another process has
- * appended a message.
+ * Returns the mutations that create the rows of a message. They fail with `conflict` if one of the rows exists already. Another process has
+ * then appended a message with the same sequence number.
  */
 export const putMessage = (
   { idOf, owner }: Rows,

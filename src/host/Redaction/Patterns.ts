@@ -134,8 +134,8 @@ const passphrases = [
   )
 )
 /**
- * Patterns of values without spaces that follow a name such as password, secret or token. A password after a colon or an equals sign may be
- * any word. Every other value must contain a digit.
+ * Patterns of the values that follow a name such as password, secret or token. A value contains no spaces. A password after a colon or an
+ * equals sign may be any word. Every other value must contain a digit.
  */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"

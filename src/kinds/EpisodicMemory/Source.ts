@@ -89,7 +89,7 @@ export interface Semantic {
 /** Type of an episode whose `type` is absent. */
 export const talk = "chat_message"
 
-/** Largest number of episodes that a query reads, namely those stored last. `Retention` keeps at most this number in a scope. */
+/** Largest number of episodes that a query reads; it reads those that were stored last. `Retention` keeps at most this many in a scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */

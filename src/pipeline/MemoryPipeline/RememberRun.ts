@@ -325,8 +325,8 @@ const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool ===
 
 /**
  * Gives a Put of a new fact an id derived from scope, kind and text, unless the kind deduplicates records anyway. So if concurrent runs add
- * the same fact, only one succeeds. Each other run gets a conflict and plans again. It then finds the fact's record among the related
- * memories, and derives no ids, since a closed record (one that is no longer valid) may have the derived id.
+ * the same fact, only one succeeds. Each other run gets a conflict, plans once more, and then finds the fact among the related memories.
+ * The second plan has no derived ids: a closed record (one that is no longer valid) may have the derived id, and would conflict again.
  */
 const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Returns whether each mutation is needed. A Put with a future `validAt` is not if a record with its id and text is valid by that time. */
+/** Returns whether each mutation is needed. A Put with a future `validAt` is not needed if its id has the same text, valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,

@@ -2,9 +2,9 @@
  * Gathers the candidates of a query, that is, records that may answer it, and ranks them by their properties (`Signals`):
  *
  * ```text
- * candidates   the 40 best matches by words · the two messages before and after each of the first 10 of these · messages of
- *              speakers that the query names, in the best sessions (share of the query's terms in the session + closeness of
- *              its time to the times in the query) · the long matches with the largest share of the query's terms
+ * candidates   the 40 best matches by words · two messages before and two after each of the first 10 of these · messages of
+ *              speakers that the query names, in the 5 best sessions (by the share of the query's terms that a session has, plus
+ *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
  * A message is a record of a session. All other matches follow after the candidates, in the order of BM25. The candidates do not depend
@@ -59,7 +59,7 @@ export class CandidateRanker {
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** Lowest rank of a candidate divided by the best BM25. Any other match ranks lower: its rank is its BM25 times this factor. */
+  /** The lowest rank of the candidates, divided by the best BM25. The rank of a match that is no candidate is its BM25 times this. */
   #factorOfOthers = 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index matched last. `docSet` has the matches; `chosen`, the best `byWords` of them that pass
-   * the filter. `rest` tests whether a match passes (`undefined`: all do); `passes` tests any other doc id. `depth` is the number of wanted
-   * hits. With `isAll`, also returns all matches that are no candidates, unfiltered. The result is valid until the next call.
+   * Ranks the candidates of the query that the index matched last. `docSet` has all matches, and `chosen` the 40 best of those that pass
+   * the filter. `rest` tests whether a match passes (`undefined`: all do), and `passes` does so for a doc id that may be no match. `depth`
+   * is the number of wanted hits. With `isAll`, the matches that are no candidates follow, unfiltered. Valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -175,7 +175,7 @@ export class CandidateRanker {
     }
   }
 
-  /** Returns the rank (a score) of a doc id. A match that is no candidate ranks below every candidate. Any other doc id has rank 0. */
+  /** Returns the rank (a score) of a doc id. A match that is no candidate never ranks above a candidate. Any other doc id has rank 0. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
     return this.#factorOfOthers * index.scores.data[doc]!
@@ -367,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test: the record's speaker is in `actors`, or it has none and its scope has an id of `own`. `undefined` without both. */
+  /** Returns a test: has a record a speaker in `actors`, or no speaker and a scope with an id of `own`? `undefined` if neither is given. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,

@@ -89,9 +89,10 @@ export interface GroupFilter {
 }
 
 /**
- * Callbacks of `InvertedIndex.match`. `afterScope` is called after each scope, with the position in `matches` of the scope's first match.
- * It returns the new `minListed`, the lowest score with which a document is listed there. `groupFilter` returns the filter that decides
- * which matches are counted; `undefined` if all are counted.
+ * Callbacks of `InvertedIndex.match`, which scores one scope after the other and lists matches in the array `matches`. `afterScope` is
+ * called after each scope, with the index in `matches` of the first match of that scope. It returns the score that a document of the next
+ * scopes must reach to be listed (`minListed`). `groupFilter` returns the filter that decides which matches are counted; `undefined` if
+ * all are counted.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number

@@ -224,11 +224,11 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents that contain any of the terms, and writes to `masks` which terms each of them contains. Lists in `matches` the
-   * documents that score at least `minListed`; at first, these are all matches. Also lists removed and expired documents, unless the view
-   * is `whole`. After each scope, calls `observer.afterScope` with the position in `matches` of the scope's first match. The observer may
-   * remove matches (by `drop`, or by lowering `matched`), and returns the next `minListed`, which never falls. If few documents match,
-   * lists all of them, and does not call `observer.groupFilter`. Call `clear` before the next match.
+   * Scores the documents that contain any of the terms, scope by scope, and writes to `masks` which terms each document contains. Lists in
+   * `matches` those that score at least `minListed`; all do at first. Also lists removed and expired documents, unless the view is `whole`.
+   * After each scope, calls `observer.afterScope` with the index in `matches` of the scope's first match. The observer may remove matches
+   * (by `drop`, or by lowering `matched`), and returns `minListed` for the next scopes, which must not fall. If few documents match, lists
+   * all of them. Calls `observer.groupFilter` only if many match and the view is `whole`. Call `clear` before the next `match`.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks

@@ -92,8 +92,8 @@ export class MetadataGroups {
 }
 
 /**
- * Makes the record on which a filter is evaluated in place of all records of a group. It is a copy of one record of the group, without
- * `data`, tags and metadata, except those in `shared`.
+ * Makes the record on which a filter is evaluated in place of all records of a group. It has fields of one record of the group. Its tags
+ * and metadata are those in `shared`, by default empty, and its `data` is empty.
  */
 export const representativeOf = (
   { createdAt, id, importance, kind, scope, source: { origin, trust }, validAt }: Filtered,

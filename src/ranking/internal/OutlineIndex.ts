@@ -46,7 +46,10 @@ class Indexed implements Outline {
   readonly size: Outline["size"]
   readonly form: Form
   readonly hash: string
-  /** Version that the partition of the record's row had when the row was written; the table `memory_partitions` has these versions. */
+  /**
+   * Version that the record's partition got when the row of the record was written. A partition is a group of scopes that are indexed
+   * together; the table `memory_partitions` has its current version.
+   */
   readonly version: number
 
   constructor(packed: EncodedOutline, version: number, scope: Outline["scope"]) {

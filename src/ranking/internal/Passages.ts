@@ -4,7 +4,7 @@
  *
  * ```text
  * passage     whole paragraphs, 600 characters at most; a longer paragraph is cut after a sentence, else between words
- * words(r)    BM25 of r, or 0.9 times the BM25 of its best passage with the summary and tags of r, whichever is higher
+ * words(r)    BM25 of r or, if it is higher, 0.9 times the BM25 of the best passage of r; a passage includes the summary and tags of r
  * ```
  *
  * Only long records have passages (`isLong`: a body of more than 2,000 UTF-16 units).

@@ -297,7 +297,7 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy without empty lists. `docs` has the new doc ids, in the old order; −1 omits one. `scopes` has the new scope numbers. */
+  /** Returns a copy without empty lists. `docs` and `scopes` map old to new numbers. −1 omits a doc id; the others keep their order. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
     // unpacks every term, to know how many lists there are, and makes room for all of them, since growing would cost more than copying
@@ -348,7 +348,7 @@ export class Postings {
     this.heads[list + AT] = address
   }
 
-  /** Adds a list to the hash table. A full table is replaced by one of twice the size, into which each addition moves a few entries. */
+  /** Adds a list to the hash table. A table that is half full is replaced by a larger one, into which each addition moves some entries. */
   #addToTable(list: number): void {
     if (2 * ++this.#entries > this.#table.length) {
       this.#moveEntries(Infinity)

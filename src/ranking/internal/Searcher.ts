@@ -5,7 +5,7 @@
  * ```text
  * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
  * vector    near: visible records → filter → cosine above 0 → cut
- * hybrid    the best of both, each with its score in the other → fused by score → weights → minScore
+ * hybrid    the best by words and the best by vector, each with both scores → fused by score → weights → minScore
  * then      order, ties newest first → bodies read → near-duplicates removed → limit → budget
  * ```
  *

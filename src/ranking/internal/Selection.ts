@@ -64,8 +64,8 @@ export class MatchCollector {
   #minListed = lowestMatchScore
 
   /**
-   * The `limit` best matches are certain to be among `topDocs`. A match that scores less than the `limit`-th best so far is listed only if
-   * the difference is at most `slack` times the best score. `masks` receives the terms that each match contains.
+   * The `limit` best matches are certain to be in `topDocs`. The index may omit a match that scores less than the `limit`-th best so far,
+   * if the difference is more than `slack` times the best score. `masks` receives the terms that each match contains.
    */
   constructor(
     index: InvertedIndex,
@@ -91,7 +91,7 @@ export class MatchCollector {
     this.#dropExpired(from)
     if (!index.isDense || !this.#view.whole) this.#masks?.gather(matches, from, index.matched)
     const end = this.#filter.narrow(matches, from, index.matched)
-    // whether the index itself counts the matches; if it does not, every match must be listed to be counted
+    // whether the index itself counts the matches; if it does not, they are counted here, so the index must not omit any
     const isCounted = this.#view.whole && (this.#filter.isOpen || index.groupFilter !== undefined)
     this.#count = isCounted ? index.passed : this.#count + end - from
     const threshold = this.#threshold
@@ -159,12 +159,12 @@ export interface Choice {
   readonly best: number | undefined
   /** Whether a doc id passes the filter; `undefined` if all do. */
   readonly rest: Passes | undefined
-  /** Computes the final score. Default: the relevance. Matches are then ordered by rank, since ranks can round to the same relevance. */
+  /** Computes the final score. Default: the relevance, but sorted by rank, since different ranks can round to the same relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Up to this many matches are all evaluated. If there are more, only those that may be among the best are evaluated. */
+  /** Number of matches up to which every match is evaluated. If there are more, only those that may be among the best are. */
   readonly examined: number
 }
 

@@ -203,9 +203,9 @@ export class SessionIndex {
 
   /**
    * Returns the sessions of the greatest worth, best first, five at most. A session whose worth is below `minWorth` is left out. The worth
-   * of a session is the share of the query's terms that it contains, weighted by rarity. If the query names times (`times`), the closeness
-   * of the session's first or last message to these times is added, whichever is higher. Of two sessions with equal worth, the one whose
-   * last message is later comes first.
+   * of a session is the share of the query's terms that it contains, weighted by rarity. If the query names times (`times`), the session's
+   * closeness to these times is added: that of its first or of its last message, whichever is higher. Of two sessions with equal worth, the
+   * one whose last message is later comes first.
    */
   best(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>
@@ -223,7 +223,7 @@ export class SessionIndex {
     return bestSessions(sessions, worths, later)
   }
 
-  /** Returns the share of the query's terms that a session contains, weighted by rarity: `session(s)` in the formula above. */
+  /** Returns the share of the query's terms that a session contains, weighted by rarity: see `session(s)` at the top of this file. */
   #shareOf(number: number): number {
     const mask = this.masks.maskOfGroup(number + 1)
     return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#totalRarity

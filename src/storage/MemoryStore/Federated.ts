@@ -13,7 +13,7 @@
  *           `failures`; the search fails only if all stores fail
  * get, list fail if a store fails that might have a requested record; `get` succeeds if other stores have all of the ids
  * redaction is done by each store. If the federation is built with a redaction, every store that it writes to must have this redaction.
- *           If these stores share one, a store that is attached later and written to must have it, too
+ *           If all stores that it writes to have the same redaction, each such store that is attached later must have it, too
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *

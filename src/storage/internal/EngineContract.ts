@@ -154,9 +154,9 @@ export interface Decision<out A> {
 export interface Decide<out A> {
   (found: Found): Either.Either<Decision<A>, MemoryError>
   /**
-   * Makes the same decision, but yields to the event loop in between; present if the batch is long. An engine that calls it must keep the
-   * rows it has read locked until the commit, or check before the commit that they are unchanged. An engine that does not call it is still
-   * correct, but blocks the event loop.
+   * Makes the same decision, in steps between which the event loop runs; present if the batch is long. An engine that calls it must keep
+   * the rows it has read locked until the commit, or check before the commit that they are unchanged. An engine that does not call it is
+   * still correct, but blocks the event loop.
    */
   readonly paced?: ((found: Found) => Effect.Effect<Decision<A>, MemoryError>) | undefined
 }

@@ -283,7 +283,8 @@ class Table<V extends object> {
   }
 
   /**
-   * Removes a key that exists. Moves an entry behind the freed slot into this slot if a lookup could otherwise no longer find the entry.
+   * Removes a key that exists. A lookup ends at the first free slot, so each later entry that could no longer be found is moved into the
+   * freed slot.
    */
   delete(key: number): void {
     const [keys, values] = [this.#keys, this.#values]

@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "one batch can put a new fact and set `invalidAt` of the old one; `list` returns the new fact, or the old one with an earlier `asOf`",
+    "one batch can put a new fact and set `invalidAt` of the old one; `list` returns the new one, and with an earlier `asOf` the old one",
     (store) =>
       Effect.gen(function*() {
         const old = yield* put(store, fact("Lives in Bern"))

@@ -65,7 +65,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
   ofVectors(
-    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edit makes a new text",
+    "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edited text counts as new",
     (store, vectors) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("green tea"))

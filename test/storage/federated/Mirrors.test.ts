@@ -145,7 +145,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror that fails does not make the write fail, and gets the record's state with the next write of the record",
+    "a mirror that fails does not make the write of a record fail, and gets the record's state with the next write of the record",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }

@@ -73,7 +73,8 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
-    // candidates after the first `words` were requested by `includeIds`; one of these that is absent in `all` is the record of `subject`
+    // the first `words` candidates are the best matches by words. The others were requested by `includeIds`, and are in `all` already,
+    // except the record of `subject`
     if (i < words) all.set(fact.id, one)
     else candidateOfSubject = one
   })
@@ -111,9 +112,9 @@ export function* hybridSearch(
     found,
     // matches by words, plus those found by vector only. `matches.count` may be too low; a higher `lexicalCount` replaces it
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // a deeper round can change the hits in two cases. There are too few hits, and this round dropped no match below `minScore` (the
-    // new matches of a deeper round score even less than a dropped one). Or there are enough hits, but the last one has the lowest cosine
-    // so far; a deeper round may then find a newer record with the same cosine
+    // a deeper round can change the hits in two cases. First: there are too few hits, and this round dropped no match below `minScore`. (If
+    // it dropped one, the new matches of a deeper round would be dropped, too, since they score even less.) Second: there are enough hits,
+    // but the last one has the lowest cosine of this round. A deeper round may then find a newer record with the same cosine
     isCut: (last) =>
       !isDeep &&
       (last === undefined

@@ -41,9 +41,9 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors after a batch. Uses the rows in `before`, since the caller has locked their ids. Reads again only the rows whose
-   * ids were generated in the batch, since these were not locked. If another batch has copied rows with unlocked ids since `before` was
-   * read, also reads the rows of this batch in the mirrors again.
+   * Updates all mirrors after a batch. Computes the written rows from `before` and the batch's outcomes, since the caller has locked the
+   * ids in `before`. Reads only the rows whose ids were generated in the batch, since these ids are not locked. Another batch with unlocked
+   * ids may have written copies since `before` was read. If so, also reads the mirrors' rows of this batch again.
    */
   readonly follow: (
     members: StoreRegistry.Members,

@@ -199,8 +199,9 @@ const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreR
     : Effect.succeed(owner)
 
 /**
- * Refuses a change of a record in a read-only member. If the viewer may not see the record, only a put fails, because its id is taken. A
- * put may use the id of a forgotten copy in a mirror: the copy may outlive its record, because each store has its own `trash` time.
+ * Refuses a change of a record in a read-only member. If the viewer does not see the record, refuses only a put, because the id is taken.
+ * Other changes are then treated as if there were no such record. A put may use the id of a forgotten copy in a mirror: the copy may
+ * outlive its record, because each store has its own `trash` time.
  */
 const refused = (
   op: string,

@@ -208,7 +208,7 @@ export interface Writers {
   readonly writePending: Io<void>
 }
 
-/** Records and dedupe keys that a writer reads. Batches with one of them that wait to be written are written before the writer starts. */
+/** Records and dedupe keys that a writer reads. A batch with one of them that is not on disk yet is written before the writer starts. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>

@@ -32,7 +32,7 @@ type Matter = Readonly<Record<string, unknown>>
 /** The record that was last read from a note's file, for comparison. */
 export interface Previous {
   readonly record: MemoryRecord
-  /** Names of the properties that the file had then. If one of them is missing now, the author has removed it. Default: none. */
+  /** Names of the properties that the file had when `record` was read. If one is missing now, the author has removed it. Default: none. */
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
@@ -304,7 +304,7 @@ export const without = (tags: ReadonlyArray<string>, others: ReadonlyArray<strin
   return tags.filter((tag) => !known.has(tag.normalize("NFC").toLowerCase()))
 }
 
-/** Converts properties to JSON. Values of types that JSON lacks become text, values that are nested too deeply become null. */
+/** Converts properties to JSON. Values of types that JSON lacks become text. Values that are nested too deeply become null. */
 export const jsonOf = (
   properties: ReadonlyArray<readonly [string, unknown]>,
   issues: Array<string> = []

@@ -1,8 +1,8 @@
 /**
  * The history of a vault: a log of every revision of every record, in one append-only file. A revision is appended here and synced before
- * its `.md` file is written, so the history is authoritative, and the `.md` files are a view of it. Each line states its byte offset. If a
- * writer that has lost the lock appends late, its line is at a wrong offset, and readers ignore it. Lines written by a compaction state no
- * offset. Each rewrite of the file increments the epoch, a counter. Every line states it, so a damaged first line does not matter.
+ * its `.md` file is written, so the history is authoritative, and the `.md` files are a view of it. Each line states its byte offset,
+ * except lines that a compaction wrote. If a writer that has lost the lock appends late, its line is at a wrong offset, and readers ignore
+ * it. Each rewrite of the file increments the epoch, a counter. Every line states the epoch, in case the first line is damaged.
  *
  * Laws: a batch counts only if all its parts are there, at their offsets. A checkpoint is a line which states that the `.md` files of all
  * batches so far are on disk. Later batches are pending; the next holder of the lock writes their `.md` files. Erased lines are overwritten
@@ -61,7 +61,7 @@ export interface History {
   readonly size: () => number
   /**
    * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only
-   * what follows that part. Returns true if an earlier release wrote the index, so that it lacked data; these were then read from the file.
+   * what follows that part. Returns true if an index of an earlier release lacked the times of tombstones; they were read from the file.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**

@@ -148,7 +148,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
       isUsed = false
-      // a heartbeat is written to the file that this process created, so it does not affect the lock of a thief
+      // a heartbeat is written to the file that this process created, not to the lock file of a process that has stolen the lock
       const written = Effect.suspend(() => held?.write(textOf(++beats)) ?? Effect.void)
       return inWriting(Effect.catchAll(written, (error) => Effect.logDebug("no heartbeat", error))).pipe(
         Effect.zipRight(due)
@@ -209,7 +209,7 @@ const isBeat = (before: string | undefined, after: string | undefined): boolean 
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
-/** Returns the name of the process in a lock file's content, which is the first word. A lock file in another format names no process. */
+/** Returns the name of the process that holds a lock: the first word of the lock file. Returns `nobody` if the file has another format. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
 /** Error of a writer if its lock was stolen, or if another process has written meanwhile. The caller runs the writer again. */

@@ -135,7 +135,8 @@ export const keepCurrent = (
     /** The last scan: the time of its end in epoch milliseconds, and its duration in milliseconds. */
     let last = { end: -Infinity, took: 0 }
     /**
-     * `uncalled`: polls since the last call of the store. `quiet`: polls since the last call, or since a stream of changes was last open.
+     * `uncalled`: polls since the last call of the store. `quiet`: polls since the last time when the store was called or a stream of
+     * changes was open.
      */
     let uncalled = 0
     let quiet = 0

@@ -43,8 +43,8 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 
 /**
  * Returns the notes among `known`, the files that a scan did not find any more. Each note comes with its last record: that of the history
- * or that of the file, whichever is newer. The first scan also passes `isKnown`, which says whether a file is known at a path. The result
- * then includes the notes that the history has at paths where no file is known.
+ * or that of the file, whichever is newer. The first scan also passes `isKnown`, which says whether this process knows a file at a path.
+ * The result then also includes the notes that the history has at any other path.
  */
 export const findMissing = (
   context: Context,

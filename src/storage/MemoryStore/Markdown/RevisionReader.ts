@@ -35,13 +35,13 @@ export interface RevisionReader {
    */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the last revision of each of the tenant's records that have no file, as a tombstone. Leaves out a record if another process is
-   * about to write its file, or if this process has not read its file yet.
+   * Returns a tombstone for each of the tenant's records that have no file: the record's last revision in the history. Leaves out a record
+   * if another process is about to write its file, or if this process has not read its file yet.
    */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
    * Returns the lifetimes of the tenant's records that expire, and of the tenant's tombstones. A lifetime has the fields that determine
-   * when a row may be erased. Reads a record from the history only if the record has no file, and its tombstone is missing or damaged.
+   * when a row may be erased. Cost: reads from the history only the records that have neither a file nor an undamaged tombstone.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
@@ -260,8 +260,8 @@ export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
   Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
- * Returns the earlier revisions of every record, oldest first, by tenant. Skips lines that cannot be read. `segments` gives the tenant
- * of each folder whose name is a hash.
+ * Returns the earlier revisions of each record, oldest first, with the record's tenant and id. Skips lines that cannot be read.
+ * `segments` gives the tenant of each folder whose name is a hash.
  */
 export const readFormat1 = (
   fs: VaultFileSystem,

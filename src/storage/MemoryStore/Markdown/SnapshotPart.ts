@@ -190,8 +190,8 @@ export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> =
 ]
 
 /**
- * Reads the entries of a part that `textsOf` encoded. `made` is the version of the snapshot. Validates nothing, since the signature of the
- * snapshot was verified before.
+ * Reads the entries of a part that `textsOf` encoded. `made` is the version of the snapshot. Validates nothing, since the caller has
+ * verified the signature of the snapshot.
  */
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)

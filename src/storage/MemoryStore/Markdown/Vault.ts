@@ -180,7 +180,7 @@ export const open = (
           lastReadBatch = number
         }
       })
-    /** Whether a file is as new as the history: it has the content that the history states, or all files of its batch are on disk. */
+    /** Whether a file is as new as the history: it has the content of its newest revision, or that revision's batch is complete on disk. */
     const matchesHistory = (path: string, pending: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const location = history.at(path)

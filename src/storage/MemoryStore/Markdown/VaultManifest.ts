@@ -39,8 +39,8 @@ const VaultManifest = Schema.Struct({
   version: Schema.Int,
   key: Key,
   /**
-   * Set if the folder contained signed records when the key was generated, or invalid signatures when a manifest without a checksum (of an
-   * earlier release) was read. Invalid signatures are then expected.
+   * Set in two cases: the folder already contained signed records when the key was generated, or it contained invalid signatures when a
+   * manifest of an earlier release, which has no checksum, was read. In both cases invalid signatures are expected from then on.
    */
   foreign: Schema.optional(Schema.Literal(true)),
   /**
@@ -322,8 +322,8 @@ const few = 4
 /**
  * Checks a key against the signatures of records. A valid signature of a record or of the snapshot proves the key. Otherwise the invalid
  * signatures are counted, but only in files unchanged since the library wrote them, because a person may have edited the other files.
- * Eight invalid signatures disprove a key that has a valid checksum. A single one disproves a key without a checksum, and so does an
- * invalid signature of the snapshot.
+ * A key with a valid checksum is disproved by eight invalid signatures of records. A key without a checksum is already disproved by one, or
+ * by an invalid signature of the snapshot.
  */
 const judge = (
   fs: VaultFileSystem,

@@ -317,7 +317,7 @@ const insertOrphans = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of those of these hashes whose text no record has any more. The caller has encoded `tenant` by `text`. */
+/** Erases the vectors of the texts with these hashes, except texts that a record still has. The caller has encoded `tenant` by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
     // locks the rows of the tenant's models: a concurrent `attach` either commits first, or waits and then finds that the texts are erased

@@ -27,8 +27,8 @@ export interface Options {
 /** Milliseconds for which a change is kept in the table. Polls are far more frequent than that, so that no listener misses a change. */
 const kept = 3_600_000
 /**
- * Number of versions by which a partition in a process's cache may be behind and still be updated. For so many versions, `memory_gone`
- * keeps the ids that were erased. A cached partition that is further behind is read again as a whole.
+ * Number of versions for which the table `memory_gone` keeps the ids of records erased or moved to another partition. A process that has
+ * cached a partition updates it with these ids. A cached partition that is more versions behind is read again as a whole.
  */
 const behind = 10_000
 

@@ -211,8 +211,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const isCurrent = (versions: PartitionVersions): boolean => versions.history === history
 
   /**
-   * Returns the versions of the visible partitions, and the database to read from. Both are cached by the object `access`. All reads of one
-   * call have the same `access`, so they use the same database and versions.
+   * Returns the versions of the visible partitions, and the database to read from. Caches this result by the object `access`, which all
+   * reads of one call share, so they use the same database and versions.
    */
   const snapshotFor = (access: Viewer.AccessFilter, model: string | undefined): Io<ReadSnapshot> =>
     Effect.gen(function*() {

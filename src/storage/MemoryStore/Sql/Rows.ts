@@ -79,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. Passes `seen` each row, its partition's version when the row was written, and the length of its JSON. */
+/** Reads rows by id, in any order. Calls `seen` with each row, its partition's version when it was written, and the length of its JSON. */
 export const rowsOf = (
   query: Query,
   tenant: string,
