@@ -183,3 +183,19 @@ describe("search among turns with `minScore`", () => {
     }
   })
 })
+
+it("a match that is no candidate keeps a score above 0 if a candidate without words of the query scores 0", () => {
+  const index = MemoryIndex.make()
+  for (let n = 0; n < 60; n++) {
+    const turn = (sequence: number, body: string) =>
+      record(`${n} ${sequence}`, {
+        ...{ scope: { userId: "ada" }, kind: "note", summary: "turn", summaryDerived: true, body, importance: 0 },
+        source: { origin: "user", trust: 1, session: `s${n}`, sequence }
+      })
+    index.add(turn(0, `harbour ${"boat ".repeat(n)}`))
+    index.add(turn(1, "Is it?"))
+  }
+  const viewer = Viewer.make({ userId: "ada" })
+  const { hits } = index.search(viewer, { text: "harbour", weights: { conversation: 0 }, limit: 100 }, now)
+  assert.lengthOf(hits.filter(({ record, score }) => record.body.startsWith("harbour") && score > 0), 60)
+})

@@ -59,7 +59,7 @@ export class CandidateRanker {
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** The lowest rank of the candidates, divided by the best BM25. The rank of a match that is no candidate is its BM25 times this. */
+  /** The lowest rank above 0 of a candidate, divided by the best BM25. The rank of a match that is no candidate is its BM25 times this. */
   #factorOfOthers = 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
@@ -145,10 +145,10 @@ export class CandidateRanker {
       const doc = all[i]!
       const rank = ranks[doc] = this.#rank(doc)
       if (rank > best) best = rank
-      if (rank < minRank) minRank = rank
+      if (rank > 0 && rank < minRank) minRank = rank
       if (scores[doc] === 0) wordless++
     }
-    this.#factorOfOthers = bestMatch > 0 ? minRank / bestMatch : 0
+    this.#factorOfOthers = bestMatch > 0 && minRank < Infinity ? minRank / bestMatch : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
     // asks for one more than `depth`, to find out whether there are more
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
@@ -175,7 +175,7 @@ export class CandidateRanker {
     }
   }
 
-  /** Returns the rank (a score) of a doc id. A match that is no candidate never ranks above a candidate. Any other doc id has rank 0. */
+  /** Returns the rank (a score) of a doc id. A match that is no candidate ranks at most as high as any candidate of rank above 0. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
     return this.#factorOfOthers * index.scores.data[doc]!
