@@ -16,12 +16,14 @@ import { eventually, opened, place } from "./Place.ts"
 
 const never = { poll: "1 day" } as const
 
+/** Node's platform with another `watch`. `stat` is wrapped, since a vault ignores `watch` if all other calls are Node's own. */
 const watching = (watch: FileSystem.FileSystem["watch"]) =>
   Layer.merge(
     NodeContext.layer,
-    Layer.effect(FileSystem.FileSystem, Effect.map(FileSystem.FileSystem, (fs) => ({ ...fs, watch }))).pipe(
-      Layer.provide(NodeFileSystem.layer)
-    )
+    Layer.effect(
+      FileSystem.FileSystem,
+      Effect.map(FileSystem.FileSystem, (fs) => ({ ...fs, watch, stat: (path) => fs.stat(path) }))
+    ).pipe(Layer.provide(NodeFileSystem.layer))
   )
 
 const watchers = Effect.sync(() => process.getActiveResourcesInfo().filter((name) => name === "FSEventWrap").length)

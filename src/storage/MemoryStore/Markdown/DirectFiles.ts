@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
@@ -59,14 +60,16 @@ export interface Files extends
 }
 
 /**
- * Makes the vault's file system from a `FileSystem` of @effect/platform. If the methods of this service are Node's own, most operations
- * call Node directly. A service with other methods, such as a wrapper of Node's, is used as it is.
+ * Makes the vault's file system from a `FileSystem` of @effect/platform. If its methods `reads` and `writes` are Node's own, most
+ * operations and `watch` call Node directly. A service with other methods, such as a wrapper of Node's, is used as it is.
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
     Effect.flatMap(NodeFiles, Option.match({ onNone: () => nodes, onSome: Effect.succeedSome })),
     (nodes) =>
-      Option.exists(nodes, (own) => replaced.every((call) => own[call] === service[call])) ? direct(service) : service
+      Option.exists(nodes, (own) => [...reads, ...writes].every((call) => own[call] === service[call]))
+        ? direct(service)
+        : service
   )
 
 /** Node's file system, for a program whose bundle contains @effect/platform-node. Default: `None`; the package is then imported by name. */
@@ -74,18 +77,9 @@ export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles
   defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
 }) {}
 
-/** Names of the `FileSystem` methods that are replaced by direct calls of Node. */
-const replaced = [
-  "stat",
-  "readFile",
-  "readDirectory",
-  "readLink",
-  "makeDirectory",
-  "rename",
-  "remove",
-  "link",
-  "open"
-] as const
+/** Names of the `FileSystem` methods that are replaced by direct calls of Node: those that read, and those that write. */
+const reads = ["stat", "readFile", "readDirectory", "readLink", "open"] as const
+const writes = ["makeDirectory", "rename", "remove", "link"] as const
 
 /** Node's file system as @effect/platform-node provides it; `None` if the package is not installed. */
 const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
@@ -103,7 +97,7 @@ const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Returns the vault's file system, which calls Node directly. Recursive operations, reads of large files and `watch` use `service`. */
+/** Returns the vault's file system, which calls Node directly. Recursive operations and reads of large files use `service`. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
@@ -303,7 +297,14 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         ),
         (opened) => fileOf(path, opened, flag.startsWith("a"))
       ),
-    watch: (path) => service.watch(path)
+    watch: (path) =>
+      Stream.asyncPush<FileSystem.WatchEvent, PlatformError>((emit) => {
+        const failed = (cause: unknown) => failure("watch", path, cause)
+        const event = FileSystem.WatchEventUpdate({ path })
+        const begin = () => fs.watch(path, () => emit.single(event)).on("error", (cause) => emit.fail(failed(cause)))
+        const watcher = Effect.try({ try: begin, catch: failed })
+        return Effect.acquireRelease(watcher, (watcher) => Effect.sync(() => watcher.close()))
+      }, { bufferSize: 1, strategy: "dropping" }) // one event stands for all that follow until it is read
   }
 }
 

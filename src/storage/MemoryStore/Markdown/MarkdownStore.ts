@@ -9,7 +9,6 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { sha256 } from "../../../domain/Digest.ts"
@@ -205,21 +204,13 @@ const scanOnEvents = (
   fs: VaultFileSystem.VaultFileSystem,
   scan: Effect.Effect<void>
 ): Effect.Effect<void, never, Scope.Scope> =>
-  Effect.gen(function*() {
-    const events = yield* Queue.sliding<void>(1)
-    yield* Stream.runForEach(fs.watch(hidden), () => Queue.offer(events, undefined)).pipe(
-      Effect.catchAll(unwatched),
-      Effect.catchAllDefect(unwatched), // Node throws if the operating system has no watches left
-      Effect.forkScoped
-    )
-    yield* Queue.take(events).pipe(
-      Effect.zipRight(Effect.sleep(pause)),
-      Effect.zipRight(Queue.takeAll(events)),
-      Effect.zipRight(scan),
-      Effect.forever,
-      Effect.forkScoped
-    )
-  })
+  Stream.buffer(fs.watch(hidden), { capacity: 1, strategy: "sliding" }).pipe(
+    Stream.runForEach(() => Effect.zipRight(Effect.sleep(pause), scan)),
+    Effect.catchAll(unwatched),
+    Effect.catchAllDefect(unwatched), // Node throws if the operating system has no watches left
+    Effect.forkScoped,
+    Effect.asVoid
+  )
 
 const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not watched", why)
 

@@ -89,7 +89,7 @@ export interface VaultFileSystem {
   /** Makes `to` a hard link to the file `from`. Returns `false` if `to` exists. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
-  /** Emits when something directly in the folder may have changed. */
+  /** Emits when something directly in the folder may have changed. Events that nobody has read yet count as one. */
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
@@ -336,7 +336,8 @@ export const make = (
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),
       link: (from, to) => unlessExists(fs.link(at(from), at(to)), to, { existing: false, done: () => true }),
       makeFolder: (folder) => io(makeFolder(folder), folder),
-      watch: (folder) => fs.watch(at(folder)).pipe(Stream.mapError(failure(folder)), Stream.map(() => undefined))
+      watch: (folder) =>
+        Stream.mapBoth(fs.watch(at(folder)), { onFailure: failure(folder), onSuccess: () => undefined })
     }
   })
 
