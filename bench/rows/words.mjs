@@ -234,12 +234,14 @@ export const words = async (count) => {
     })
     for (const [name, figure] of Object.entries(await race(contestants, options))) note(row, name, figure)
   }
-  await raced("query", ({ ask }) => (n) => ask(question(n)))
+  // long turns, so that each has many questions: one takes an engine 1 to 100 ms
+  await raced("query", ({ ask }) => (n) => ask(question(n)), { stretch: 1_000 })
   await raced("query in 1/50", ({ askOne }) => askOne && ((n) => askOne(question(n), n)))
   const { index } = made
   const variants = [["plain query", {}], ...Object.entries(clauses)]
   rows["clauses of the index"] = await race(
-    variants.map(([name, more]) => ({ name, calls: callsOf(index, (n) => index.ask(question(n), more)) }))
+    variants.map(([name, more]) => ({ name, calls: callsOf(index, (n) => index.ask(question(n), more)) })),
+    { stretch: 400 }
   )
   await raced("add one", ({ add }) => (n) => add(count + n), { most: 100 })
   return rows
