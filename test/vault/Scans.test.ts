@@ -212,6 +212,35 @@ describe("a scan in progress in a vault", () => {
       yield* read.release
       assert.deepStrictEqual((yield* Fiber.join(past)).map(({ body }) => body), ["one", "right"])
     }))
+
+  it.scopedLive("a read of a record's history has no gap if another process purges the record during the read", () =>
+    Effect.gen(function*() {
+      const { both, compacted, other, read, reader, right, root } = yield* twins
+      yield* compacted
+      for (const word of ["two", "three", "four"]) yield* other(both(word))
+      yield* reader.vault.refresh
+      read.arm((path) => path.endsWith("history"))
+      const past = yield* Effect.fork(reader.store.history(ada, right.id))
+      yield* read.reached
+      const erase = yield* gate
+      const writer = yield* opened(
+        root,
+        {},
+        platformWith((fs) => ({
+          open: (path, options) =>
+            options?.flag === "r+" ? erase.hold(path, fs.open(path, options)) : fs.open(path, options)
+        }))
+      )
+      let erased = 0
+      erase.arm((path) => path.endsWith("history") && ++erased === 3)
+      const purge = yield* Effect.fork(writer.store.forget(ada, [right.id], { purge: true }))
+      yield* erase.reached
+      yield* read.release
+      const revisions = (yield* Fiber.join(past)).map(({ revision }) => revision)
+      yield* erase.release
+      yield* Fiber.join(purge)
+      assert.deepStrictEqual(revisions, revisions.map((_, n) => revisions[0]! - n))
+    }))
 })
 
 describe("a writer of a vault", () => {

@@ -87,21 +87,34 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     (history.unreadFiles.has(path) ||
       (batch > lastReadBatch() && history.pending().some(({ number }) => number === batch)))
 
+  /** Returns a record's revisions, newest first. Begins again if another process purged the record meanwhile, and so erased its lines. */
+  const revisionsOf = (tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
+    Effect.gen(function*() {
+      const row = state.entry(tenant, id)?.row
+      const locations = history.locations(tenant, id)
+      const earlier = row ? locations.filter(({ revision }) => revision < row.record.revision) : locations
+      const rows = yield* Effect.forEach(
+        earlier.slice(0, row ? limit - 1 : limit),
+        (location) =>
+          Effect.map(
+            history.read(location),
+            (kept): ReadonlyArray<Stored> =>
+              Option.isSome(kept) ? [{ record: kept.value.record, forgotten: location.forgotten }] : []
+          )
+      )
+      if (rows.some(({ length }) => length === 0)) {
+        yield* history.news(false)
+        if (history.newest(tenant, id) !== locations[0]) return yield* revisionsOf(tenant, id, limit)
+      }
+      return row ? [row, ...rows.flat()] : rows.flat()
+    })
+
   return {
     read: (tenant, id) => {
       const entry = state.entry(tenant, id)
       return entry ? Effect.succeedSome(entry.row) : current(tombstoneOf(tenant, id))
     },
-    all: (tenant, id, limit) =>
-      current(Effect.gen(function*() {
-        const row = state.entry(tenant, id)?.row
-        const locations = history.locations(tenant, id)
-        const earlier = row ? locations.filter(({ revision }) => revision < row.record.revision) : locations
-        const rows = yield* Effect.forEach(earlier.slice(0, row ? limit - 1 : limit), (location) =>
-          Effect.map(history.read(location), (kept): ReadonlyArray<Stored> =>
-            Option.isSome(kept) ? [{ record: kept.value.record, forgotten: location.forgotten }] : []))
-        return row ? [row, ...rows.flat()] : rows.flat()
-      })),
+    all: (tenant, id, limit) => current(revisionsOf(tenant, id, limit)),
     forgotten: (tenant) =>
       current(Effect.gen(function*() {
         const ids: Array<MemoryId> = []
