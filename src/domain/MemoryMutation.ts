@@ -72,7 +72,8 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
     const { record } = one
     const revision = record ? record.revision : one.before + 1 // a tombstone has a revision, too
     const first = ends.get(one.id)?.first ?? one
-    const gone = first.outcome === "created" && record !== undefined && isExpired(record, now)
+    const isCreated = first.outcome === "created" || one.outcome === "created"
+    const gone = isCreated && record !== undefined && isExpired(record, now)
     ends.set(one.id, { first, revision, gone })
   }
   return Array.from(ends.values()).flatMap(({ first: { before, id }, gone, revision }): ReadonlyArray<

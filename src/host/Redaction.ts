@@ -257,7 +257,7 @@ export const rereading = (redaction: Service | undefined) => {
       if (known.get(place) === digest) return redactQuery(redaction, text)
       known.set(place, digest)
       return within(redaction, Viewer.system(), text, (redact) => redact(text)).pipe(
-        Effect.onError(() => Effect.sync(() => known.delete(place))) // the next call then reports the secrets
+        Effect.onError(() => Effect.sync(() => known.get(place) === digest && known.delete(place))) // reported by the next call
       )
     })
 }

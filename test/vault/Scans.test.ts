@@ -178,6 +178,26 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
+  it.scopedLive("a purge stays in force if its writer died before removing the file, even if a scan cannot read the file", () =>
+    Effect.gen(function*() {
+      const { compacted, fileOf, other, reader, right, root, seen, unreadable } = yield* twins
+      yield* compacted
+      yield* reader.vault.refresh
+      const records = `${root}/${fileOf(right)}`
+      const before = fs.readFileSync(records)
+      const writer = yield* opened(root)
+      yield* writer.store.forget(ada, [right.id], { purge: true })
+      fs.writeFileSync(records, before)
+      yield* reader.vault.refresh
+      unreadable.add(records)
+      yield* reader.vault.refresh
+      unreadable.delete(records)
+      yield* reader.vault.refresh
+      assert.deepStrictEqual(yield* seen, ["Milk", "one"])
+      yield* put(reader.store, fact("Tea"))
+      assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
+    }))
+
   it.scopedLive("a put during the scan finds another process's duplicate, even before the scan has read the duplicate's file", () =>
     Effect.gen(function*() {
       const root = yield* place

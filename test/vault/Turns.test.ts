@@ -113,7 +113,9 @@ describe("a vault that yields to the event loop during long work", () => {
             rowOf: (tenant, record) => Revision.rowOf(kinds, tenant, record)
           })
           const found = new Map<string, VaultFile.Found>(made.map((_, n) => [pathOf(n), undefined]))
-          const isComplete = ahead.begin()({ confirm: () => confirmed++, found, isFirstScan, known: () => undefined })
+          const isComplete = ahead.begin()({
+            ...{ confirm: () => confirmed++, found, isFirstScan, known: () => undefined, unread: new Set() }
+          })
           return yield* turns(isComplete)
         })
       assert.isAtLeast(yield* looking(true), 4)

@@ -192,8 +192,8 @@ export const keepCurrent = (
  */
 
 /**
- * Pause between an event and the scan, so that one scan follows all events of a write. The last event of a write comes when the writer
- * releases the vault's lock; the write is then complete.
+ * Pause between an event and the scan, so that a scan follows many events. The last event of a write comes when the writer releases the
+ * vault's lock; the write is then complete. An event during the pause or the scan causes one more scan.
  */
 const pause = Duration.millis(20)
 

@@ -247,6 +247,8 @@ export interface PendingScan {
   readonly isFirstScan: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
+  /** Files that the scan could not read. In `found` they are as they were known before. */
+  readonly unread: ReadonlySet<string>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
   /** Registers that the file at a path now agrees with the history. Scans that began before then ignore what they found at this path. */
@@ -292,7 +294,7 @@ export const makeAhead = (
    */
   function* unseenRevisions(
     since: number,
-    { confirm, found, known }: PendingScan,
+    { confirm, found, known, unread }: PendingScan,
     behind: Set<string>
   ): EventLoop.Steps<ReadonlyArray<RevisionLocation>> {
     const stateOf = (path: string) => found.has(path) ? found.get(path) : known(path)
@@ -350,9 +352,8 @@ export const makeAhead = (
       if (++work % atATime === 0) yield 16 * atATime
     }
     for (const path of purged) if (stateOf(path) !== undefined) remove(path)
-    for (const [path, file] of ahead.size > 0 ? found : []) {
-      const isRead = file?.settled !== false || file !== known(path) // a file that could not be read stays in `ahead`
-      if (isRead && !behind.has(path)) ahead.delete(path)
+    for (const path of ahead.size > 0 ? found.keys() : []) {
+      if (!unread.has(path) && !behind.has(path)) ahead.delete(path)
     }
     for (const path of behind) ahead.add(path)
     return unseen

@@ -171,20 +171,21 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       : undefined
   }
   /** Adds the file at a path to `found` if it has changed. */
-  const inspect = (path: string, scan: Scan, { found, times }: Findings) => {
+  const inspect = (path: string, scan: Scan, findings: Findings) => {
     const known = fileForStatCheck(path, scan)
     const anew = () => {
-      times.set(path, ++epoch)
-      return Effect.map(examined(path, scan.listed.has(path)), (file) => void found.set(path, file))
+      findings.times.set(path, ++epoch)
+      return Effect.map(examined(path, scan.listed.has(path), findings), (file) => void findings.found.set(path, file))
     }
     return known === undefined ? anew() : fs.ifChanged(path, known.stat, anew)
   }
   const reader = FileReader.make(fs, history, context, { entry, file: (path) => files.get(path), rowOf })
   /** Reads a file. If that fails, returns the last known state of the file, since a file that cannot be read is not gone. */
-  const examined = (path: string, listed: boolean): Effect.Effect<Found> =>
+  const examined = (path: string, listed: boolean, { unread }: Findings): Effect.Effect<Found> =>
     reader.examine(path, listed).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
       Effect.catchAll((error) => {
+        unread.add(path)
         troubles.set(path, error)
         return Effect.succeed(files.get(path))
       })
@@ -239,12 +240,12 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
   const scanPaths = (paths: ReadonlyArray<string>, scan: Scan = named): ReturnType<VaultState["scanPaths"]> =>
     Effect.gen(function*() {
       const began = ++epoch
-      const findings: Findings = { found: new Map(), times: new Map() }
-      const { found, times } = findings
+      const findings: Findings = { found: new Map(), times: new Map(), unread: new Set() }
+      const { found, times, unread } = findings
       const complete = context.ahead()
       const isComplete = complete({
         isFirstScan: scan.isFirstScan,
-        found,
+        ...{ found, unread },
         known: (path) => files.get(path),
         confirm: (path) => times.set(path, ++epoch)
       })
@@ -349,6 +350,8 @@ interface Scan {
 }
 /** The findings of a scan so far: files, and the time (a value of the counter `epoch`) at which each was read. */
 interface Findings {
+  /** Files that could not be read. In `found` they are as they were known before. */
+  readonly unread: Set<string>
   readonly found: Map<string, Found>
   readonly times: Map<string, number>
 }
