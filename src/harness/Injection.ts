@@ -75,9 +75,9 @@ export interface Search {
 /** Searches memory for a turn and renders the block. */
 export interface Inject {
   /**
-   * Returns the rendered block. The block is empty if `trigger` excludes the turn, if there is no text to search for, if the confidence is
-   * below `minConfidence`, or (with the default format) if nothing is found. Fails with `invalid_draft` if `trigger`, `query` or `format`
-   * throws.
+   * Returns the rendered block. The block is empty if `trigger` excludes the turn, if there is no text to search for, if the confidence of
+   * the search result is below `minConfidence`, or (with the default format) if nothing is found. Fails with `invalid_draft` if `trigger`,
+   * `query` or `format` throws.
    */
   (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>): Effect.Effect<PromptBlock.PromptBlock, MemoryError.MemoryError>
 }

@@ -97,7 +97,7 @@ describe("MemoryService", () => {
 })
 
 describe("MemoryService.index", () => {
-  it.effect("shows an agent the visible, currently valid records of indexed kinds, except those of trust 2 or 3", () =>
+  it.effect("shows an agent the visible, currently valid records of indexed kinds, except the less trusted ones, of trust 2 or 3", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("for all", { scope: "global" }))

@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit writes new records with the origin `pipeline` and the trust of the least trusted of them; updated records keep their source",
+  "Overlay.commit gives all new records the origin `pipeline` and the trust of the least trusted new record; updated records keep their own",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })

@@ -56,8 +56,8 @@ export interface Options {
   /**
    * Interval at which the vault looks for edits by hand and writes of other processes (polls). Default 1 second. Writes of other processes
    * are noticed at once if the operating system can watch the folder. Edits by hand are noticed when a poll scans the folder. After a scan,
-   * polls do not scan during a pause ten times as long as the scan. After ten polls without a call of the store, the pause is a hundred
-   * times as long as the scan. After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans
+   * polls only look for writes of other processes, for ten times as long as the scan took. After ten polls without a call of the store,
+   * they do so for a hundred times as long. After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans
    * before it returns a result. With `Duration.infinity` the folder is scanned only by `refresh`, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined

@@ -58,7 +58,7 @@ export interface ReplicaOptions {
   readonly url: Redacted.Redacted
   /**
    * Largest age of an answer. Writes of other processes may become visible this much later, and those of this process are visible at once.
-   * While the standby lags behind by more, or does not answer, reads go to the primary. Writes, changes, use counts, tenants,
+   * While the standby lags behind by more, or does not answer, reads go to the primary. Writes, `changes`, use counts, tenants,
    * compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput

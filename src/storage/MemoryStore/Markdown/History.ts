@@ -211,7 +211,7 @@ export const make = (fs: VaultFileSystem): History => {
         ino = stat.value.ino
       } else if (stat.value.size === end) return Effect.void
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
-    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // readers then read again
+    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // makes readers read again
 
   /** Appends the lines that `make` returns for the offset at which they start, checks that they are there, and returns this offset. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>

@@ -217,7 +217,7 @@ export interface Belonging {
 
 /**
  * Returns tenant and scope of a note that the library did not write. The folder decides. A property may add an id to the scope, but one
- * that contradicts an id of the folder becomes metadata. `Left` if a folder's name is a hash, and the text does not state the id.
+ * that contradicts an id of the folder becomes metadata. `Left` if a folder's name is the hash of an id that no property states.
  */
 export const belonging = (
   recordPath: RecordPath,
