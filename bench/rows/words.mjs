@@ -235,8 +235,9 @@ export const words = async (count) => {
     for (const [name, figure] of Object.entries(await race(contestants, options))) note(row, name, figure)
   }
   // long turns, so that each has many questions: one takes an engine 1 to 100 ms
-  await raced("query", ({ ask }) => (n) => ask(question(n)), { stretch: 1_000 })
-  await raced("query in 1/50", ({ askOne }) => askOne && ((n) => askOne(question(n), n)))
+  const long = { stretch: 1_000 }
+  await raced("query", ({ ask }) => (n) => ask(question(n)), long)
+  await raced("query in 1/50", ({ askOne }) => askOne && ((n) => askOne(question(n), n)), long)
   const { index } = made
   const variants = [["plain query", {}], ...Object.entries(clauses)]
   rows["clauses of the index"] = await race(

@@ -113,8 +113,8 @@ const foundIn = (
   const candidates = new Set([...chosen, ...beside])
   const { rank } = Ranker.make(query.text, now, { conversation: 1, ranker: 1 })
   const ranks = new Map(Array.from(candidates, (one) => [one, rank(signalsOf(one), best)]))
-  const below = Math.min(...ranks.values()) / best
-  for (const { id, score } of matches) if (!ranks.has(id)) ranks.set(id, below * score)
+  const lowest = Math.min(...ranks.values())
+  for (const { id, score } of matches) if (!ranks.has(id)) ranks.set(id, score / best * lowest)
   const most = Math.max(...Array.from(candidates, (one) => ranks.get(one)!))
   const weigh = Scorer.score(query)
   return Array.from(ranks)
@@ -184,7 +184,7 @@ describe("search among turns with `minScore`", () => {
   })
 })
 
-it("a match that is no candidate keeps a score above 0 if a candidate without words of the query scores 0", () => {
+it("a match that is no candidate ranks above a candidate without words of the query that scores 0, whatever the limit", () => {
   const index = MemoryIndex.make()
   for (let n = 0; n < 60; n++) {
     const turn = (sequence: number, body: string) =>
@@ -196,6 +196,10 @@ it("a match that is no candidate keeps a score above 0 if a candidate without wo
     index.add(turn(1, "Is it?"))
   }
   const viewer = Viewer.make({ userId: "ada" })
-  const { hits } = index.search(viewer, { text: "harbour", weights: { conversation: 0 }, limit: 100 }, now)
-  assert.lengthOf(hits.filter(({ record, score }) => record.body.startsWith("harbour") && score > 0), 60)
+  for (const limit of [10, 45, 60, 100]) {
+    const query = { text: "harbour", weights: { conversation: 0 }, fold: false, limit }
+    const { hits } = index.search(viewer, query, now)
+    const matches = hits.filter(({ record, score }) => record.body.startsWith("harbour") && score > 0)
+    assert.lengthOf(matches, Math.min(limit, 60), `limit ${limit}`)
+  }
 })

@@ -69,9 +69,17 @@ const twins = Effect.gen(function*() {
     assert.notStrictEqual(fs.statSync(`${root}/.effect-memory/history`).ino, ino)
   })
   yield* reader.vault.refresh
+  const fileOf = ({ id, scope }: MemoryRecord) => pathOf("default", scope, id)
+  const lastFile = `${root}/${fileOf(right!)}`
+  /** Writes, and then puts the file of `right` back: as if the writer had died before it wrote or removed this file. */
+  const killedAfter = <A, E>(write: (store: Service) => Effect.Effect<A, E>) =>
+    Effect.gen(function*() {
+      const before = fs.readFileSync(lastFile)
+      yield* write((yield* opened(root)).store)
+      fs.writeFileSync(lastFile, before)
+    })
   return {
-    ...{ both, compacted, file, folder, other, read, reader, root, unreadable },
-    fileOf: ({ id, scope }: MemoryRecord) => pathOf("default", scope, id),
+    ...{ both, compacted, file, fileOf, folder, killedAfter, lastFile, other, read, reader, root, unreadable },
     right: right!,
     seen: Effect.map(
       reader.store.list(ada, {}),
@@ -116,15 +124,11 @@ describe("a scan in progress in a vault", () => {
 
   it.scopedLive("a batch whose writer died before it wrote all files is read as a whole, even if two scans notice it at the same time", () =>
     Effect.gen(function*() {
-      const { both, compacted, fileOf, folder, read, reader, right, root, seen } = yield* twins
+      const { both, compacted, folder, killedAfter, read, reader, root, seen } = yield* twins
       fs.writeFileSync(`${root}/note.md`, "a note")
       yield* reader.vault.refresh
       yield* compacted
-      const records = `${root}/${fileOf(right)}`
-      const before = fs.readFileSync(records)
-      const writer = yield* opened(root)
-      yield* both("two")(writer.store)
-      fs.writeFileSync(records, before)
+      yield* killedAfter(both("two"))
       fs.rmSync(`${root}/note.md`) // a scan that misses a note lists the folder once more
 
       let lists = 0
@@ -144,14 +148,10 @@ describe("a scan in progress in a vault", () => {
 
   it.scopedLive("a purge stays in force if its writer died before removing the file, also in a process that opened the vault before the purge", () =>
     Effect.gen(function*() {
-      const { compacted, fileOf, other, reader, right, root, seen } = yield* twins
+      const { compacted, killedAfter, other, reader, right, seen } = yield* twins
       yield* compacted
       yield* reader.vault.refresh
-      const records = `${root}/${fileOf(right)}`
-      const before = fs.readFileSync(records)
-      const writer = yield* opened(root)
-      yield* writer.store.forget(ada, [right.id], { purge: true })
-      fs.writeFileSync(records, before)
+      yield* killedAfter((store) => store.forget(ada, [right.id], { purge: true }))
       for (let n = 0; n < 3; n++) {
         yield* reader.vault.refresh
         assert.deepStrictEqual(yield* seen, ["Milk", "one"])
@@ -163,35 +163,27 @@ describe("a scan in progress in a vault", () => {
 
   it.scopedLive("a batch whose writer died before it wrote all files is read as a whole, even if a scan cannot read one of the files", () =>
     Effect.gen(function*() {
-      const { both, compacted, fileOf, reader, right, root, seen, unreadable } = yield* twins
+      const { both, compacted, killedAfter, lastFile, reader, seen, unreadable } = yield* twins
       yield* compacted
-      const records = `${root}/${fileOf(right)}`
-      const before = fs.readFileSync(records)
-      const writer = yield* opened(root)
-      yield* both("two")(writer.store)
-      fs.writeFileSync(records, before)
+      yield* killedAfter(both("two"))
       yield* reader.vault.refresh
-      unreadable.add(records)
+      unreadable.add(lastFile)
       yield* reader.vault.refresh
-      unreadable.delete(records)
+      unreadable.delete(lastFile)
       yield* reader.vault.refresh
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
   it.scopedLive("a purge stays in force if its writer died before removing the file, even if a scan cannot read the file", () =>
     Effect.gen(function*() {
-      const { compacted, fileOf, other, reader, right, root, seen, unreadable } = yield* twins
+      const { compacted, killedAfter, lastFile, other, reader, right, seen, unreadable } = yield* twins
       yield* compacted
       yield* reader.vault.refresh
-      const records = `${root}/${fileOf(right)}`
-      const before = fs.readFileSync(records)
-      const writer = yield* opened(root)
-      yield* writer.store.forget(ada, [right.id], { purge: true })
-      fs.writeFileSync(records, before)
+      yield* killedAfter((store) => store.forget(ada, [right.id], { purge: true }))
       yield* reader.vault.refresh
-      unreadable.add(records)
+      unreadable.add(lastFile)
       yield* reader.vault.refresh
-      unreadable.delete(records)
+      unreadable.delete(lastFile)
       yield* reader.vault.refresh
       assert.deepStrictEqual(yield* seen, ["Milk", "one"])
       yield* put(reader.store, fact("Tea"))

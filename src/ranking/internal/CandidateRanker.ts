@@ -59,8 +59,8 @@ export class CandidateRanker {
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** The lowest rank above 0 of a candidate, divided by the best BM25. The rank of a match that is no candidate is its BM25 times this. */
-  #factorOfOthers = 0
+  /** Returns the rank of a match that is no candidate: its BM25, scaled to be at most the lowest rank above 0 of a candidate. */
+  #rankOfOther: (bm25: number) => number = () => 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
   readonly #passages: Passages
@@ -138,27 +138,26 @@ export class CandidateRanker {
       ? bestMatch
       : Math.max(bestMatch, this.#addLong(all, index, { docSet, rest, terms, newestFirst }))
     this.#rank = (doc) => ranker.rank(this.signalsOf(doc), bestWords)
-    let best = 0
-    let minRank = Infinity
-    let wordless = 0
+    let [best, minRank, ranked, wordless] = [0, Infinity, 0, 0]
     for (let i = 0; i < all.length; i++) {
       const doc = all[i]!
       const rank = ranks[doc] = this.#rank(doc)
       if (rank > best) best = rank
       if (rank > 0 && rank < minRank) minRank = rank
+      if (rank > 0) ranked++
       if (scores[doc] === 0) wordless++
     }
-    this.#factorOfOthers = bestMatch > 0 && minRank < Infinity ? minRank / bestMatch : 0
+    this.#rankOfOther = (bm25) => bestMatch > 0 && ranked > 0 ? bm25 / bestMatch * minRank : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
     // asks for one more than `depth`, to find out whether there are more
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
-    if (wanted > all.length) {
+    if (wanted > ranked) { // matches that are no candidates rank above candidates of rank 0
       const others = docSet.all().filter((doc) => this.#candidateRound.data[doc] !== this.#round)
       const few = isAll
         ? others
-        : bestPassing(docSetOf(others, scores), scores, wanted - all.length, newestFirst, rest).best
+        : bestPassing(docSetOf(others, scores), scores, wanted - ranked, newestFirst, rest).best
       for (const doc of few) {
-        ranks[doc] = this.#factorOfOthers * scores[doc]!
+        ranks[doc] = this.#rankOfOther(scores[doc]!)
         all.push(doc)
       }
       if (!chosen.isWhole) count = all.length
@@ -178,7 +177,7 @@ export class CandidateRanker {
   /** Returns the rank (a score) of a doc id. A match that is no candidate ranks at most as high as any candidate of rank above 0. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
-    return this.#factorOfOthers * index.scores.data[doc]!
+    return this.#rankOfOther(index.scores.data[doc]!)
   }
 
   /** Returns the signals of a doc id, in an object that the next call overwrites. */
