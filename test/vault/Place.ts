@@ -4,6 +4,7 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
@@ -93,3 +94,25 @@ export const eventually = <E>(what: string, look: Effect.Effect<boolean, E>): Ef
     Effect.timeoutOption("5 minutes"),
     Effect.map((seen) => assert.strictEqual(seen._tag, "Some", `${what}: not within five minutes`))
   )
+
+/** Makes a gate: after `arm`, it holds back the next disk call on a path that the condition accepts, until `release` runs. */
+export const gate = Effect.gen(function*() {
+  const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
+  let isMeant: ((path: string) => boolean) | undefined
+  return {
+    arm: (meant: (path: string) => boolean) => {
+      isMeant = meant
+    },
+    reached: Deferred.await(reached),
+    release: Deferred.succeed(go, undefined),
+    hold: <A, E, R>(path: string, call: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      Effect.suspend(() => {
+        if (!isMeant?.(path)) return call
+        isMeant = undefined
+        return Deferred.succeed(reached, undefined).pipe(
+          Effect.zipRight(Deferred.await(go)),
+          Effect.zipRight(call)
+        )
+      })
+  }
+})

@@ -1,6 +1,5 @@
 import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as fs from "node:fs"
@@ -8,34 +7,12 @@ import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, fact, id, put } from "../../src/testing/Sample.ts"
-import { opened, place, platformWith } from "./Place.ts"
-
-/** Makes a gate: after `arm`, it holds back the next disk call on a path that the condition accepts, until `release` runs. */
-const gate = Effect.gen(function*() {
-  const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
-  let isMeant: ((path: string) => boolean) | undefined
-  return {
-    arm: (meant: (path: string) => boolean) => {
-      isMeant = meant
-    },
-    reached: Deferred.await(reached),
-    release: Deferred.succeed(go, undefined),
-    hold: <A, E, R>(path: string, call: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-      Effect.suspend(() => {
-        if (!isMeant?.(path)) return call
-        isMeant = undefined
-        return Deferred.succeed(reached, undefined).pipe(
-          Effect.zipRight(Deferred.await(go)),
-          Effect.zipRight(call)
-        )
-      })
-  }
-})
+import { gate, opened, place, platformWith } from "./Place.ts"
 
 /** Makes a vault with two records that are always written in one batch, and a store whose scans can be held back. */
 const twins = Effect.gen(function*() {
   const root = yield* place
-  const [file, folder, read] = [yield* gate, yield* gate, yield* gate]
+  const [file, folder, read, move] = [yield* gate, yield* gate, yield* gate, yield* gate]
   const unreadable = new Set<string>()
   const unread = (path: string) =>
     new SystemError({ reason: "Unknown", module: "FileSystem", method: "readFile", pathOrDescriptor: path })
@@ -46,7 +23,8 @@ const twins = Effect.gen(function*() {
       stat: (path) => file.hold(path, fs.stat(path)),
       readFile: (path) => unreadable.has(path) ? unread(path) : file.hold(path, fs.readFile(path)),
       open: (path, options) => read.hold(path, fs.open(path, options)),
-      readDirectory: (path) => folder.hold(path, fs.readDirectory(path))
+      readDirectory: (path) => folder.hold(path, fs.readDirectory(path)),
+      rename: (from, to) => move.hold(to, fs.rename(from, to))
     }))
   )
   /** Opens the vault as another process does, runs `write`, and closes the vault, so that all files are written when it ends. */
@@ -79,10 +57,10 @@ const twins = Effect.gen(function*() {
       fs.writeFileSync(lastFile, before)
     })
   return {
-    ...{ both, compacted, file, fileOf, folder, killedAfter, lastFile, other, read, reader, root, unreadable },
+    ...{ both, compacted, file, fileOf, folder, killedAfter, lastFile, move, other, read, reader, root, unreadable },
     right: right!,
     seen: Effect.map(
-      reader.store.list(ada, {}),
+      reader.store.list(ada, { limit: 100 }),
       ({ items }) => items.flatMap(({ body }) => body.includes("long") ? [] : [body])
     )
   }
@@ -122,6 +100,21 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
+  it.scopedLive("a batch of another process is read as a whole, even if one of its records was created after the scan listed the folder", () =>
+    Effect.gen(function*() {
+      const { file, fileOf, other, reader, right, seen } = yield* twins
+      file.arm((path) => path.endsWith(fileOf(right)))
+      const look = yield* Effect.fork(reader.vault.refresh)
+      yield* file.reached
+      const fresh = yield* other((store) => put(store, fact("Fresh")))
+      yield* other((store) =>
+        store.apply(ada, [fresh, right].map(({ id }) => ({ _tag: "Update", id, patch: { body: "two" } })))
+      )
+      yield* file.release
+      yield* Fiber.join(look)
+      assert.deepStrictEqual(yield* seen, ["two", "two", "one"])
+    }))
+
   it.scopedLive("a batch whose writer died before it wrote all files is read as a whole, even if two scans notice it at the same time", () =>
     Effect.gen(function*() {
       const { both, compacted, folder, killedAfter, read, reader, root, seen } = yield* twins
@@ -144,6 +137,19 @@ describe("a scan in progress in a vault", () => {
       yield* Fiber.join(second)
       yield* reader.vault.refresh
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
+    }))
+
+  it.scopedLive("a scan during a write of the same process shows the whole batch, although half of its files are written", () =>
+    Effect.gen(function*() {
+      const { both, lastFile, move, reader, seen } = yield* twins
+      move.arm((path) => path === lastFile)
+      const write = yield* Effect.fork(both("two")(reader.store))
+      yield* move.reached
+      yield* reader.vault.refresh
+      const during = yield* seen
+      yield* move.release
+      yield* Fiber.join(write)
+      assert.deepStrictEqual([during, yield* seen], [["two", "two"], ["two", "two"]])
     }))
 
   it.scopedLive("a purge stays in force if its writer died before removing the file, also in a process that opened the vault before the purge", () =>

@@ -1,12 +1,19 @@
 /** The times at which the snapshot of a vault is saved, and its size. */
+import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
+import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as Snapshot from "../../src/storage/MemoryStore/Markdown/Snapshot.ts"
+import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { ada, draft, listed } from "../../src/testing/Sample.ts"
-import { files, opened, place } from "./Place.ts"
+import { files, gate, opened, place, platformWith } from "./Place.ts"
 
 const snapshot = (root: string) => path.join(root, ".effect-memory/snapshot")
 const size = (root: string) => fs.existsSync(snapshot(root)) ? fs.statSync(snapshot(root)).size : 0
@@ -92,6 +99,51 @@ describe("the snapshot of a vault", () => {
       fs.renameSync(path.join(root, "Note 1.md"), path.join(root, "Renamed.md"))
       assert.deepStrictEqual(yield* idsIn, ids)
     }))
+
+  it.scopedLive("a note that is renamed while the vault is closed keeps its id, also if a process purged a record and died before it saved a snapshot", () =>
+    Effect.gen(function*() {
+      const root = yield* notes(3, 50)
+      const idsIn = Effect.scoped(
+        Effect.flatMap(opened(root), ({ store }) => store.list(ada, {})).pipe(
+          Effect.map(({ items }) => items.map(({ id }) => id).sort())
+        )
+      )
+      const ids = yield* idsIn
+      const dying = yield* opened(root) // saves no snapshot, since it is open for less than ten seconds
+      yield* Effect.scoped(Effect.gen(function*() {
+        yield* opened(root)
+        const [secret] = yield* dying.store.put(ada, [draft("secret")])
+        yield* dying.store.forget(ada, [secret!.record.id], { purge: true })
+        assert.strictEqual(size(root), 0)
+      }))
+      fs.renameSync(path.join(root, "Note 1.md"), path.join(root, "Renamed.md"))
+      assert.deepStrictEqual(yield* idsIn, ids)
+    }))
+
+  it.scoped("no snapshot contains a purged text, even if another process was saving the snapshot during the purge", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store } = yield* opened(root)
+      const [secret] = yield* store.put(ada, Array.from({ length: 30 }, (_, n) => draft(`note ${n}`)))
+      const saving = yield* gate
+      const scope = yield* Scope.make()
+      yield* Scope.extend(
+        opened(root, {}, platformWith((fs) => ({ rename: (from, to) => saving.hold(to, fs.rename(from, to)) }))),
+        scope
+      )
+      saving.arm((file) => file === snapshot(root))
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* saving.reached
+      yield* store.forget(ada, [secret!.record.id], { purge: true })
+      yield* saving.release
+      yield* Fiber.join(closing)
+      const manifest = JSON.parse(fs.readFileSync(path.join(root, ".effect-memory/vault.json"), "utf8"))
+      const vaultFs = yield* VaultFileSystem.make(root)
+      const { entries } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
+      const saved = new Set(entries.map(({ row: { record } }) => record.body))
+      assert.strictEqual(saved.size, 29)
+      assert.isFalse(saved.has("note 0"))
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("the snapshot with the search index is at most half the size of the notes, and gives the same search results", () =>
     Effect.gen(function*() {

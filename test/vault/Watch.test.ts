@@ -10,6 +10,7 @@ import * as LogLevel from "effect/LogLevel"
 import * as Queue from "effect/Queue"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
 import * as process from "node:process"
 import { ada, draft, get, put } from "../../src/testing/Sample.ts"
 import { eventually, opened, place } from "./Place.ts"
@@ -103,6 +104,20 @@ describe("a vault that watches its folder", () => {
         assert.isTrue(said.every((level) => level === "Debug"), said.join())
       }))
   }
+
+  it.scoped("a watch that ended with an error is started again after a minute", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const watches = yield* Queue.unbounded<string>()
+      const failing: FileSystem.FileSystem["watch"] = (path) =>
+        Stream.zipRight(Stream.fromEffect(Queue.offer(watches, path)), unwatched["cannot be watched"]!(path))
+      yield* opened(root, never, watching(failing))
+      for (let n = 0; n < 3; n++) {
+        assert.strictEqual(yield* Queue.take(watches), `${root}/.effect-memory`)
+        assert.strictEqual(yield* Queue.size(watches), 0)
+        yield* TestClock.adjust("1 minute")
+      }
+    }))
 
   it.live("the watch ends when the Effect scope of the vault closes, and the folder is not watched if the vault does not poll", () =>
     Effect.gen(function*() {

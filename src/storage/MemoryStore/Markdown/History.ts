@@ -38,6 +38,8 @@ export interface History {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
+  /** Number of erasures of records (purges) that were read since the history was last rewritten. */
+  readonly erasures: () => number
   /** Reads a revision; `None` if its line was erased or damaged, or the file was rewritten since. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether the line at a location is undamaged, and is still the line of this revision. Cost: one read of the line. */
@@ -94,9 +96,8 @@ const tolerated = 1_048_576
 /** Makes the history of a vault, of which nothing is read until `news` is called. */
 export const make = (fs: VaultFileSystem): History => {
   let ino: number | undefined
-  let generation = 0
+  let [generation, epoch] = [0, 0]
   let isPartial = false // whether the file was rewritten and has not been read since
-  let epoch = 0
   let [end, torn] = [0, 0] // bytes read so far, and bytes of an incomplete line after them
   let [batch, lastCheckpoint, dead] = [0, 0, 0]
   let revisions = RevisionIndex.make()
@@ -113,8 +114,8 @@ export const make = (fs: VaultFileSystem): History => {
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
   /** Adds the revisions of a batch to the index. Adds the batch to `pending`, too, unless its `.md` files are on disk (`isSynced`). */
-  const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isSynced: boolean): HistoryLine.Batch => {
-    const made = { number, locations: parts, erased: revisions.add(parts) }
+  const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, { isOurs = false, isSynced = false }) => {
+    const made: HistoryLine.Batch = { number, locations: parts, erased: revisions.add(parts), isOurs }
     batch = Math.max(batch, number)
     if (!isSynced) pending.push(made)
     return made
@@ -165,7 +166,7 @@ export const make = (fs: VaultFileSystem): History => {
           const isWhole = open.length === first.parts || isSynced
           if (!isWhole && locked) failed.set(first.offset, { number: first.batch })
           if (isWhole && !failed.has(first.offset) && undone.get(first.offset) !== first.batch) {
-            const batch = addBatch(first.batch, open.filter(({ isBlank }) => !isBlank), isSynced)
+            const batch = addBatch(first.batch, open.filter(({ isBlank }) => !isBlank), { isSynced })
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { removed, path } of batch.locations) {
               for (const file of path === null ? removed : [path, ...removed]) unreadFiles.set(file, batch.number)
@@ -304,7 +305,7 @@ export const make = (fs: VaultFileSystem): History => {
         })
         return Effect.option(rollBackFailed)
       }
-      return Effect.map(Effect.tapError(appended, noted), () => addBatch(number, made?.parsed ?? [], false))
+      return Effect.map(Effect.tapError(appended, noted), () => addBatch(number, made?.parsed ?? [], { isOurs: true }))
     }))
 
   const isWasteful = () => {
@@ -334,6 +335,7 @@ export const make = (fs: VaultFileSystem): History => {
     all: (tenant) => revisions.newest(tenant),
     tenants: () => revisions.tenants(),
     records: () => revisions.records(),
+    erasures: () => revisions.erasures(),
     read,
     isWhole: (location) => Effect.map(lineOf(location), (line) => HistoryLine.isOf(line, location)),
     generation: () => generation,

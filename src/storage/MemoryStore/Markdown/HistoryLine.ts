@@ -73,6 +73,8 @@ export interface Batch {
   readonly locations: ReadonlyArray<RevisionLocation>
   /** Earlier revisions of the records that the batch erases. The lines of these revisions still have their content. */
   readonly erased: ReadonlyArray<RevisionLocation>
+  /** Whether this process appended the batch. Its files count as read once this process has written them. */
+  readonly isOurs: boolean
 }
 
 /** The content of a revision. */

@@ -29,13 +29,15 @@ export interface RevisionIndex {
   readonly remove: (location: RevisionLocation) => void
   /** Returns the number of bytes in unused lines of the history. Their revisions were erased, were replaced, or exceed `revisionsKept`. */
   readonly dead: () => number
+  /** Returns how many erasures `add` has applied. */
+  readonly erasures: () => number
 }
 
 /** Makes an index without revisions. */
 export const make = (): RevisionIndex => {
   const records = new Map<string, LargeMap<MemoryId, ReadonlyArray<RevisionLocation>>>()
   const paths = new LargeMap<string, RevisionLocation>()
-  let dead = 0
+  let [dead, erasures] = [0, 0]
 
   const of: RevisionIndex["of"] = (tenant, id) => records.get(tenant)?.get(id) ?? none
   const set = ({ id, tenant }: RevisionLocation, locations: ReadonlyArray<RevisionLocation>) => {
@@ -72,6 +74,7 @@ export const make = (): RevisionIndex => {
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
         if (isErased) {
+          erasures++
           erased.push(...earlier)
           dead += earlier.reduce((sum, { length }) => sum + length, location.length)
           set(location, none)
@@ -101,7 +104,8 @@ export const make = (): RevisionIndex => {
       const [last] = left
       if (last?.path) paths.set(last.path, last)
     },
-    dead: () => dead
+    dead: () => dead,
+    erasures: () => erasures
   }
 }
 

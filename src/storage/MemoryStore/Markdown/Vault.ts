@@ -24,7 +24,7 @@ import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
 import { isLost, lost } from "./Lock.ts"
 import * as RevisionReader from "./RevisionReader.ts"
-import * as Snapshot from "./Snapshot.ts"
+import * as SnapshotKeeper from "./SnapshotKeeper.ts"
 import * as VaultFile from "./VaultFile.ts"
 import { type Entry, isNote, unsealed as unsealedIssue } from "./VaultFile.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
@@ -130,12 +130,10 @@ export const open = (
       })
     /** Appends edits by hand to the history. Only logs a failure, since the vault's state in RAM has the edits already. */
     const record = (news: ReadonlyArray<VaultState.News>, locked: boolean) =>
-      Effect.gen(function*() {
-        yield* Effect.catchAll(
-          complete(Effect.succeed(RevisionReader.touched(news)), locked),
-          (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
-        )
-      })
+      Effect.catchAll(
+        complete(Effect.succeed(RevisionReader.touched(news)), locked),
+        (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
+      )
     const publishScan = (scan: Io<ReadonlyArray<VaultState.News>>, locked: boolean): Io<void> =>
       Effect.gen(function*() {
         const news = yield* scan
@@ -174,9 +172,11 @@ export const open = (
         }
         const isUnread = ({ removed, path }: History.RevisionLocation) =>
           [...removed, path].some((one) => one !== null && unreadFiles.has(one))
-        for (const { number, locations } of history.pending()) {
+        const isWriting = ({ after, before, removed }: History.RevisionLocation) =>
+          before !== after || removed.length > 0
+        for (const { isOurs, number, locations } of history.pending()) {
           if (number <= lastReadBatch) continue
-          if (locations.some(isUnread)) break
+          if (locations.some(isOurs ? isWriting : isUnread)) break // `written` ends the writing of this process
           lastReadBatch = number
         }
       })
@@ -197,13 +197,9 @@ export const open = (
       Effect.forEach(history.pending().filter(({ number }) => number > lastReadBatch), (batch) =>
         Effect.gen(function*() {
           if (yield* isBlanked(batch)) return yield* history.undo(batch)
-          yield* Effect.forEach(
-            batch.locations,
-            (location) => WritePlan.writeFiles(fs, history, print, location, batch.erased),
-            {
-              discard: true
-            }
-          )
+          for (const location of batch.locations) {
+            yield* WritePlan.writeFiles(fs, history, print, location, batch.erased)
+          }
           lastReadBatch = batch.number
           yield* erasePurged(batch)
         }), { discard: true })
@@ -319,7 +315,7 @@ export const open = (
       })
 
     const revisions = RevisionReader.make(history, state, () => lastReadBatch)
-    const snapshot = yield* Snapshot.load(
+    const snapshot = yield* SnapshotKeeper.load(
       fs,
       context,
       state,
@@ -394,7 +390,7 @@ export const open = (
         if (history.pending().length > 0 || history.hasFailedAppend()) {
           yield* exclusive(checkpoint)
         }
-        yield* snapshot.save
+        yield* Effect.repeat(Effect.zipRight(follow(false), snapshot.save), { until: Boolean })
       })
     }
   })

@@ -323,10 +323,12 @@ export const makeAhead = (
     /** Adds a revision to the result unless the files already have its content. */
     const compare = (location: RevisionLocation): void => {
       const { after, before, removed, id, path, tenant } = location
-      const texts = new Set([before, ...history.locations(tenant, id).map((old) => old.after)])
-      /** Whether a file is as it was before the revision: absent, or with an earlier text of the record. */
+      const all = history.locations(tenant, id)
+      const texts = new Set([before, ...all.map((old) => old.after)])
+      const isCreation = (one: RevisionLocation) => one.batch > since && one.path !== null && one.before === null
+      /** Whether a file is as it was before the revision: with an earlier text of the record, or absent if its record is new. */
       const isBefore = (path: string, file: Found) =>
-        file === undefined ? before === null : file.path === path && file._tag === "Entry" && texts.has(file.hash)
+        file === undefined ? all.some(isCreation) : file.path === path && file._tag === "Entry" && texts.has(file.hash)
       for (const old of removed) {
         const file = stateOf(old)
         if (history.at(old)) continue
@@ -379,11 +381,10 @@ export const makeAhead = (
         }
         if (path === null || after === null) continue
         const { extra, frame, record } = kept.value
-        const entry: Entry = {
+        scan.found.set(path, {
           ...{ _tag: "Entry", path, tenant, hash: after, extra, frame, row: rowOf(tenant, record) },
           ...{ signed: true, stat: nowhere, settled: false }
-        }
-        scan.found.set(path, entry)
+        })
       }
       return true
     })
