@@ -1,6 +1,6 @@
 /**
- * Stores notes with attributes. For each new note, the service suggests links to other notes and changes of older notes (A-MEM; Xu et al.,
- * 2025).
+ * A memory of notes (A-MEM; Xu et al., 2025). When a note is stored, the service derives attributes from its text, and suggests links to
+ * other notes and changes to older notes.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,8 +1,8 @@
 /**
- * Beliefs are statements that an agent takes to be true. Each belief has a confidence, which is the confidence of its record, and an audit,
- * which lists the changes of the belief with their reasons. A belief is closed when another belief supersedes it or when its validity ends.
- * A closed belief can still be read, but can no longer be changed. The service also stores hindsights (what tasks taught about beliefs) and
- * counterfactuals (hypotheses).
+ * Beliefs are statements that an agent takes to be true. Each belief is a record, whose confidence is the confidence of the belief. The
+ * audit of a belief lists its changes, with their reasons. A belief is closed when another belief supersedes it, or when its validity ends.
+ * A closed belief can be read, but not changed. The service also stores hindsights (what tasks taught about beliefs) and counterfactuals
+ * (hypotheses).
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,7 +1,7 @@
 /**
- * A language model as a service, which the harness (the program that runs the agent) provides. Its method `complete` returns text; its
- * method `object` returns a value that fits a Schema. `layerRecord` writes the answers of a model into a file, called a cassette;
- * `layerReplay` answers from that file, without a model.
+ * A language model as a service. The harness, which is the program that runs the agent, provides the model. The method `complete` returns
+ * text; the method `object` returns a value of a Schema. `layerRecord` writes the answers of a model into a file, called a cassette.
+ * `layerReplay` reads the answers from a cassette, without a model.
  *
  * ```ts
  * import { Effect } from "effect"

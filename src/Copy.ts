@@ -1,7 +1,6 @@
 /**
- * Copies one store into another. For every tenant, it copies all records with their stored revisions, vectors and use counts, the
- * tombstones of forgotten records, and the rows that the library writes for itself. Use it to move from a vault to a database, between
- * databases, or back.
+ * Copies one store into another, for example a vault into a database. By default, all tenants are copied. The copy has all records with
+ * their stored revisions, vectors and use counts, the tombstones of forgotten records, and internal rows, such as those of threads.
  *
  * ```ts
  * import { Context, Effect, Layer } from "effect"

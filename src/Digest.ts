@@ -1,6 +1,6 @@
 /**
- * Computes the SHA-256 of a text. In Node, Bun and Deno it uses node:crypto; elsewhere it uses plain JavaScript. The entry `#hash` in
- * `imports` of package.json selects between the two.
+ * Computes the SHA-256 hash of a text. Node, Bun and Deno use `node:crypto`; other platforms use an implementation in plain JavaScript. The
+ * entry `#hash` in `imports` of package.json selects the implementation.
  *
  * ```ts
  * import { Digest } from "effect-memory"

@@ -1,9 +1,9 @@
 /**
  * `Engine` is the contract that the backend of every store implements (`internal/EngineContract.ts`). `fromRows` makes an engine from
- * `Primitives`, that is, from functions that read, scan and commit rows. Such an engine answers queries from an in-memory index of the
- * tenant. The backend may provide this index. If it provides none, the engine builds the index by a scan and updates it at each commit. If
- * other processes also write to the backend, the engine scans at each call instead. For a database with indexes of its own, implement
- * `Engine`; for other backends, `Primitives` suffice.
+ * `Primitives`: functions that read, scan and commit rows. Such an engine answers queries from an in-memory index of the tenant. The
+ * backend may provide the index. Otherwise, the engine builds the index by a scan, and updates the index at each commit. If other processes
+ * also write to the backend, the engine scans at each call instead. Implement `Engine` for a database that has its own indexes, and
+ * `Primitives` for any other backend.
  *
  * ```ts
  * import { Effect, Option, Stream } from "effect"

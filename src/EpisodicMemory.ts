@@ -1,6 +1,6 @@
 /**
- * An episode is an event, with the emotion that was felt at that event. Reflections on episodes are records, too. Before each turn of a
- * chat, call `beforeTurn`, which finds the episodes that matter for the reply. After the turn, call `afterTurn`, which stores the turn as a
+ * An episode is an event, with the emotion that was felt at that event. Reflections on episodes are records, too. In a chat, call
+ * `beforeTurn` before each turn: it finds the episodes that matter for the reply. Call `afterTurn` after the turn: it stores the turn as a
  * new episode.
  *
  * ```ts

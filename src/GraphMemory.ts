@@ -1,7 +1,7 @@
 /**
- * Entities and their relationships. A relationship is a link between two records, indexed in both directions. It is stored in the record at
- * which it begins, either in the field `links` or as a `[[Name]]` in the body. A `[[Name]]` counts as a link of type `wikilink` with the
- * weight 1. A viewer sees a relationship if it sees both ends. A traversal visits entities only; a search follows links through records of
+ * Entities and their relationships. A relationship is a link between two records, indexed in both directions. The record at which the link
+ * begins stores the link, either in the field `links` or as `[[Name]]` in the body. A `[[Name]]` is a link of type `wikilink` and weight 1.
+ * A viewer sees a relationship if the viewer sees both records. A traversal visits entities only; a search follows links through records of
  * all kinds. The cost of a traversal grows with the number of records that it visits, not with the size of the graph.
  *
  * ```ts

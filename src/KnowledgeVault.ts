@@ -1,6 +1,5 @@
 /**
- * The knowledge vault is a memory of insights, decisions and patterns, that is, of knowledge that stays useful after the session in which
- * it was learned.
+ * A memory of insights, decisions and patterns: knowledge that stays useful after the session in which it was learned.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * A mutation describes one change of a store as data: a pipeline proposes mutations, a store applies them in a batch, and `inverse` returns
- * the mutations that undo a batch. `StoreChange` is an event that a store publishes after a change.
+ * A mutation describes one change of a store as data. A pipeline proposes mutations, a store applies mutations in a batch, and `inverse`
+ * returns the mutations that undo a batch. `StoreChange` is an event that a store publishes after a change.
  *
  * ```ts
  * import { Effect } from "effect"

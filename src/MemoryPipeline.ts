@@ -1,7 +1,6 @@
 /**
  * Makes memories from conversations. `remember` extracts facts, embeds them, searches for related memories, compares the facts with these
- * memories and writes the result. `recall` searches. `undo` reverts what a call of `remember` wrote; its argument is the receipt that the
- * call returned.
+ * memories and writes the result. `recall` searches. `undo` takes the receipt that `remember` returned, and reverts what that call wrote.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,5 @@
 /**
- * The record in which every memory is stored, whatever its kind. The kind of a record determines the type of the field `data` of the
- * record.
+ * A record stores one memory, of any kind. The kind of a record determines the type of its field `data`.
  *
  * ```ts
  * import { Effect } from "effect"

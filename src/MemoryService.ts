@@ -1,7 +1,7 @@
 /**
- * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer` in the context, so code
- * that does not say for whom it acts does not compile. The methods of `MemoryStore` and other lower-level services take the viewer as first
- * argument.
+ * Memory as one service, which a harness provides and an agent's code calls. The operations require `CurrentViewer` in the context, so code
+ * must say for whom it acts, or it does not compile. Lower-level services, such as `MemoryStore`, take the viewer as first argument of
+ * their methods instead.
  *
  * ```ts
  * import { Effect } from "effect"

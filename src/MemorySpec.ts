@@ -1,7 +1,6 @@
 /**
- * The settings that the author of an agent writes for the memory of the agent. They are part of the spec of a run. `Resume` saves this spec
- * with each checkpoint. Resuming the run fails if a field of the spec has changed since the checkpoint, unless `Resume.accept` names the
- * field.
+ * The settings of an agent's memory, which the author of the agent writes. The settings are part of the spec of a run. `Resume` saves the
+ * spec with each checkpoint. A run resumes only if its spec is unchanged, or if `Resume.accept` names each changed field.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

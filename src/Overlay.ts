@@ -1,6 +1,6 @@
 /**
- * A branch of a base store: reads return the base store's records with the branch's changes; writes stay in the branch until `commit`. Use
- * it for evals, sub-agents and plans.
+ * A branch of a base store. Reads return the records of the base store with the changes of the branch. Writes stay in the branch until
+ * `commit`. Use a branch for evals, sub-agents and plans.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

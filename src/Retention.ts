@@ -1,6 +1,6 @@
 /**
- * Enforces the caps of kinds. The cap of a kind is the largest number of its records in one scope. Records beyond the cap are forgotten:
- * the least important first and, of equally important records, the oldest first. `layer` does so every hour, `enforce` once.
+ * Limits the number of records of a kind in one scope to the cap of the kind. Records beyond the cap are forgotten: the least important
+ * first and, of equally important records, the oldest first. `layer` does so every hour, `enforce` once.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Adapters that offer the memory interfaces of five other systems, under the names that those systems use. With them, a program can
- * migrate to this library one call at a time; new code does not need them.
+ * Adapters for programs that migrate to this library from one of five other systems. Each adapter offers the memory interface of a system
+ * under the names of that system, so a program can migrate one call at a time. New code needs no adapter.
  */
 /** The interface of drover's `@drover/memory`. */
 export * as Drover from "./compat/Drover.ts"
@@ -12,5 +12,5 @@ export * as Deuz from "./compat/Deuz.ts"
 export * as Molroo from "./compat/Molroo.ts"
 /** The interfaces of the memories of nexus-agents. */
 export * as Nexus from "./compat/Nexus.ts"
-/** The type of the function by which an adapter runs Effects as promises. */
+/** The type of the function with which an adapter runs an Effect as a promise. */
 export type { Run } from "./compat/Promises.ts"

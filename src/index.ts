@@ -1,22 +1,22 @@
 /**
- * The public modules of the library, from the memories themselves to the harness. The modules named below contain no code: they only export
+ * The public modules of the library, from memories to the harness. The modules that are exported here contain no code: they only export
  * names from the folders of `src`, which are internal.
  */
 
 // Memories
-/** The record in which every memory is stored, with its drafts and patches. */
+/** Records, with their drafts and patches. Every memory is stored in a record. */
 export * as MemoryRecord from "./MemoryRecord.ts"
 /** Ids of records: ULIDs, generated or derived from a text. */
 export * as MemoryId from "./MemoryId.ts"
 /** The scope of a record: the user, agent, run, session or actor to whom it belongs. */
 export * as MemoryScope from "./MemoryScope.ts"
-/** The viewer of a call: the user, agent, run, session or actor for whom it is made. */
+/** The viewer of a call: the user, agent, run, session or actor for whom the call is made. */
 export * as Viewer from "./Viewer.ts"
 /** Kinds of memory. A kind defines how its records are validated, deduplicated and ranked, and how many are kept. */
 export * as MemoryKind from "./MemoryKind.ts"
-/** Schemas of a record's field `data`, one for each kind. */
+/** Schemas and types of the field `data` of a record, by kind. */
 export * as Payload from "./Payload.ts"
-/** One change of a store, as data. */
+/** Changes of a store, as data. */
 export * as MemoryMutation from "./MemoryMutation.ts"
 /** Filters, queries, hits and pages of records. */
 export * as MemoryFilter from "./MemoryFilter.ts"
@@ -30,7 +30,7 @@ export * as Message from "./Message.ts"
 export * as Digest from "./Digest.ts"
 
 // Ranking; the subpath `effect-memory/ranking` exports all modules of this group and more
-/** One tokenizer for the texts of records, and one for queries. */
+/** Analyzers: pairs of tokenizers, one for the texts of records and one for the texts of queries. */
 export * as Analyzer from "./Analyzer.ts"
 /** Splits text into terms. */
 export * as Tokenizer from "./Tokenizer.ts"
@@ -41,14 +41,14 @@ export * as VectorIndex from "./VectorIndex.ts"
 /** Scores the hits of a search by relevance, recency, importance, confidence and emotion. */
 export * as Scorer from "./Scorer.ts"
 
-// Services that the harness, the program that runs the agent, provides
+// Services that are provided by the harness, which is the program that runs the agent
 /** The language model that the harness provides. */
 export * as Completion from "./Completion.ts"
 /** Converts texts into vectors. */
 export * as Embedder from "./Embedder.ts"
 /** Removes secrets from texts before they are stored or sent to a model. */
 export * as Redaction from "./Redaction.ts"
-/** Tools as data, independent of any AI library. */
+/** Tools for models, as data that is independent of any AI library. */
 export * as MemoryTool from "./MemoryTool.ts"
 /** Plugins that handle the start and end of turns and the end of sessions, and that may deny tool calls. */
 export * as HarnessPlugin from "./HarnessPlugin.ts"
@@ -56,13 +56,13 @@ export * as HarnessPlugin from "./HarnessPlugin.ts"
 // Stores
 /** The store of records: the service by which all other services read and write records. */
 export * as MemoryStore from "./MemoryStore.ts"
-/** The contract of a store's backend, for a store in a database of your own. */
+/** The contract of a store's backend, which you implement for a database of your own. */
 export * as Engine from "./Engine.ts"
 /** A store with one `.md` file per record, which people can read, edit and put under git. */
 export * as Markdown from "./Markdown.ts"
 /** Several stores, combined into one. */
 export * as Federated from "./Federated.ts"
-/** A branch of a store: it reads the base store, and keeps all writes to itself until `commit`. */
+/** A branch of a store. Reads return the records of the base store with the branch's changes; writes stay in the branch until `commit`. */
 export * as Overlay from "./Overlay.ts"
 /** A store that fails on purpose, for tests. */
 export * as Faulty from "./Faulty.ts"
@@ -70,13 +70,13 @@ export * as Faulty from "./Faulty.ts"
 // Kinds of memory
 /** Makes a service for the records of one kind, with typed `data`. */
 export * as TypedMemory from "./TypedMemory.ts"
-/** Episodes: events, each with the emotion felt at it. A chat searches the episodes before each turn, and stores the turn as an episode. */
+/** Episodes: events and the emotions that were felt. A chat finds episodes before each turn, and then stores the turn as an episode. */
 export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./GraphMemory.ts"
 /** Ranks records of any kind by recency, importance and relevance. */
 export * as AdaptiveMemory from "./AdaptiveMemory.ts"
-/** Notes, with suggested links to related notes (A-MEM). */
+/** Notes, with suggested links between related notes (A-MEM). */
 export * as AgenticMemory from "./AgenticMemory.ts"
 /** Learnings: what an agent learned in a session. */
 export * as SessionMemory from "./SessionMemory.ts"
@@ -112,17 +112,17 @@ export * as MemoryService from "./MemoryService.ts"
 export * as MemoryManager from "./MemoryManager.ts"
 /** The messages of conversations, stored so that a chat can continue after a restart. */
 export * as Threads from "./Threads.ts"
-/** The settings of an agent's memory, which its author writes. */
+/** The settings of an agent's memory, which the author of the agent writes. */
 export * as MemorySpec from "./MemorySpec.ts"
-/** Checkpoints of runs. A run resumes only with the settings with which it began, or with changes that the caller accepts. */
+/** Checkpoints of runs. A run resumes only if its settings are unchanged, or if the caller accepts the changes. */
 export * as Resume from "./Resume.ts"
 /** Events about memory, for the harness to show, log and count. */
 export * as MemoryEvents from "./MemoryEvents.ts"
-/** Enforces the caps of kinds: if a scope has more records of a kind than the kind's cap, forgets the excess. */
+/** Limits the number of records of a kind in one scope. Records beyond the cap of the kind are forgotten. */
 export * as Retention from "./Retention.ts"
 /** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"
-/** A queue of messages to extract memories from. Each message is extracted once, even after a crash. */
+/** A queue of messages from which memories are extracted. Memories are extracted from each message once, even after a crash. */
 export * as Outbox from "./Outbox.ts"
 /** Limits the number of writes that a model attempts in each turn of a run. */
 export * as RateLimit from "./RateLimit.ts"
@@ -135,6 +135,6 @@ export * as PromptBlock from "./PromptBlock.ts"
 /** The memory tools of an agent, independent of any AI library. */
 export * as MemoryTools from "./MemoryTools.ts"
 
-// Copies
-/** Copies all records of a store into another one, and verifies the copies. */
+// Copies of stores of stores
+/** Copies all records of a store into another store, and verifies the copies. */
 export * as Copy from "./Copy.ts"

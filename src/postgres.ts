@@ -1,3 +1,3 @@
 /** The subpath `effect-memory/postgres`: a store in PostgreSQL. */
-/** The store in PostgreSQL. The comments of the module `Postgres` describe its options, and have an example. */
+/** The store in PostgreSQL, documented with an example in the module `Postgres`. */
 export * as Postgres from "./storage/MemoryStore/Postgres.ts"

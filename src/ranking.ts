@@ -1,8 +1,8 @@
 /**
  * The subpath `effect-memory/ranking`: search and ranking as a library, with analyzers, an index by words and by vectors, scores, fusion of
- * rankings, and near-duplicates. `MemoryIndex` indexes `MemoryRecord`s; the other modules work on plain texts and numbers.
+ * rankings, and near-duplicates. `MemoryIndex` is an index of `MemoryRecord`s; most other modules work on plain texts and numbers.
  */
-/** One tokenizer for the texts of records, and one for queries. */
+/** Analyzers: pairs of tokenizers, one for the texts of records and one for the texts of queries. */
 export * as Analyzer from "./ranking/Analyzer.ts"
 /** Lexical relevance by Okapi BM25. */
 export * as Bm25 from "./ranking/Bm25.ts"

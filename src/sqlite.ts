@@ -1,3 +1,3 @@
 /** The subpath `effect-memory/sqlite`: a store in one SQLite file. */
-/** The store in a SQLite file. The comments of the module `Sqlite` describe its options, and have an example. */
+/** The store in a SQLite file, documented with an example in the module `Sqlite`. */
 export * as Sqlite from "./storage/MemoryStore/Sqlite.ts"

@@ -59,11 +59,11 @@ const forbid = (what: RegExp, where: ReadonlyArray<string> = []) =>
   assert.deepStrictEqual(files.filter((file) => !where.includes(file) && what.test(codeOf(file))), [])
 
 describe("the architecture of src", () => {
-  it("every module except the public modules is in a folder that this test lists as a stratum", () => {
+  it("every module except the public modules is in one of the folders that this test lists", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("no more than 155 modules are neither public nor left out by this test", () => {
+  it("src has at most 155 modules, not counting the public modules and the modules that this test excludes", () => {
     const aside =
       /^testing\/|^compat\/|^mcp\/|^cli\/|^transfer\/|^inspector\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     const others = Object.values(conditional).flatMap((variants) => variants.slice(1))
@@ -71,14 +71,14 @@ describe("the architecture of src", () => {
     assert.isAtMost(counted.length, 155)
   })
 
-  it("modules import only from their own stratum and from strata that precede it in this test's list", () => {
+  it("each module imports only from its own top-level folder and from folders earlier in this test's list", () => {
     for (const file of files.filter((file) => levelOf(file) >= 0)) {
       const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)
       assert.deepStrictEqual(below, [], file)
     }
   })
 
-  it("import cycles, including those of type imports, exist only between a module and files in the folder of the same name", () => {
+  it("import cycles exist only between a module and files in the folder of the same name; type imports count, too", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)
@@ -105,7 +105,7 @@ describe("the architecture of src", () => {
     forbid(/\bsetImmediate\b/, ["host/EventLoop.ts"])
   })
 
-  it("each file imports exactly the modules of Node that this test lists for it, by default none", () => {
+  it("each file imports exactly the Node modules that this test lists for the file", () => {
     const knows = new Map([
       ["domain/internal/HashNode.ts", ["node:crypto"]],
       [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]],
@@ -118,7 +118,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("only declared packages are imported: `dependencies` and `peerDependencies` anywhere, `devDependencies` only in cli, vitest only in testing", () => {
+  it("every imported package is declared in package.json; only src/cli imports dev dependencies, and only src/testing imports vitest", () => {
     const { dependencies, devDependencies, peerDependencies } = JSON.parse(
       readFileSync(join(root, "package.json"), "utf8")
     )
@@ -133,7 +133,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("optional peer dependencies are imported only in modules that src/index.ts does not load", () => {
+  it("src/index.ts loads no module that imports an optional peer dependency", () => {
     const { peerDependenciesMeta } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
     const optional = Object.keys(peerDependenciesMeta).filter((peer) => !peer.endsWith("vitest"))
     const reached = new Set(["index.ts"])
@@ -143,12 +143,12 @@ describe("the architecture of src", () => {
     assert.isAbove(files.filter((file) => specifiers(file).some(isOptional)).length, 0)
   })
 
-  it("the SDK of MCP is imported in one file", () => {
+  it("exactly one file imports the MCP SDK", () => {
     const isSdk = (specifier: string) => specifier.startsWith("@modelcontextprotocol/")
     assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
-  it("only the command-line program runs effects; no code but the listed exceptions ignores failures, suppresses type errors or uses `any`", () => {
+  it("effects are run, failures are ignored and `any` is used only in the files that this test lists; no file suppresses type errors", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
     // except in the module that logs a plugin's defect, and in the command, which prints a defect as one line
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
@@ -156,7 +156,7 @@ describe("the architecture of src", () => {
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's data has the type of its Schema
   })
 
-  it("modules of Effect are imported by their own path, not from `effect`; the package's own files are imported with the ending `.ts`", () => {
+  it("Effect is imported by module, such as `effect/Stream`, never as `effect`; relative imports end in `.ts`", () => {
     for (const file of files) {
       for (const specifier of specifiers(file)) {
         if (specifier.startsWith(".")) assert.isTrue(specifier.endsWith(".ts"), `${file}: ${specifier}`)
@@ -177,13 +177,13 @@ describe("the architecture of src", () => {
     ([, name, file]) => ({ name: name!, file: file! })
   )
 
-  it("the public modules are the package's entry points and the modules that src/index.ts lists, each once under its name", () => {
+  it("the public modules are the package's entry points and the modules that src/index.ts exports under their file names", () => {
     for (const { file, name } of listed) assert.strictEqual(file, `${name}.ts`)
     const face = [...subpaths.filter((file) => !file.includes("/")), ...listed.map(({ file }) => file)].sort()
     assert.deepStrictEqual(face, entries)
   })
 
-  it("public modules contain only re-exports, and no module of a stratum imports them", () => {
+  it("public modules contain only re-exports, and no internal module imports a public module", () => {
     for (const file of entries) {
       const code = codeOf(file).replace(/^export (?:type )?(?:\{[^}]*\}|\* as \w+) from "[^"]+"$/gm, "")
       assert.strictEqual(code.trim(), "", file)
@@ -194,14 +194,14 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(importers, [])
   })
 
-  it("each module that src/index.ts lists re-exports names of exactly one file, which has the same name", () => {
+  it("each module that src/index.ts exports re-exports from exactly one file, which has the same name as the module", () => {
     for (const { file } of listed) {
       const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
       assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)
     }
   })
 
-  it("src/index.ts lists at most 60 modules, which export at most 200 names", () => {
+  it("src/index.ts exports at most 60 modules, with at most 200 names in total", () => {
     const names = listed.flatMap(({ file }) =>
       Array.from(codeOf(file).matchAll(/^export \{([^}]*)\}/gm), ([, names]) => names!.split(",")).flat()
     )
@@ -209,7 +209,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(names.length, 200)
   })
 
-  it("each module that src/index.ts lists has a comment above its line there, and the modules are in the order of the strata", () => {
+  it("src/index.ts has a comment above each module, and lists the modules in the order of their folders in this test's list", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
@@ -220,7 +220,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(levels, levels.slice().sort((a, b) => a - b))
   })
 
-  it("every module has a comment at its head", () => {
+  it("every module begins with a doc comment", () => {
     const silent = files.filter((file) => !/^(?:#!.*\n)?\/\*\*/.test(textOf(file)))
     assert.deepStrictEqual(silent, [])
   })

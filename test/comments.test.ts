@@ -50,7 +50,7 @@ describe("titles of tests and laws", () => {
 })
 
 describe("comments in src", () => {
-  it("every comment begins with its subject, not with a preposition or relative word", () => {
+  it("every comment in src begins with its subject, not with a preposition or relative word", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) => {
@@ -61,7 +61,7 @@ describe("comments in src", () => {
     assert.deepStrictEqual(found, [])
   })
 
-  it("every exported name has a comment above it", () => {
+  it("every exported name in src has a comment above it", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) =>

@@ -78,7 +78,7 @@ describe("the documentation pages", () => {
 })
 
 describe("docs/observability.md", () => {
-  it("the page lists every metric in src, and no other", () => {
+  it("docs/observability.md lists exactly the metrics that src defines", () => {
     const made = sources.flatMap((source) =>
       Array.from(source.matchAll(/\b(?:counter|gauge|timer)\("(memory_\w+)"/g), ([, name]) => name!)
     )
@@ -86,7 +86,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(rows.toSorted(), made.toSorted())
   })
 
-  it("the page lists every memory event that src defines, and no other", () => {
+  it("docs/observability.md lists exactly the memory events that src defines", () => {
     const tags = Array.from(
       text("src/harness/MemoryEvents.ts").matchAll(/\bTaggedStruct\("(memory_\w+)"/g),
       ([, name]) => name!
@@ -94,7 +94,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(listed("Events").toSorted(), tags.toSorted())
   })
 
-  it("the list of spans names every module that opens spans, and every store", () => {
+  it("docs/observability.md lists the spans of every module that opens spans, and of every store", () => {
     const rows = listed("Spans").flatMap((name) => name.endsWith(".*") ? [name.slice(0, -2)] : [])
     const stores = ["memory", "markdown", "sqlite", "postgres", "overlay"]
     const modules = spanning.filter((module) => module !== "${name}" && !stores.includes(module))

@@ -50,7 +50,7 @@ const scope = { userId: "ada" }
 let n = 0
 
 describe("the call paths in docs/architecture.md", () => {
-  it.effect("the call path of a put into an in-memory store lists exactly the source files that run", () =>
+  it.effect("the page lists exactly the source files that run during a put into an in-memory store", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const files = yield* passed(
@@ -60,7 +60,7 @@ describe("the call paths in docs/architecture.md", () => {
       assert.isAtMost(files.length, 18)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("the call path of a search in an in-memory store lists exactly the source files that run", () =>
+  it.effect("the page lists exactly the source files that run during a search in an in-memory store", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* store.put(ada, [{ scope, kind: "reference", body: "green tea" }])
@@ -69,7 +69,7 @@ describe("the call paths in docs/architecture.md", () => {
       assert.isAtMost(files.length, 19)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("the call path of MemoryPipeline.remember over an in-memory store lists exactly the source files that run", () =>
+  it.effect("the page lists exactly the source files that run during MemoryPipeline.remember over an in-memory store", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const files = yield* passed(

@@ -2,12 +2,12 @@
  * Implements the commands of Anthropic's memory tool (`memory_20250818`) over any store: `view`, `create`, `str_replace`, `insert`,
  * `delete` and `rename`, for files under `/memories`.
  *
- * A file is a record of kind `file`, in the scope that `Viewer.subjectOf` returns. So files are searched, versioned, forgotten and restored
- * like other memories, and no file on a disk is touched. A path outside `/memories` fails with `path_escape`. Answers and errors have the
- * texts that Anthropic documents for the tool.
+ * A file is stored as a record of kind `file`, in the scope that `Viewer.subjectOf` returns. So files are searched, versioned, forgotten
+ * and restored like other memories, and no file on a disk is touched. A path outside `/memories` fails with `path_escape`. The texts of
+ * answers and errors are those that Anthropic documents for the tool.
  *
- * The text of a file is shown to the model without its invisible characters, and an edit is matched against the shown text. The record
- * keeps its invisible characters, except within text that the edit replaces.
+ * The model sees the text of a file without invisible characters, and an edit is matched against the text that the model sees. The record
+ * keeps its invisible characters, except within the text that the edit replaces.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -40,10 +40,10 @@ import * as MemoryService from "../harness/MemoryService.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 import { pathOf, root } from "./MemoryFileCommands/FilePath.ts"
 
-/** The kind of the records that are files. */
+/** The kind of the records in which files are stored. */
 export const kind = "file"
 
-/** Declaration of the tool for a request to Anthropic's API. It lists no parameters, since the API knows them. */
+/** The declaration of the tool in a request to Anthropic's API. The declaration lists no parameters, since the API knows them. */
 export const anthropicTool = { type: "memory_20250818", name: "memory" } as const
 
 const commands = ["view", "create", "str_replace", "insert", "delete", "rename"] as const
@@ -73,8 +73,8 @@ const Input = Schema.Struct({
 type Input = typeof Input.Type
 
 /**
- * Makes the tool `memory`, guarded by the plugins of the harness; returns no tool if `MemorySpec.enabled` is false. The command `view` does
- * not count as a write. A viewer without ids writes to Global, which is allowed only if `MemorySpec.sharedWrites` contains `global`.
+ * Makes the tool `memory`, guarded by the plugins of the harness. Makes no tool if `MemorySpec.enabled` is false. The command `view` is not
+ * a write. A viewer without ids writes to Global, which is allowed only if `MemorySpec.sharedWrites` contains `global`.
  */
 export const make = (
   viewer: Viewer
@@ -100,7 +100,7 @@ const makeTool = (memory: MemoryService.Service, viewer: Viewer) => {
   })
 }
 
-/** The store and the scope of a viewer's files, which are records of kind `file`. */
+/** The memory service, and the scope in which the files of a viewer are stored as records. */
 interface Files {
   readonly memory: MemoryService.Service
   readonly scope: MemoryScope
@@ -300,7 +300,7 @@ const rename = (files: Files, from: string, to: string): Answer =>
 
 const forgetting = ({ id, revision }: MemoryRecord): MemoryMutation => ({ _tag: "Forget", id, ifRevision: revision })
 
-/** Fails with `conflict` if a directory above the path is itself a file. */
+/** Fails with `conflict` if a parent of the path is a file and not a directory. */
 const outsideOfFiles = (files: Files, path: string) =>
   Effect.gen(function*() {
     const names = path.split("/")
@@ -357,7 +357,7 @@ const filesBelow = ({ memory, scope }: Files, path: string) =>
     return found
   })
 
-/** Derives the id of a file from the scope and the path of the file, so that two writers cannot both create the file. */
+/** Derives the id of a file from its scope and path, so that only one of two concurrent writers can create the file. */
 const idOf = ({ scope }: Pick<Files, "scope">, path: string): MemoryId =>
   stableId(`memory-file:${canonicalJson([key(scope), path])}`)
 
@@ -372,7 +372,7 @@ const failed = (reason: MemoryTool.Failure["reason"], message: string) =>
   Effect.fail(MemoryTool.failure(reason, message))
 const absent = (path: string) => failed("not_found", `Error: The path ${path} does not exist`)
 
-/** Splits a text into lines; a line break at the end does not begin another line. */
+/** Splits a text into lines. A line break at the end of the text starts no further line. */
 const linesOf = (shown: string): ReadonlyArray<string> =>
   shown === "" ? [] : (shown.endsWith("\n") ? shown.slice(0, -1) : shown).split("\n")
 

@@ -1,6 +1,6 @@
 /**
  * Adapters for @effect/ai, exported as `effect-memory/ai`: the memory tools as a Toolkit, and models of @effect/ai as `Completion` and
- * `Embedder`. They have a module of their own because @effect/ai is an optional peer dependency.
+ * `Embedder`. The adapters are in a separate module because @effect/ai is an optional peer dependency.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -43,8 +43,8 @@ import * as ThreadTools from "./ThreadTools.ts"
 export { chat, type ChatOptions, CurrentThread } from "./MemoryToolkit/ThreadChat.ts"
 
 /**
- * A memory tool as a tool of @effect/ai. The type admits any parameters, since the tool validates them itself. A call returns text for the
- * model.
+ * A memory tool as a tool of @effect/ai. The type accepts any parameters, since the tool validates its parameters itself. A call returns
+ * text for the model.
  */
 export type AiTool = Tool.Tool<string, {
   readonly parameters: Schema.Struct<{}>
@@ -54,8 +54,8 @@ export type AiTool = Tool.Tool<string, {
 }>
 
 /**
- * Makes a toolkit of memory tools. The model receives the `text` of each result. Failures, also those for wrong arguments, are returned to
- * the model as results, so that the turn goes on.
+ * Makes a toolkit of memory tools. The model receives the `text` of each result. Failures, including those for invalid arguments, are
+ * returned to the model as results, so that the turn goes on.
  */
 export const make = (
   tools: ReadonlyArray<MemoryTool.MemoryTool>
@@ -69,13 +69,13 @@ export const make = (
 }
 
 /**
- * Makes a Schema that accepts every value, because an error of @effect/ai's own validation would end the turn. The tool itself validates
- * its parameters and reports what is wrong.
+ * Makes a Schema that has the given JSON schema and accepts every value. The tool validates its parameters itself, because a validation
+ * error of @effect/ai would end the turn.
  */
 const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
-  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // only this Schema's JSON schema and type are used
+  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // typed as a struct, but decodes any value
 
-/** A tool with typed parameters. Failures, also those for wrong parameters, are returned to the model as results. */
+/** A tool with typed parameters. Failures, including those for invalid parameters, are returned to the model as results. */
 export type ToolOf<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
   readonly parameters: Schema.Struct<Fields>
   readonly success: typeof Schema.String
@@ -101,18 +101,18 @@ const declared = <const Name extends string, Fields extends Schema.Struct.Fields
 const { forget, recall, remember } = MemoryTools.declarations
 
 /**
- * The tools `remember` and `recall` as a toolkit of @effect/ai, to be combined with other toolkits by `Toolkit.merge`. `layer` handles the
- * calls. Each call checks which scopes its viewer may write. Errors in the parameters are returned to the model as results.
+ * The tools `remember` and `recall` as a toolkit of @effect/ai, which `Toolkit.merge` combines with other toolkits. `layer` handles the
+ * calls. Each call checks which scopes its viewer may write. Invalid parameters are reported to the model as results.
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
-/** The tools of `toolkit` and the tool `forget`. Calls of `forget` fail with `unsupported` unless `MemorySpec.allowForget` is true. */
+/** The tools of `toolkit`, and the tool `forget`. A call of `forget` fails with `unsupported` unless `MemorySpec.allowForget` is true. */
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
- * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts on behalf of the
- * viewer that `MemoryService.as` provides where the call is handled. A call without a viewer fails with `not_owned`, which is returned to
- * the model, and publishes a `memory_viewer_missing` event.
+ * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts for the viewer that
+ * `MemoryService.as` provides to the effect that handles the call. A call without a viewer publishes a `memory_viewer_missing` event, and
+ * returns the failure `not_owned` to the model.
  */
 export const layer: Layer.Layer<
   Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
@@ -135,15 +135,15 @@ export const layer: Layer.Layer<
 )
 
 /**
- * The tool `search_thread` as a toolkit of @effect/ai, to be merged with other toolkits. By this tool, the model searches the conversation
- * in which it takes part, including messages too old to be in its prompt. `layerThread` handles the calls.
+ * The tool `search_thread` as a toolkit of @effect/ai, which `Toolkit.merge` combines with other toolkits. With this tool, a model searches
+ * its own conversation, including messages too old to be in its prompt. `layerThread` handles the calls.
  */
 export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 
 /**
  * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the chat (made by `chat`) in which the model
- * made the call. It acts on behalf of the viewer that `MemoryService.as` provides where the call is handled. A call without a viewer fails
- * with `not_owned`, and a call outside of such a chat fails with `unsupported`.
+ * made the call. The call acts for the viewer that `MemoryService.as` provides to the effect that handles the call. A call without a viewer
+ * fails with `not_owned`. A call outside of a chat fails with `unsupported`.
  */
 export const layerThread: Layer.Layer<
   Tool.HandlersFor<typeof threadToolkit["tools"]>,
@@ -166,7 +166,7 @@ export const layerThread: Layer.Layer<
 )
 
 /**
- * Makes the handler of the tool `name`. Each call of the handler makes the tools of the current viewer, and calls the one with this name.
+ * Makes the handler of the tool `name`. Each call of the handler makes the tools of the current viewer, and calls the tool of that name.
  */
 function handler(
   memory: MemoryService.Service,
@@ -189,8 +189,8 @@ function handler(
 }
 
 /**
- * Removes the viewer and the thread from the context in which handlers are made. Handlers keep this context. If a viewer and a thread were
- * in it, handlers would use them in every call that provides no viewer or thread of its own.
+ * Removes the viewer and the thread from the context in which handlers are made. Handlers keep that context, and would otherwise use its
+ * viewer and thread for calls that provide none.
  */
 function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
@@ -203,8 +203,8 @@ function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, 
 }
 
 /**
- * Provides a `Completion` that returns the text of the model's answer. Every failure has the reason `model`, and the original error as
- * `cause`. The name of the model is the `Model.ProviderName` in the context; if there is none, it is `language-model`.
+ * Provides a `Completion` that returns the text of the model's answer. A failure has the reason `model`, and the original error as `cause`.
+ * The name of the model is the `Model.ProviderName` in the context. Default: `language-model`.
  */
 export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
   Completion.Completion,
@@ -222,8 +222,8 @@ export const layerCompletion: Layer.Layer<Completion.Completion, never, Language
 )
 
 /**
- * Provides an `Embedder` over an embedding model. The model's name and dimensions are stored with vectors and must be given, since
- * @effect/ai does not report them. The embedder embeds queries and documents alike.
+ * Provides an `Embedder` over an embedding model. The model's name and dimensions, which are stored with vectors, must be given, since
+ * @effect/ai does not report them. Queries and documents are embedded in the same way.
  */
 export const layerEmbedder = (
   { dimensions, model }: { readonly model: string; readonly dimensions: number }
@@ -270,16 +270,16 @@ const injected = (otherwise: Option.Option<Viewer>) =>
   )
 
 /**
- * Wraps the `LanguageModel` that is provided to this layer. To each call, it adds the memories that `MemoryService.context` finds for the
- * prompt of the call, at the end of the last user message. All text above the memories stays byte for byte the same, so a provider's prompt
- * cache still matches. The memories are added for that call only: neither the caller's prompt nor the history of a `Chat` contains them. If
- * nothing is found, the prompt is unchanged.
+ * Wraps the `LanguageModel` that is provided to this layer. `MemoryService.context` finds memories for the prompt of each call, and the
+ * wrapped model adds these memories at the end of the last user message. All text above the memories stays byte for byte the same, so a
+ * provider's prompt cache still matches. The memories are added for that call only: neither the caller's prompt nor the history of a `Chat`
+ * contains them. If nothing is found, the prompt is unchanged.
  *
- * One layer serves many users: a call acts on behalf of the viewer that `MemoryService.as` provides where the call or the stream is run.
- * Applying `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a
+ * One layer serves many users. A call acts for the viewer that `MemoryService.as` provides where the call or the stream is run. Applying
+ * `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a
  * `memory_viewer_missing` event. A program with one user can use `layerInjectedFor`.
  *
- * Provide `layerCompletion` with the original model, not with the wrapped one. The library extracts memories by `layerCompletion`, and
+ * Provide `layerCompletion` with the original model, not with the wrapped one. The library extracts memories with `layerCompletion`, and
  * added memories would only lengthen its prompts.
  */
 export const layerInjected: Layer.Layer<
@@ -288,9 +288,7 @@ export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel | MemoryService.MemoryService
 > = injected(Option.none())
 
-/**
- * Works as `layerInjected`, with a default viewer for programs with one user. A call for which another viewer is provided uses that viewer.
- */
+/** Works like `layerInjected`, for programs with one user. A call without a viewer acts for the given viewer. */
 export const layerInjectedFor = (
   viewer: Viewer
 ): Layer.Layer<
@@ -310,7 +308,7 @@ const withEnding = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
   )
 }
 
-/** Converts a prompt to messages; omits an empty system message, which some providers reject. */
+/** Converts a prompt to messages. Omits an empty system message, since some providers reject it. */
 const messages = ({ system, user }: Completion.Prompt): Prompt.RawInput => [
   ...(system === "" ? [] : [{ role: "system" as const, content: system }]),
   { role: "user", content: user }

@@ -1,5 +1,5 @@
 /**
- * Tools by which a model reads and writes memory; `MemoryService.guard` checks each call. The tools of `make` address memory by scope,
+ * Tools by which a model reads and writes memory; `MemoryService.guard` checks each call. The tools of `make` select memories by scope,
  * those of `makeRecords` by record id, and those of `makeStores` by the name of a store. `makeThread` makes a tool that searches the
  * messages of the conversation. The harness passes the viewer when it makes the tools; no argument of a call can choose another viewer.
  */
@@ -24,8 +24,8 @@ export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 export { make as makeThread } from "./ThreadTools.ts"
 
 /**
- * Makes a viewer's tools: `recall`; `remember` if a model may write a scope of the viewer; `forget` if `MemorySpec.allowForget` is true.
- * Makes no tools if `MemorySpec.enabled` is false.
+ * Makes the tools of a viewer: `recall`; `remember`, if a model may write a scope of the viewer; and `forget`, if `MemorySpec.allowForget`
+ * is true. Makes no tools if `MemorySpec.enabled` is false.
  */
 export const make = (
   viewer: Viewer
@@ -40,8 +40,8 @@ export const make = (
       : [])
 
 /**
- * Makes tools that address records by id, and reach only records that the viewer sees. Makes no tools if `MemorySpec.enabled` is false. A
- * new record gets all ids of the viewer as its scope. A viewer without ids writes to Global, if `MemorySpec.sharedWrites` has `global`.
+ * Makes tools that select records by id, among the records that the viewer sees. The scope of a new record has all ids of the viewer. A
+ * viewer without ids writes to Global, if `MemorySpec.sharedWrites` contains `global`. Makes no tools if `MemorySpec.enabled` is false.
  */
 export const makeRecords = (
   viewer: Viewer
@@ -53,7 +53,7 @@ export const makeRecords = (
       )
       : [])
 
-// the store also validates with the Schemas `Summary` and `Tag`, since a JSON Schema cannot express their rules
+// checks only the length; the Schemas `Summary` and `Tag` of the store have further rules, which a JSON schema cannot express
 const oneLine = (max: number, description: string) =>
   Schema.String.pipe(Schema.minLength(1), Schema.maxLength(max)).annotations({ description })
 const Tags = (description: string) =>
@@ -63,7 +63,7 @@ const whose = "Whose it is, and so who will see it: the narrowest that serves."
 const scopesOf = (names: ReadonlyArray<StoreTools.Name>) =>
   Schema.Array(StoreTools.oneOf(names, "Whose.")).pipe(Schema.maxItems(5)).annotations({ description: "Default: all." })
 
-/** Declarations of the tools of `make`, for use before a viewer is known. They offer all scopes; `make` offers only its viewer's scopes. */
+/** Declarations of the tools of `make`, for use before a viewer is known. They list all scopes; `make` lists those of its viewer. */
 export const declarations = {
   remember: {
     name: "remember",
@@ -135,7 +135,7 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
       Effect.gen(function*() {
         const old = id === undefined ? undefined : yield* known(memory, id)
         const name = named ?? (old ? StoreTools.nameOf(old.scope) : fallback)
-        // an unchanged scope name keeps the record's scope; the service decides whether Global may be written
+        // a replacement under the same scope name keeps its old scope; `memory.put` checks whether Global may be written
         const scope = old && StoreTools.nameOf(old.scope) === name
           ? old.scope
           : name === "global"
@@ -222,7 +222,7 @@ const noScope = (op: string, name: StoreTools.Shown | undefined, names: Readonly
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
   })
 
-/** Returns the record that `remember` replaces. Fails with `invalid_id` if there is none, or none that the viewer sees. */
+/** Returns the record that `remember` replaces. Fails with `invalid_id` if the viewer sees no record with the id. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
     const legal = yield* StoreTools.decodedId("remember", id)
@@ -235,8 +235,8 @@ const known = (memory: MemoryService.Service, id: string) =>
   })
 
 /**
- * Returns the fields that a replacement copies from the old record, since the model does not supply them. `data` is copied only if the kind
- * stays the same, because each kind has its own Schema of `data`.
+ * Returns the fields that a replacement copies from the old record, since the model does not supply these fields. `data` is copied only if
+ * the kind stays the same, because each kind has its own Schema of `data`.
  */
 const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metadata }: MemoryRecord, next: string) => ({
   id,
@@ -248,7 +248,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
-/** Orders hits best first. Hits of several searches are interleaved, since the best hit of each search has score 1. */
+/** Orders hits by score, best first. The best hit of each search has score 1, so the hits of several searches are interleaved. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {
@@ -394,6 +394,6 @@ const viewRecords = (memory: MemoryService.Service, viewer: Viewer) =>
         )
   })
 
-/** Makes the error for a record that does not exist, which is also the error for one that the viewer does not see. */
+/** Makes the error for a record that does not exist or that the viewer does not see. */
 const absent = (op: string, id: MemoryId) =>
   MemoryError.make("not_found", { op, id, message: "there is no memory of this id" })

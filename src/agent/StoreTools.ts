@@ -1,6 +1,6 @@
 /**
- * Tools that address memory by the names of stores: `search_memory`, `add_memory`, and tools that stores define themselves. The module also
- * defines how all tools describe memory to a model: names of scopes, ids, and the provenance of a record, that is, its origin and trust.
+ * Tools that select memories by the names of stores: `search_memory`, `add_memory`, and tools that stores define themselves. The module
+ * also defines how all tools describe memory to a model: names of scopes, ids, and the provenance (origin and trust) of a record.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -19,17 +19,17 @@ import * as MemoryTool from "../host/MemoryTool.ts"
 
 /** Options of `makeStores`. */
 export interface StoreToolsOptions {
-  /** Names of the stores that the tools may use. Default: all; `[]` means all, too. */
+  /** Names of the stores that the tools may use. Default: all. `[]` also means all. */
   readonly stores?: ReadonlyArray<string> | undefined
   readonly search?:
     | false
     | { readonly name?: string | undefined; readonly description?: string | undefined }
     | undefined
-  /** `true`, or options, for the tool `add_memory`. Default: no such tool. */
+  /** Options of the tool `add_memory`; `true` stands for the default options. Default: the tool is not made. */
   readonly add?: true | {
     readonly name?: string | undefined
     readonly description?: string | undefined
-    /** Whether a call waits until its entries are written; `false` writes them in the background. Default true. */
+    /** Whether a call waits until its entries are written. If `false`, the entries are written in the background. Default true. */
     readonly waitForWrites?: boolean | undefined
   } | undefined
 }
@@ -42,8 +42,8 @@ interface Reachable {
 
 /**
  * Makes `search_memory`, `add_memory`, and the tools that the stores define. Returns no tools if `MemorySpec.enabled` is false. Fails with
- * `not_found` for an unknown store, with `read_only` for `add_memory` without a writable store, and with `invalid_id` for a tool name that
- * is used twice or that the APIs of models do not accept.
+ * `not_found` if a store is unknown, with `read_only` if `add_memory` has no writable store, and with `invalid_id` if a tool name is used
+ * twice or is not accepted by the APIs of models.
  */
 export const make = (
   viewer: Viewer.Viewer,
@@ -260,8 +260,7 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   })
 
 /**
- * Returns the scopes that a model may write on behalf of the viewer, the broadest first. The key of a scope is the name by which a tool
- * offers it.
+ * Returns the scopes that a model may write on behalf of the viewer, by the name that tools show for each scope, the broadest first.
  *
  * ```text
  * viewer                       scopes
@@ -305,7 +304,7 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor is never `global`
 }
 
-/** Returns the name of a scope: `global`, or the name of the scope's narrowest id, such as `session`. */
+/** Returns the name of a scope: `global`, the name of its narrowest id, such as `session`, or `actor` if an actor is its only id. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"
@@ -323,7 +322,7 @@ export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
 /** Fields of the output schema of a tool that shows records. `provenanceOf` returns their values for a record. */
 export const provenance = {
   origin: Origin,
-  /** Trust: 0 is the most trusted, 3 the least. */
+  /** Trust, from 0 (most trusted) to 3 (least trusted). */
   trust: Trust,
   /** True for a counterfactual (a record of what might have been); absent for other records. */
   counterfactual: Schema.optional(Schema.Literal(true))
@@ -338,7 +337,7 @@ export const provenanceOf = (
   ...(isCounterfactual(record) && { counterfactual: true })
 })
 
-/** Decodes an id that a model supplied. Fails with `invalid_id`. */
+/** Decodes an id that a model supplied. Fails with `invalid_id` if the id is malformed. */
 export const decodedId = (op: string, id: string): Effect.Effect<MemoryId, MemoryError.MemoryError> =>
   Effect.mapError(
     Schema.decode(MemoryId)(id),

@@ -1,4 +1,4 @@
-/** The tool by which a model searches the conversation that it takes part in, including messages too old to be in its prompt. */
+/** The tool by which a model searches its own conversation, including messages too old to be in its prompt. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Viewer } from "../domain/Viewer.ts"
@@ -7,7 +7,7 @@ import { fenced, line } from "../harness/PromptBlock.ts"
 import * as Threads from "../harness/Threads.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 
-/** The declaration of the tool. The harness chooses the thread and the viewer; no argument that a model passes can change them. */
+/** The declaration of the tool. The harness chooses the thread and the viewer; a model cannot change them by any argument. */
 export const declaration = {
   name: "search_thread",
   description:

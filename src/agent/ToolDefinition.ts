@@ -43,7 +43,7 @@ export interface OpenAiResponses {
   readonly description: string
   /** JSON schema of the parameters, draft 7. */
   readonly parameters: object
-  /** Whether the API enforces the schema. Always false, since its strict mode does not support optional parameters. */
+  /** Whether the API enforces the schema. Always false, since the API's strict mode does not support optional parameters. */
   readonly strict: false
 }
 

@@ -22,7 +22,7 @@ const transfer = () => import("./commands/Transfer.ts")
 const care = () => import("./commands/Care.ts")
 const search = () => import("./commands/Search.ts")
 
-/** Every command, in the order of the help page. The module of a command is loaded only when the command runs or its help is shown. */
+/** All commands, in the order of the help page. The module of a command is loaded only when the command runs or when help is shown. */
 export const entries: ReadonlyArray<Entry> = [
   { name: "remember", load: () => records().then(({ remember }) => remember) },
   { name: "recall", load: () => search().then(({ recall }) => recall) },
@@ -138,8 +138,8 @@ const report = (error: Failure, isJson: boolean): Effect.Effect<void, never, Scr
 }
 
 /**
- * Prints one line that reports an internal error, that is, a bug. Names only the class of the defect, since its text may contain a user's
- * words.
+ * Prints one line about an internal error, that is, a bug. The line has only the class of the error, since its message may contain words of
+ * a user.
  */
 const defect = (cause: Cause.Cause<never>): Effect.Effect<void, never, Screen.Screen> => {
   const error = Cause.squash(cause)

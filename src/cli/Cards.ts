@@ -22,7 +22,7 @@ export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: 
   return `${paint("dim", parts.join(" · "))}  ${paint("cyan", record.id)}`
 }
 
-/** Renders a record of a list: its summary, and its `facts` in the next line. */
+/** Renders a record in two lines: its summary, and its `facts`. */
 export const row = (record: MemoryRecord, now: number, screen: Screen): string =>
   `${screen.paint("bold", safeLine(record.summary))}\n    ${facts(record, now, screen)}`
 
@@ -33,12 +33,12 @@ export const bar = (score: number): string => {
   return "█".repeat(full) + "░".repeat(width - full)
 }
 
-/** A function that tells whether a word occurs in the query, in any inflected form. */
+/** A function that tells whether a word, in any inflected form, occurs in the query. */
 export interface IsAsked {
   (word: string): boolean
 }
 
-/** Makes the function that recognises words of a query. The function compares stems, which it makes with the analyzer of the search. */
+/** Makes a function that recognises words of a query. The function compares the terms into which the analyzer turns the words. */
 export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
   const terms = new Set(query(question))
   const known = new Map<string, boolean>()
@@ -56,8 +56,8 @@ export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): st
   safe(text).replace(words, (word) => isAsked(word) ? paint("yellow", paint("bold", word)) : word)
 
 /**
- * Returns at most `most` characters of a text, besides `…`, on one line. They are taken from around the first word that occurs in the
- * query; if there is none, from the beginning.
+ * Shortens a text to one line of at most `most` characters, not counting `…`. The line is taken from around the first word of the query
+ * that the text has, or else from the beginning of the text.
  */
 export const excerpt = (text: string, isAsked: IsAsked, most: number): string => {
   const line = text.replace(/\s+/g, " ").trim()

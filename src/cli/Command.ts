@@ -1,6 +1,6 @@
 /**
- * Parts that all commands share: options, parsing by @effect/cli, and the declaration of a command. Of @effect/cli, only `Options` and
- * `Args` are used. Its `Command` is not, since it would print errors twice, exit with 1 for all errors, and print stack traces.
+ * Parts that all commands share: options, parsing by @effect/cli, and the declaration of a command. Commands are parsed with `Options` and
+ * `Args` of @effect/cli, but not with its `Command`, which prints errors twice, exits with 1 for all errors, and prints stack traces.
  */
 import * as Args from "@effect/cli/Args"
 import * as CliConfig from "@effect/cli/CliConfig"
@@ -35,7 +35,7 @@ export interface Shared {
   readonly json: boolean
 }
 
-/** A command, as its module declares it with `make`. */
+/** The definition of a command, from which `make` makes the command. */
 export interface Definition<O, A> {
   readonly name: string
   /** Summary: one line, without a full stop. */
@@ -51,22 +51,22 @@ export interface Definition<O, A> {
   ) => Effect.Effect<void, Failure, Services | Scope.Scope>
 }
 
-/** A command that can be run, and the declarations from which its help page is made. */
+/** A command that can be run, with the data from which its help page is made. */
 export interface Command extends Pick<Definition<unknown, unknown>, "name" | "summary" | "description" | "examples"> {
   readonly run: (args: ReadonlyArray<string>) => Effect.Effect<void, Failure, Services>
-  /** The options of this command, without the shared ones. */
+  /** The options of this command, without the options that all commands have. */
   readonly options: Options.Options<unknown>
   readonly args: Args.Args<unknown>
 }
 
-/** Adds two things to an option that takes a value: its description, and the name that the help page shows for the value. */
+/** Adds a description to an option that takes a value, and the name that the help page shows for the value. */
 export const valued = <A>(option: Options.Options<A>, pseudoName: string, description: string): Options.Options<A> =>
   option.pipe(Options.withPseudoName(pseudoName), Options.withDescription(description))
 
 const optional = (name: string, pseudoName: string, description: string) =>
   valued(Options.text(name), pseudoName, description).pipe(Options.optional)
 
-/** The options of every command. They may stand before the command's name or after it. */
+/** The options that all commands have. They may stand before the name of the command or after it. */
 export const sharedOptions = Options.all({
   store: optional(
     "store",
@@ -87,7 +87,7 @@ export const sharedOptions = Options.all({
   json: Options.boolean("json").pipe(Options.withDescription("answers in JSON"))
 })
 
-/** The names of those shared options that take a value, each with its leading dashes. */
+/** The names of the shared options that take a value, with their leading dashes, such as `--store`. */
 export const sharedWithValue: ReadonlySet<string> = new Set(
   ["store", "tenant", "user", "agent", "run", "session", "reach"].map((name) => `--${name}`)
 )
@@ -156,8 +156,8 @@ const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
 }
 
 /**
- * Separates options and their values from the other words of a command line, because @effect/cli stops reading options at a word like `-`.
- * All words after `--` are arguments.
+ * Separates options and their values from the other words of a command line, because @effect/cli stops reading options at a word such as
+ * `-`. All words after `--` are arguments.
  */
 const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) => {
   const flags: Array<string> = []
@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // stores keep tenant names in Unicode form NFC; a viewer would normalize the name, but commands that read rows by tenant use no viewer
+    // stored tenant names are in Unicode form NFC; a viewer normalizes its tenant, but some commands use `tenant` without a viewer
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"
@@ -229,7 +229,7 @@ const defined = <K extends string>(
 /** The argument that is the id of a record. */
 export const idArgument: Args.Args<string> = Args.text({ name: "ID" }).pipe(Args.withDescription("the id of a record"))
 
-/** Makes an argument of several words, which are joined to one text. */
+/** Makes an argument that takes any number of words. */
 export const textArgument = (name: string, description: string): Args.Args<ReadonlyArray<string>> =>
   Args.text({ name }).pipe(Args.withDescription(description), Args.repeated)
 
@@ -241,8 +241,8 @@ export const id = (text: string): Effect.Effect<MemoryId, CommandError.CommandEr
   )
 
 /**
- * Prints the result of a command. With `--json`, prints it as JSON, encoded by `schema`. Otherwise, prints the text that `show` renders,
- * unless the text is empty.
+ * Prints the result of a command. With `--json`, prints the value as JSON, encoded by `schema`. Otherwise, prints the text that `show`
+ * renders, unless the text is empty.
  */
 export const print = <A, I>(
   { json }: Shared,

@@ -83,7 +83,7 @@ export interface Options {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Makes the checks, and writes nothing. Cost: reads every row, and all files of a vault; makes up to 200 searches per tenant. */
+/** Makes the checks, and writes nothing. Cost: reads every row and all files of a vault, and makes up to 200 searches per tenant. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options
@@ -107,7 +107,7 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        // a damaged row is already in `damage`, and must not make the other checks fail
+        // `damage` already reports damaged rows, so a check that fails with `corrupt` has no findings
         const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
         findings.push(...yield* found)
       }
@@ -132,25 +132,19 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
-/**
- * Data of a tenant's records, without tombstones, for the checks. Bodies are left out, since the bodies of all records may not fit into
- * RAM.
- */
+/** Data of a tenant's records for the checks, without tombstones. Bodies are left out, since all bodies together may not fit into RAM. */
 interface Read {
   readonly count: number
   readonly damage: ReadonlyArray<Finding>
   readonly ids: ReadonlySet<MemoryId>
   readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
-  /** Id of each record that says the same as a record read before it, with the id of the first such record. */
+  /** Ids of records that say the same as an earlier record, each with the id of the first such record. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
-  /**
-   * Records for which the check `index` searches by their summaries. At most `2 * sampled` records are chosen, spread evenly over all
-   * records of the tenant.
-   */
+  /** Records that the check `index` searches for by their summaries: at most `2 * sampled`, spread evenly over the tenant's records. */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }
 
-/** Reads every row of a tenant. If a row cannot be read, reports it and does not read the rows after it. */
+/** Reads the rows of a tenant. Stops at the first row that cannot be read, and reports that row. */
 const readAll = ({ onProgress, store }: Options, tenant: string, before: number): Io<Read> =>
   Effect.gen(function*() {
     const { query } = yield* Analyzer.Analyzer
@@ -199,7 +193,7 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
     return { count, damage, ids, links, duplicates, sample }
   })
 
-/** Returns a key that is equal for records of the same scope, kind and data whose texts differ at most in case, punctuation or accents. */
+/** Returns the same key for records of the same scope, kind and data whose texts differ at most in case, punctuation or accents. */
 const sayingOf = (record: MemoryRecord): string => {
   const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
   const data = Object.keys(record.data).length === 0 ? "" : sha256(canonicalJson(record.data))
@@ -211,7 +205,7 @@ const linksOf = (store: Service, tenant: string, { ids, links }: Read): Io<Reado
     const unknown = Array.from(new Set(links.flatMap(([, to]) => ids.has(to) ? [] : [to])))
     const absent = new Set(unknown)
     for (let at = 0; at < unknown.length; at += 1_000) {
-      // a link to a forgotten record is not broken, since the record can be restored; the system viewer also gets tombstones
+      // a forgotten record can be restored, so a link to it is not broken; the system viewer also gets tombstones
       for (const record of yield* store.get(Viewer.system(tenant), unknown.slice(at, at + 1_000))) {
         if (Option.isSome(record)) absent.delete(record.value.id)
       }
@@ -252,10 +246,7 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/**
- * Least number of a tenant's records for which the check `index` searches. If the tenant has fewer records, the check searches for all of
- * them.
- */
+/** The check `index` searches for at least this number of a tenant's records, or for all records if the tenant has fewer. */
 const sampled = 100
 
 const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {

@@ -1,7 +1,7 @@
 /**
- * Erases all data of one person: records, tombstones and revisions of every scope that has the user's id, and internal rows, such as
- * threads and messages that wait for extraction. Records of other scopes that mention the person remain, since they belong to the owners of
- * those scopes.
+ * Erases all data of one person: the records, tombstones and revisions of every scope that has the user's id, and internal rows, such as
+ * threads and messages that wait for extraction. Records of other scopes remain even if they mention the person, since they belong to the
+ * owners of those scopes.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -22,7 +22,7 @@ export interface Person {
   readonly userId: string
 }
 
-/** Schema of `Belongings`: counts of a person's rows by sort, and the ids of these rows. */
+/** Schema of `Belongings`: the numbers of a person's records, tombstones and internal rows, and the ids of all these rows. */
 export const Belongings = Schema.Struct({
   records: Schema.Number,
   tombstones: Schema.Number,
@@ -30,7 +30,7 @@ export const Belongings = Schema.Struct({
   internal: Schema.Number,
   ids: Schema.Array(MemoryId)
 })
-/** Counts of a person's rows by sort, and the ids of these rows. */
+/** The numbers of a person's records, tombstones and internal rows, and the ids of all these rows. */
 export interface Belongings extends Schema.Schema.Type<typeof Belongings> {}
 
 type Io<A> = Effect.Effect<A, MemoryError>
@@ -69,7 +69,7 @@ export const purge = (
     }
   })
 
-/** Schema of the result of `scan`. The result shows whether data of a person is left. */
+/** Schema of the result of `scan`, which shows whether data of a person is left. */
 export const Scan = Schema.Struct({
   /** Number of rows of the tenant that were read. */
   rows: Schema.Number,
@@ -77,7 +77,7 @@ export const Scan = Schema.Struct({
   remaining: Schema.Number
 })
 
-/** Reads every row of the tenant again, and looks up each erased id and its revisions, to verify that nothing is left. */
+/** Verifies that nothing of a person is left: reads all rows of the tenant, and looks up each erased id and its revisions. */
 export const scan = (store: Service, person: Person, erased: ReadonlyArray<MemoryId>): Io<typeof Scan.Type> =>
   Effect.gen(function*() {
     const { ids } = yield* find(store, person)

@@ -29,6 +29,6 @@ export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
   limit
 })
 
-/** Returns an object with one field, which has the given name and the option's value. If the option was not given, the object is empty. */
+/** Returns `{ [name]: value }` with the value of the option, or `{}` if the option was not given. */
 export const field = <K extends string, A>(name: K, value: Option.Option<A>): { readonly [key in K]?: A } =>
   Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // a computed key is typed as a string

@@ -28,18 +28,18 @@ export interface Reading {
   readonly shared: Shared
 }
 /**
- * The arguments of an export: the file to write, the options that all commands share, and `vectors`. Without a path, the export writes to
- * stdout.
+ * The arguments of an export: the path of the file, the options that all commands share, and whether to write vectors. Without a path, the
+ * export writes to stdout.
  */
 export interface Writing {
   readonly path: string | undefined
   readonly shared: Shared
-  /** Whether to write vectors. */
+  /** Whether the vectors of the records are written, too. */
   readonly vectors: boolean
 }
 type Run = Effect.Effect<void, Failure, Services | Scope.Scope>
 
-/** A format of files. */
+/** A file format of `import` and `export`. */
 export interface Format {
   readonly name: string
   /** Description on one line. */
@@ -70,14 +70,14 @@ export const Restored = Schema.Struct({
 /** Schema of the JSON output of `import` for the memories of another system. */
 export const Imported = Schema.Struct({
   created: Schema.Number,
-  /** Number of records that already existed; they are not changed. */
+  /** Number of records that already existed and therefore were not changed. */
   present: Schema.Number,
   threads: Schema.Number,
   messages: Schema.Number,
   skipped: Schema.Array(Skipped)
 })
 
-/** Largest allowed size, in bytes, of a file from another system. There is a limit because such a file is read into RAM as a whole. */
+/** Largest allowed size, in bytes, of a file from another system. The size is limited because the whole file is read into memory. */
 const longestFile = 402_653_184
 
 const unreadable = (path: string) =>
@@ -86,7 +86,7 @@ const unreadable = (path: string) =>
 const open = (shared: Shared, options: StoreAddress.OpenOptions) =>
   Effect.map(Layer.build(Layer.fresh(StoreAddress.layer(shared.store, options))), Context.get(MemoryStore))
 
-/** Returns an object whose field `tenants` has the tenant that `--tenant` names. If `--tenant` was not given, the object is empty. */
+/** Returns `{ tenants: [name] }` with the tenant that `--tenant` names, or `{}` if `--tenant` was not given. */
 const tenantsOf = ({ tenant }: Shared) => Option.isSome(tenant) ? { tenants: [tenant.value] } : {}
 
 const lines = (skipped: ReadonlyArray<Skipped>): ReadonlyArray<string> =>
@@ -101,7 +101,7 @@ const summaryOf = ({ messages, records, revisions, threads, tombstones }: Counts
     counted(messages, "message")
   } of ${counted(threads, "thread")}`
 
-/** Opens a file, or stdin if the path is `-`, as a stream of bytes. `size` is the size of the file if it is known. */
+/** Opens a file, or stdin if the path is `-`, as a stream of bytes. `size` is the size of a regular file; otherwise, it is `undefined`. */
 const bytesOf = (path: string) =>
   Effect.gen(function*() {
     const screen = yield* Screen
@@ -114,7 +114,7 @@ const bytesOf = (path: string) =>
     }
   })
 
-/** Wraps an import or export: if it is interrupted, it prints where it stopped. */
+/** Prints `stopped` and the text of `where` to stderr if the wrapped import or export is interrupted. */
 const tellsStop = (where: () => string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | Screen> =>
   Effect.flatMap(Screen, (screen) => Effect.onInterrupt(self, () => screen.err(`stopped ${where()}\n`)))
 
@@ -184,9 +184,9 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
   })
 
 /**
- * Writes a file in such a way that an interruption leaves no incomplete file: writes a temporary file beside it, and then renames the
- * temporary file. If the path is a symbolic link, the file to which it links is written. If the path exists and is no file, for example a
- * pipe or a device, writes directly to the path.
+ * Writes a file. The bytes go to a temporary file in the same folder, which is then renamed. So an interruption leaves no incomplete file.
+ * If the path is a symbolic link, the file to which it links is written. If the path exists but is no regular file, for example a pipe or a
+ * device, the bytes are written directly to the path.
  */
 const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
   Effect.gen(function*() {
@@ -195,7 +195,7 @@ const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
     const to = (target: string, flag: "w" | "a") =>
       Stream.run(bytes, Sink.mapError(fs.sink(target, { flag, mode: 0o600 }), failed))
     const there = yield* Effect.option(fs.stat(path))
-    if (Option.isSome(there) && there.value.type !== "File") return yield* to(path, "a") // appends, since a pipe cannot seek
+    if (Option.isSome(there) && there.value.type !== "File") return yield* to(path, "a") // flag `a` (append), since a pipe cannot seek
     const target = yield* Effect.orElseSucceed(fs.realPath(path), () => path)
     const part = `${target}.${process.pid}.part`
     yield* to(part, "w").pipe(
@@ -274,8 +274,8 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
     }))
 
 /**
- * Lists the files of a folder and its subfolders in the order of their paths; reads the text of Markdown files only. Does not follow links
- * to folders, nor links out of the folder. `left` lists the links and files that were skipped, each with the reason.
+ * Lists the files of a folder and its subfolders, sorted by path. Only Markdown files are read; the `text` of any other file is empty.
+ * Links to folders and links that lead out of the folder are not followed. `left` lists what was skipped, with the reasons.
  */
 const filesOf = (root: string) =>
   Effect.gen(function*() {
@@ -310,8 +310,8 @@ const filesOf = (root: string) =>
   })
 
 /**
- * Imports a vault with its threads and its outbox. A vault is any folder that the Markdown store can open, for example one that the systems
- * drover or Deuz wrote.
+ * Imports a vault with its threads (conversations) and its outbox (messages that wait for extraction). A vault is any folder that the
+ * Markdown store can open. Folders that the systems drover or Deuz wrote are vaults, too.
  */
 const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
@@ -349,7 +349,7 @@ const readVault = ({ path, shared }: Reading): Run =>
     if (!verified) return yield* CommandError.make("found", `the folder and the store differ in ${number(differing)}`)
   })
 
-/** All formats. */
+/** All formats of `import` and `export`. */
 export const all: ReadonlyArray<Format> = [
   { name: "jsonl", summary: "what export writes, without loss", read: readJsonl, write: writeJsonl },
   { name: "vault", summary: "a vault, also one of drover or deuz", read: readVault },

@@ -1,4 +1,4 @@
-/** Help pages in the style of man pages, made from the declared options and arguments of the commands. */
+/** Makes help pages in the style of man pages from the options and arguments that the commands declare. */
 import * as Args from "@effect/cli/Args"
 import type { HelpDoc } from "@effect/cli/HelpDoc"
 import * as HelpDocs from "@effect/cli/HelpDoc"
@@ -10,7 +10,7 @@ import { type Service as Screen, wrap } from "./Screen.ts"
 
 /** An option of a command. */
 export interface Flag {
-  /** Names with their dashes, the short ones first. */
+  /** Names of the option with their dashes, short names first. */
   readonly names: ReadonlyArray<string>
   /** Name of the value on the help page; `undefined` if the option takes no value. */
   readonly value: string | undefined
@@ -19,7 +19,7 @@ export interface Flag {
   readonly description: string
 }
 
-/** Lists the options that an `Options` value combines. */
+/** Returns the single options that an `Options` value combines. */
 export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> => {
   const descriptions = new Map(definitionsOf(Options.getHelp(options)))
   const flags: Array<Flag> = []
@@ -51,8 +51,8 @@ export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> 
 const wordsOf = (term: string): ReadonlyArray<string> => term.split(/[\s,()]+/)
 
 /**
- * Returns the terms and descriptions in a document of @effect/cli. In such a document, the first paragraph of a description is the type of
- * the value. The second paragraph is the text that the command declared; only this one is returned.
+ * Returns each term in a help document of @effect/cli with its description. In such a document, the first paragraph of a description is the
+ * type of the value. The second paragraph is the text that the command declared. Only the second paragraph is returned.
  */
 const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, description: string]> => {
   switch (doc._tag) {
@@ -91,7 +91,7 @@ const environment: ReadonlyArray<readonly [string, string]> = [
 
 const indent = 7
 
-/** Lays out the sections of a help page. */
+/** Renders the sections of a help page, each as a title and indented lines. Leaves out sections without lines. */
 const layout = (
   screen: Screen,
   sections: ReadonlyArray<readonly [title: string, lines: ReadonlyArray<string>]>
@@ -125,7 +125,7 @@ const help: ReadonlyArray<readonly [string, string]> = [["-h, --help", "shows th
   "prints the version"
 ]]
 
-/** Returns the arguments of a command, each as the synopsis writes it, with its description. */
+/** Returns the name of each argument of a command, without the characters `<` and `>`, and its description. */
 const argumentsOf = (args: Args.Args<unknown>): ReadonlyArray<readonly [term: string, description: string]> =>
   definitionsOf(Args.getHelp(args)).map(([term, description]) => [term.replaceAll(/[<>]/g, ""), description])
 

@@ -1,4 +1,4 @@
-/** Shows the progress of a long command, its speed and the remaining time in a line on stderr. Shows nothing if stderr is no terminal. */
+/** Shows the progress of a long command on one line of stderr, with speed and remaining time. Shows nothing if stderr is no terminal. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as EventLoop from "../host/EventLoop.ts"
@@ -6,17 +6,17 @@ import { number, Screen } from "./Screen.ts"
 
 /** A progress line. */
 export interface Progress {
-  /** Shows the number of items done. Updates the line at most ten times a second, and regularly lets other tasks of the event loop run. */
+  /** Shows `done`, the number of finished items, at most ten times a second. Regularly lets other tasks of the event loop run. */
   readonly at: (done: number, doing?: string) => Effect.Effect<void>
   /** Removes the line. */
   readonly end: Effect.Effect<void>
 }
 
-/** Milliseconds between two updates of the line. */
+/** Minimum time, in milliseconds, between two updates of the line. */
 const pause = 100
 /**
- * Milliseconds after which `at` lets other tasks of the event loop run. A driver that answers synchronously, such as SQLite's, would
- * otherwise delay signals such as Ctrl-C.
+ * Milliseconds after which `Progress.at` lets other tasks of the event loop run. Otherwise, a database driver that blocks the event loop,
+ * such as the one of SQLite, would delay signals such as Ctrl-C.
  */
 const stretch = 20
 

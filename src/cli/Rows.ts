@@ -1,4 +1,4 @@
-/** Reads the rows of a store with the rights of its operator, that is, every record, tombstone and internal row of every tenant. */
+/** Reads all rows of a store, without access control: records, tombstones (forgotten records) and internal rows of every tenant. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -11,11 +11,11 @@ import { rowsOf, sideOf } from "../storage/Copy/Lineage.ts"
 import type { Stored } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 
-/** Number of rows that are read at once. */
+/** Number of rows that are read at a time. */
 const page = 1_000
 
 /**
- * Streams the rows of a tenant; lets other tasks of the event loop run after each page. Fails with `unsupported` if the store does not
+ * Streams all rows of a tenant. Lets other tasks of the event loop run after each page. Fails with `unsupported` if the store does not
  * expose its rows.
  */
 export const of = (store: Service, tenant: string): Stream.Stream<Stored, MemoryError> =>
@@ -23,14 +23,14 @@ export const of = (store: Service, tenant: string): Stream.Stream<Stored, Memory
     Stream.mapChunksEffect((rows) => Effect.as(EventLoop.pause, rows))
   )
 
-/** Returns the named tenants or, if none are named, all tenants of the store. */
+/** Returns `named` if it is given, and otherwise all tenants of the store. */
 export const tenantsOf = (
   store: Service,
   named?: ReadonlyArray<string>
 ): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
   named === undefined ? Effect.map(store.tenants, (all) => Array.from(new Set(all)).sort()) : Effect.succeed(named)
 
-/** Counts the rows of the tenants. Cost: reads all these rows. */
+/** Counts the rows of the named tenants, or of all tenants if none are named. Cost: reads every counted row. */
 export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Effect<number, MemoryError> =>
   Effect.flatMap(
     tenantsOf(store, named),
@@ -40,7 +40,7 @@ export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Eff
 
 const readThread = Schema.decodeUnknownEither(ThreadRows.ThreadData)
 
-/** Counts the threads of the tenants, and the messages in these threads. Cost: reads all rows of the tenants. */
+/** Counts the threads of the named tenants, or of all tenants, and the messages in the threads. Cost: reads all rows of these tenants. */
 export const threads = (
   store: Service,
   named?: ReadonlyArray<string>

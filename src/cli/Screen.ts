@@ -1,6 +1,6 @@
 /**
- * The standard streams of the command: output, questions and input. Results are printed on stdout, everything else on stderr. Stored text
- * may contain control characters. So it is printed only through `safe`, after which it cannot move the cursor, set a title or hide text.
+ * The standard streams of the command: output, questions and input. Results are printed to stdout, everything else to stderr. Stored text
+ * may contain control characters. `safe` escapes them, so that a printed text cannot move the cursor, set a title or hide other text.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -12,21 +12,21 @@ export interface Service {
   readonly out: (text: string) => Effect.Effect<void>
   /** Prints to stderr. */
   readonly err: (text: string) => Effect.Effect<void>
-  /** Reads stdin to its end, as UTF-8. Fails if stdin has more than `longest` bytes, without reading further. */
+  /** Reads stdin to its end as UTF-8 text. Fails as soon as stdin has delivered more than `longest` bytes. */
   readonly input: (longest: number) => Effect.Effect<string, "too long">
   /** Reads stdin in chunks of bytes. */
   readonly inputBytes: Stream.Stream<Uint8Array>
-  /** Asks a yes-or-no question on the terminal; any answer but `y` or `yes` is no. */
+  /** Asks a yes-or-no question on the terminal. Returns true only if the answer is `y` or `yes`. */
   readonly ask: (question: string) => Effect.Effect<boolean>
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean
   /** Whether stderr is a terminal. */
   readonly isErrorTerminal: boolean
-  /** Whether a person can be asked; true if stdin and stderr are terminals. */
+  /** Whether a person can be asked, that is, whether stdin and stderr are terminals. */
   readonly canAsk: boolean
   /** Number of columns of the terminal; 80 if stdout is no terminal. */
   readonly columns: number
-  /** Colours a text for stdout. Returns the text unchanged if stdout is no terminal or `NO_COLOR` is set. */
+  /** Colours a text for stdout. Returns the text unchanged if stdout is no terminal, `NO_COLOR` is set or `TERM` is `dumb`. */
   readonly paint: (style: Style, text: string) => string
   /** Version of the package. */
   readonly version: string
@@ -34,7 +34,7 @@ export interface Service {
   readonly env: (name: string) => string | undefined
 }
 
-/** The service tag of the streams. */
+/** Service tag of the standard streams. */
 export class Screen extends Context.Tag("@memory/cli/Screen")<Screen, Service>() {}
 
 const styles = {
@@ -52,12 +52,12 @@ export type Style = keyof typeof styles
 /** Colours a text with ANSI escape sequences. */
 export const ansi = (style: Style, text: string): string => `\x1b[${styles[style][0]}m${text}\x1b[${styles[style][1]}m`
 
-// matches control characters except tab and line feed, invisible characters except joiners, line separators, and lone surrogates
+// all control and invisible characters, line separators and lone surrogates, except tab, line feed and the joiners U+200C and U+200D
 const unsafe = /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
-/** Replaces every control or invisible character by an escape such as `\u001b`. Line feeds and tabs stay. */
+/** Escapes every control or invisible character, for example as `\u001b`. Keeps tabs and line feeds; `\r\n` and `\r` become `\n`. */
 export const safe = (text: string): string =>
-  text.replace(/\r\n?/g, "\n").replace(unsafe, (character) => escapeOf(character.codePointAt(0)!)) // a match is not empty
+  text.replace(/\r\n?/g, "\n").replace(unsafe, (character) => escapeOf(character.codePointAt(0)!)) // a match has one character
 
 /** Applies `safe`, and puts the text on one line. */
 export const safeLine = (text: string): string => safe(text).replace(/\s+/g, " ").trim()
@@ -65,11 +65,11 @@ export const safeLine = (text: string): string => safe(text).replace(/\s+/g, " "
 const escapeOf = (code: number): string =>
   code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`
 
-/** Renders a value as JSON text in which control and invisible characters are escaped. A parser gets the same value from it. */
+/** Renders a value as JSON in which control and invisible characters are escaped. Parsing the JSON returns the same value. */
 export const json = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     unsafe,
-    (character) => character.split("").map((unit) => escapeOf(unit.charCodeAt(0))).join("") // JSON escapes UTF-16 units
+    (character) => character.split("").map((unit) => escapeOf(unit.charCodeAt(0))).join("") // a JSON escape stands for one UTF-16 unit
   )
 
 const units: ReadonlyArray<readonly [milliseconds: number, name: string]> = [
@@ -97,10 +97,10 @@ export const number = (value: number): string => value.toLocaleString("en-US")
 /** Renders a count with its noun: `1 record`, `1,200 records`. */
 export const counted = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? "" : "s"}`
 
-/** Returns the time in ISO 8601. */
+/** Renders a time in ISO 8601. */
 export const iso = (time: number): string => new Date(time).toISOString()
 
-/** Splits a text into lines of at most `width` characters, between words and at line feeds. A word longer than `width` is not split. */
+/** Splits a text at spaces and line feeds into lines of at most `width` characters. A word longer than `width` is not split. */
 export const wrap = (text: string, width: number): ReadonlyArray<string> =>
   text.split("\n").flatMap((line) => {
     const lines: Array<string> = []

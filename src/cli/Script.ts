@@ -1,6 +1,6 @@
 /**
- * Completion scripts for bash, zsh and fish. They complete names of commands, options of each command, values of options that have choices,
- * and paths of files. The scripts contain all names, so completing starts no process.
+ * Makes completion scripts for bash, zsh and fish. The scripts complete names of commands, options, option values and paths of files. The
+ * scripts contain all names, so a completion does not start `effect-memory`.
  */
 import { type Command, sharedOptions } from "./Command.ts"
 import { type Flag, flagsOf } from "./Help.ts"
@@ -43,7 +43,7 @@ const valuesOf = ({ choices, names }: Flag): ReadonlyArray<string> =>
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 const namesOf = (all: ReadonlyArray<Described>): string => all.map(({ name }) => name).join(" ")
 const wordsOf = (flags: ReadonlyArray<Flag>): string => flags.flatMap(({ names }) => names).join(" ")
-/** Returns the names of those shared options that take a value, joined by `|` for a shell pattern. */
+/** Returns the names of the shared options that take a value, joined by `|` for use as a shell pattern. */
 const withValue = (): string =>
   shared().filter(({ value }) => value !== undefined).flatMap(({ names }) => names).join("|")
 const argumentsOf: Readonly<Record<string, ReadonlyArray<string>>> = { completions: ["bash", "zsh", "fish"] }

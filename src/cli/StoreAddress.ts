@@ -13,7 +13,7 @@ import { MemoryStore } from "../storage/MemoryStore.ts"
 import type { VaultService } from "../storage/MemoryStore/Markdown.ts"
 import * as CommandError from "./CommandError.ts"
 
-/** The address of a store, parsed. */
+/** The parsed address of a store. */
 export type StoreAddress =
   | { readonly _tag: "Memory" }
   | { readonly _tag: "Vault"; readonly root: string }
@@ -42,7 +42,7 @@ export const parse = (text: string): Either.Either<StoreAddress, CommandError.Co
   ))
 }
 
-/** Renders an address for people, without a password. */
+/** Renders an address for messages. Only the host and the path of a URL are shown, so its password is left out. */
 export const shown = (address: StoreAddress): string => {
   switch (address._tag) {
     case "Memory":
@@ -58,19 +58,19 @@ export const shown = (address: StoreAddress): string => {
   }
 }
 
-/** Facts about the open store that its `MemoryStore` service does not tell. */
+/** The address of the open store and, if the store is a vault, its vault service. */
 export interface Opened {
   readonly address: StoreAddress
   /** The vault service of a Markdown store; `None` for other stores. */
   readonly vault: Option.Option<VaultService>
 }
 
-/** Service tag of `Opened`, the facts about the open store. */
+/** Service tag of `Opened`, which describes the open store. */
 export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, Opened>() {}
 
 /** Options for opening a store. */
 export interface OpenOptions {
-  /** Whether to create the store if it does not exist. Default false: opening a store that does not exist fails with `unavailable`. */
+  /** Whether to create the store's file or folder if it is missing. Default false: opening the store then fails with `unavailable`. */
   readonly create?: boolean | undefined
   /** Whether the store watches for writes of other processes while it is open. Default false, since most commands end soon. */
   readonly follow?: boolean | undefined
@@ -115,7 +115,7 @@ export const layer = (
     case "Postgres":
       return Layer.unwrapEffect(Effect.gen(function*() {
         const { layer } = yield* Effect.promise(() => import("../storage/MemoryStore/Postgres.ts"))
-        // a command makes one call after another, so one connection is enough
+        // a command without `follow` makes one call after another, so one connection is enough
         const connections = options.follow === true ? {} : { maxConnections: 1 }
         return Layer.merge(layer({ ...postgresOptions(address), ...connections }), beside(Option.none()))
       })).pipe(named(address))
@@ -127,7 +127,7 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
   ...(schema !== undefined && { schema })
 })
 
-/** Rebuilds the index of a database, which must not be open, and returns true. Does nothing for other stores, and returns false. */
+/** Rebuilds the index of a database and returns true. The database must not be open. Returns false if the store is no database. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
   Effect.gen(function*() {
     if (address._tag === "Sqlite") {
@@ -140,7 +140,7 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
     return true
   })
 
-/** Fails if the file or folder does not exist, unless `create` is set. So a command that only reads never creates a store. */
+/** Fails if the file or folder does not exist and `create` is not set. So a command that only reads never creates a store. */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
     if (create || path === ":memory:") return
@@ -154,8 +154,8 @@ const present = (path: string, address: StoreAddress, { create = false }: OpenOp
   })
 
 /**
- * Converts an error of opening a store to a `CommandError`. If a package is missing, the error names the package; otherwise, it names the
- * address.
+ * Converts an error of opening a store to a `CommandError`. The message names the missing package if there is one, and otherwise the
+ * address of the store.
  */
 const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
   Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))

@@ -1,11 +1,11 @@
 /**
- * Starts the command line. This module contains the bundle of `main.ts` as a string. A cache keeps the compiled code of the bundle. With
- * the cache, a search in 10,000 notes takes a fifth less CPU time.
+ * Starts the command line by running the bundle of `main.ts`, which this module contains as a string. The compiled code of the bundle is
+ * cached. With the cache, a search in 10,000 notes takes a fifth less CPU time.
  *
- * Each command has its own cache, a file beside this one, which the first successful run of the command writes. V8 rejects a cache that
- * another version of V8 wrote, or that was written with other flags. A successful run whose cache was rejected replaces it. If the
- * folder of the caches cannot be written, and in Bun and Deno, commands compile the bundle each time. `NODE_DISABLE_COMPILE_CACHE=1` turns
- * off this cache, as it turns off Node's own.
+ * Each command has its own cache file, in the folder of this module. The first successful run of the command writes the file. V8 rejects a
+ * file that another version of V8 wrote, or that was written with other flags. If V8 rejects the file, a successful run replaces it. If the
+ * folder cannot be written, and always in Bun and Deno, there is no cache, and each run compiles the bundle. `NODE_DISABLE_COMPILE_CACHE=1`
+ * turns off this cache and Node's own.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -17,16 +17,16 @@ import { sha256 } from "../domain/Digest.ts"
 
 const { bun, deno, node } = process.versions
 /*
- * Most commands run for a third of a second. This flag makes V8 optimize a function only after the function has run ten times as long as by
- * default. A search of 10,000 notes then is a sixth faster, and a long run of the command `copy` is no slower. Only Node 20 gets the flag,
- * since later versions of V8 lack it and would print an error.
+ * This flag makes V8 wait ten times as long as by default before it optimizes a function. Most commands run for only a third of a second.
+ * With the flag, a search of 10,000 notes is a sixth faster, and a long run of the command `copy` is no slower. The flag is set only in
+ * Node 20, because later versions of V8 do not know the flag and would print an error.
  */
 if (node.startsWith("20.") && deno === undefined) setFlagsFromString("--interrupt-budget=1500000")
 
 const command = process.argv[2] ?? ""
 /*
- * Commands that process whole stores use much memory. With this flag, an export of 100,000 records takes 120 MB instead of 196, in the
- * same time.
+ * Commands that process whole stores use much memory. With this flag, an export of 100,000 records takes 120 MB instead of 196 MB, and
+ * takes no longer.
  */
 if (/^(?:import|export|copy|verify|repair|doctor)$/.test(command)) setFlagsFromString("--optimize-for-size")
 
@@ -36,8 +36,8 @@ const isCached = bun === undefined && deno === undefined && process.env["NODE_DI
 const cache = join(dirname(file), `${command}-${process.env["EFFECT_MEMORY_HASH"]}-${node}-${process.arch}.cache`)
 
 /**
- * Returns the data of the cache; `undefined` if the cache is absent or damaged. V8 does not check the data, and damaged data would crash
- * the process.
+ * Returns the cached code, or `undefined` if the cache file is absent or damaged. V8 would not detect damaged data, and the process would
+ * crash.
  */
 const readCache = (): Buffer | undefined => {
   try {
@@ -50,7 +50,7 @@ const readCache = (): Buffer | undefined => {
 }
 const digestLength = 64
 
-const script = new Script(process.env["EFFECT_MEMORY_PROGRAM"]!, { // the bundler replaces this variable by a string
+const script = new Script(process.env["EFFECT_MEMORY_PROGRAM"]!, { // the bundler replaces this variable by the bundle's code
   filename: file,
   cachedData: isCached ? readCache() : undefined
 })
@@ -70,7 +70,7 @@ const tryRemove = (path: string) => {
   try {
     rmSync(path, { force: true })
   } catch {
-    return // the folder cannot be written, and commands also run without a cache
+    return // commands also run without a cache, so the error is ignored
   }
 }
 if (isCached && script.cachedDataRejected !== false) process.on("exit", (code) => code === 0 && saveCache())

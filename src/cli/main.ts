@@ -22,8 +22,8 @@ import { type ExitCode, exitCodes } from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
 /**
- * Code of the error with which a write to stdout failed; `undefined` while no write has failed. The code `EPIPE` means that the reader of
- * stdout closed the pipe, since it wants no more output.
+ * Error code of the first failed write to stdout; `undefined` while no write has failed. `EPIPE` means that the program that reads stdout
+ * has closed the pipe and wants no more output.
  */
 let lost: string | undefined
 process.stdout.on("error", ({ code = "EIO" }: NodeJS.ErrnoException) => {
@@ -71,11 +71,11 @@ const screen: Screen.Service = {
   canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,
   columns: process.stdout.columns || 80,
   paint: (style, text) => isColoured ? Screen.ansi(style, text) : text,
-  version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // the bundler replaces this variable by a string
+  version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // the bundler replaces this variable by the version
   env: (name) => process.env[name] || undefined
 }
 
-/** Prints the library's warnings on stderr, one line each. Does not print their causes, which may contain a user's words. */
+/** Prints warnings and errors that the library logs, one line each, to stderr. Leaves out causes, which may contain a user's words. */
 const logger = Logger.make(({ logLevel, message }) => {
   if (LogLevel.lessThan(logLevel, LogLevel.Warning)) return
   const parts = (Array.isArray(message) ? message : [message]).flatMap((part: unknown) =>
@@ -97,8 +97,8 @@ const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Plat
 
 let signal: ExitCode | undefined
 /**
- * Makes a signal handler. It interrupts the command, so that the command can leave the store consistent. A second signal ends the process
- * at once.
+ * Makes a signal handler. The first signal interrupts the command, which can then leave the store consistent. A second signal ends the
+ * process at once.
  */
 const stop = (code: ExitCode) => () => {
   if (signal !== undefined) process.exit(code)
@@ -118,8 +118,8 @@ process.on("uncaughtException", (error: Error) => {
 })
 
 /**
- * Returns the exit code of the process. If the reader of stdout wanted no more output, the code is that of success. If a write to stdout
- * failed for another reason, prints an error, and the code is `unavailable`.
+ * Returns the exit code of the process. If the reader of stdout closed the pipe, the code is that of success. If a write to stdout failed
+ * for another reason, prints an error and returns `unavailable`.
  */
 const codeOf = (exit: Exit.Exit<ExitCode>): ExitCode => {
   if (lost === "EPIPE") return exitCodes.done
@@ -131,7 +131,7 @@ const codeOf = (exit: Exit.Exit<ExitCode>): ExitCode => {
 }
 
 fiber.addObserver((exit) => {
-  // exits when all output has been flushed
+  // waits until all output is flushed, and then exits
   process.stdout.write("", () => {
     const code = codeOf(exit)
     process.stderr.write("", () => process.exit(code))

@@ -1,12 +1,12 @@
 /**
- * The memory interface of Deuz's SDK, `@deuz-sdk/core/memory` (its `MemoryStore`, `remember`, `planMemory`, `recall`, tools and pure
- * helpers), implemented on this library. Use it to run code that was written for Deuz. A vault (folder of Markdown files) that Deuz wrote
- * needs no adapter: `Markdown.layer` opens it unchanged.
+ * The memory interface of Deuz's SDK, `@deuz-sdk/core/memory`, implemented on this library: `MemoryStore`, `remember`, `planMemory`,
+ * `recall`, the tools and the pure helpers. Use this module to run code that was written for Deuz. A vault (folder of Markdown files) that
+ * Deuz wrote needs no adapter: `Markdown.layer` opens the vault unchanged.
  *
- * As in Deuz, the argument `seams` contains the dependencies: the store, the model and the embedder. Here, it also contains `run`, which
- * runs effects. Time and new ids come from Effect's `Clock` and `Random`. `docs/compat.md` lists the deliberate differences, and a test of
- * each. The differences are: the fields `asOf` and `filter` of a query are applied; changes and deletions by id require the scope of the
- * caller; a contradicted fact is marked as no longer valid, not deleted; and a repeated fact is one record.
+ * The argument `seams` contains the store, the model and the embedder, as in Deuz. In this module, `seams` also contains `run`, the
+ * function that runs effects. Time and new ids come from Effect's `Clock` and `Random`. `docs/compat.md` lists each deliberate difference
+ * with a test. The differences are: the fields `asOf` and `filter` of a query are applied; changes and deletions by id require the scope of
+ * the caller; a contradicted fact is not deleted, but marked as no longer valid; and a repeated fact is stored once.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -53,7 +53,7 @@ import * as Store from "../storage/MemoryStore.ts"
 import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 import * as Promises from "./Promises.ts"
 
-/** Ids of the user, agent or chat to which a memory belongs; at least one. `chatId` is the `sessionId` of this library. */
+/** The ids of a memory's scope; at least one is required. `chatId` is called `sessionId` elsewhere in this library. */
 export interface MemoryScope {
   readonly userId?: string | undefined
   readonly agentId?: string | undefined
@@ -62,12 +62,12 @@ export interface MemoryScope {
   readonly chatId?: string | undefined
 }
 
-/** A kind of memory: `semantic`, `episodic`, `working` or `procedural`, which are Deuz's, or any other kind of this library. */
+/** The kind of a memory: one of Deuz's kinds (`semantic`, `episodic`, `working`, `procedural`) or any other kind of this library. */
 export type MemoryKind = string
 
 /** A memory in Deuz's format. Times are epoch milliseconds; the store sets `createdAt`. */
 export interface MemoryRecord {
-  /** Id, any text; stored as the record's `source.reference`. */
+  /** Any text as the id. This library stores the id in the field `source.reference` of the record. */
   readonly id: string
   readonly text: string
   readonly kind: MemoryKind
@@ -92,7 +92,7 @@ export interface MemoryQuery {
   readonly topK?: number | undefined
   /** Time, epoch milliseconds, at which the results must be valid. Default now. */
   readonly asOf?: number | undefined
-  /** Values that fields of the metadata must have. */
+  /** Metadata fields and the values that they must have. */
   readonly filter?: { readonly [key: string]: string | number | boolean } | undefined
 }
 
@@ -102,11 +102,11 @@ export interface MemoryHit {
   readonly score: number
 }
 
-/** Deuz's store. Calls by id require the caller's scope, and affect only records that this scope sees. */
+/** A store with Deuz's interface. Methods that take ids also take the caller's scope, and affect only records that the scope sees. */
 export interface MemoryStore {
-  /** Stores records, or replaces those with the same ids. The records of one scope are written all or not at all. */
+  /** Stores records. A record replaces the stored record with the same id. The records of one scope are written all or not at all. */
   upsert(records: ReadonlyArray<MemoryRecord>): Promise<void>
-  /** Returns a record; `null` if it does not exist or the scope does not see it. */
+  /** Returns the record with an id, or `null` if the scope sees no such record. */
   get(id: string, scope: MemoryScope): Promise<MemoryRecord | null>
   /** Finds records, best first. */
   search(query: MemoryQuery): Promise<ReadonlyArray<MemoryHit>>
@@ -117,7 +117,7 @@ export interface MemoryStore {
   ): Promise<ReadonlyArray<MemoryRecord>>
   /** Forgets records. Returns for each id whether its record existed. */
   delete(ids: ReadonlyArray<string>, scope: MemoryScope): Promise<ReadonlyArray<boolean>>
-  /** Changes fields of a record. Rejects with `not_found` if the record does not exist or the scope does not see it. */
+  /** Changes fields of a record. Rejects with `not_found` if the scope sees no record with the id. */
   update(
     id: string,
     patch: Partial<Pick<MemoryRecord, "text" | "importance" | "metadata" | "invalidAt" | "expiresAt">>,
@@ -125,7 +125,7 @@ export interface MemoryStore {
   ): Promise<void>
 }
 
-/** A model: a function from a prompt to the text of its answer. */
+/** A language model: a function that takes a prompt and returns the text of the answer. */
 export type MemoryLLM = (prompt: Completion.Prompt) => Promise<string>
 
 /** The dependencies of `remember` and `recall`: the store, the models and the function that runs effects. */
@@ -138,26 +138,26 @@ export interface MemorySeams {
    * given.
    */
   readonly llm?: MemoryLLM | undefined
-  /** Embedder, for example from `createEmbedder`. Default: searches compare words only. */
+  /** Embedder, for example from `createEmbedder`. Without an embedder, searches compare words only. */
   readonly embedder?: Layer.Layer<OurEmbedder.Embedder> | undefined
 }
 
 /** Options of `remember`. */
 export interface RememberOptions {
-  /** Whether facts are extracted; `false` stores each turn word for word. Default true. */
+  /** Whether to extract facts. If false, each turn is stored word for word. Default true. */
   readonly infer?: boolean | undefined
-  /** Whether the changes are written; `false` only plans them. Default true. */
+  /** Whether to write the changes. If false, the changes are only planned. Default true. */
   readonly apply?: boolean | undefined
   /** Largest number of related memories with which each fact is compared. Default 5. */
   readonly topK?: number | undefined
-  /** Treatment of contradicted memories. `soft` keeps them, but marks them as no longer valid; `hard` forgets them. Default `soft`. */
+  /** Treatment of contradicted memories: `soft` marks them as no longer valid, `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time in milliseconds after which the written memories expire. Default: no expiry. */
   readonly ttlMs?: number | undefined
   readonly kind?: MemoryKind | undefined
-  /** Instructions of the caller that are added to the prompt that asks for facts. */
+  /** Additional instructions for the prompt that asks the model for facts. */
   readonly customInstructions?: string | undefined
-  /** Function that extracts the facts, in place of the model. */
+  /** Function that extracts the facts instead of the model. */
   readonly customExtract?: ((messages: ReadonlyArray<Message.Message>) => ReadonlyArray<Fact>) | undefined
 }
 
@@ -167,7 +167,7 @@ export interface Turn {
   readonly content: string
 }
 
-/** Makes a store with Deuz's interface from a store of this library. Calls with a scope that has no id reject with `invalid_scope`. */
+/** Makes a store with Deuz's interface from a store of this library. A call rejects with `invalid_scope` if its scope has no id. */
 export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore => ({
   upsert: (records) => run(upsert(store, records)),
   get: (id, scope) =>
@@ -197,8 +197,8 @@ export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore =>
 })
 
 /**
- * Copies the records of a scope from one of Deuz's own stores into a store of this library. Makes one write for each scope that occurs
- * among the records. Returns the number of records. Fails with `io` if Deuz's store fails to list them.
+ * Copies the records of a scope from one of Deuz's own stores to a store of this library. Records that have the same scope are written
+ * together. Returns the number of records. Fails with `io` if `list` of Deuz's store fails.
  */
 export const copyStore = (
   deuz: { readonly list: (scope: MemoryScope, opts?: { limit?: number }) => Promise<ReadonlyArray<MemoryRecord>> },
@@ -216,8 +216,8 @@ export const copyStore = (
   })
 
 /**
- * Extracts facts from messages, compares them with stored memories and writes the changes; with `apply: false`, writes nothing. Returns a
- * receipt. Deuz's own `remember` returns only what is in the receipt's field `mutations`. `MemoryPipeline.undo` reverts the changes of a
+ * Extracts facts from messages, compares the facts with stored memories, and writes the changes. With `apply: false`, nothing is written.
+ * Returns a receipt of the changes, which `MemoryPipeline.undo` can revert. Deuz's own `remember` returns only the `mutations` of the
  * receipt.
  */
 export const remember = (
@@ -237,7 +237,7 @@ export const remember = (
     })
   }))
 
-/** Returns the receipt that `remember` would return, and writes nothing. */
+/** Returns a receipt with the changes that `remember` would make, and writes nothing. */
 export const planMemory = (
   messages: ReadonlyArray<Turn>,
   scope: MemoryScope,
@@ -259,8 +259,8 @@ export const createMemoryTools = (
   Effect.flatMap(viewerOf(scope), MemoryTools.makeRecords)
 
 /**
- * Provides an `Embedder` that calls a promise-based model. It sends texts to the model in batches, and caches their vectors. If the promise
- * rejects, embedding fails with reason `model`.
+ * Provides an `Embedder` over a function that returns promises. Texts are sent to the function in batches, and their vectors are cached. If
+ * a promise rejects, embedding fails with the reason `model`.
  */
 export const createEmbedder = (
   { dimensions, embed, model }: {
@@ -285,13 +285,13 @@ export const createEmbedder = (
     })
   )
 
-/** Makes a store in memory, for the field `store` of `MemorySeams`. `toStore` gives such a store Deuz's interface. */
+/** Makes a store in memory for the field `store` of `MemorySeams`. `toStore` converts the store to Deuz's interface. */
 export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
   storeOf(Store.layerInMemory)
 
 /**
- * Opens a vault (folder of Markdown files) for the field `store` of `MemorySeams`. The vault may be new or written by Deuz. It is closed
- * with the Effect scope.
+ * Opens a vault (folder of Markdown files) for the field `store` of `MemorySeams`. The vault may be new or written by Deuz. The vault
+ * closes when the Effect scope closes.
  */
 export const createMarkdownMemoryStore = (
   { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">
@@ -326,13 +326,13 @@ export { defaultHashFn } from "../domain/Digest.ts"
 export { isExpired } from "../domain/MemoryRecord.ts"
 /** Renders the result of `recall` as an escaped block for a prompt; `""` if nothing was found. */
 export { formatMemoriesForPrompt } from "../harness/PromptBlock.ts"
-/** Functions that build the prompt that asks for facts, and parse the answer. */
+/** `buildExtractionPrompt` builds the prompt that asks a model for facts. `parseFacts` parses the model's answer. */
 export { buildExtractionPrompt, parseFacts } from "../pipeline/Extraction.ts"
-/** Functions that build the prompt that asks for decisions, parse the answer, and turn decisions into mutations. */
+/** Functions that build the prompt for the model's decisions about facts, parse the model's answer, and turn decisions into mutations. */
 export { applyEvents, buildDecisionPrompt, parseDecision } from "../pipeline/Reconciliation.ts"
-/** Scores a memory by `.995^hours + importance + relevance`, where `hours` is the age of the memory. The score is not normalised. */
+/** Returns `.995^hours + importance + relevance`, where `hours` is the time since the memory's last change. The score is not normalised. */
 export { defaultMemoryScorer } from "../ranking/Scorer.ts"
-/** Returns the cosine of two vectors; 0 if their lengths differ or one of them is zero. */
+/** Returns the cosine of two vectors; 0 if their lengths differ or a vector is all zeros. */
 export { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
 /** Makes the viewer for a scope. Fails if the scope has no id. */
@@ -340,7 +340,7 @@ const viewerOf = (scope: MemoryScope) => Viewer.decode({ ...idsOf(scope), reach:
 
 const idsOf = ({ chatId, ...scope }: MemoryScope): Ids => definedFields({ ...scope, sessionId: chatId })
 
-/** Derives a record id from one of Deuz's ids; an id in the format of this library is returned unchanged. */
+/** Derives a record id from an id of Deuz. An id that has the format of this library is returned unchanged. */
 const idOf = (id: string) => isOurs(id) ? id : foreign("deuz", id)
 const isOurs = Schema.is(MemoryId)
 
@@ -358,7 +358,7 @@ const draftOf = ({ createdAt: _, id, scope, text, ...fields }: MemoryRecord): Dr
   ...{ id: idOf(id), scope: idsOf(scope), body: text, source: { reference: id } }
 })
 
-/** Writes the records of each scope in one write, with the viewer of that scope. */
+/** Stores records. The records of each scope are stored in one write, on behalf of the viewer of the scope. */
 const upsert = (store: Store.Service, records: ReadonlyArray<MemoryRecord>) =>
   Effect.forEach(
     Object.values(Arr.groupBy(records, ({ scope }) => key(idsOf(scope)))),

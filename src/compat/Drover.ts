@@ -1,11 +1,11 @@
 /**
- * The interface of drover's `@drover/memory`. It has drover's `MemoryAdapter`, implemented over a `MemoryStore`, and drover's functions
- * under their own names. Use it to run code that was written for drover. A vault (folder of Markdown files) that drover wrote needs no
- * adapter: `Markdown.layer` opens it unchanged.
+ * The interface of `@drover/memory`: drover's `MemoryAdapter`, implemented over a `MemoryStore`, and drover's functions under their own
+ * names. Use this module to run code that was written for drover. A vault (folder of Markdown files) that drover wrote needs no adapter:
+ * `Markdown.layer` opens the vault unchanged.
  *
- * The methods of an adapter return effects, as drover's do. `docs/compat.md` lists the deliberate differences, and a test of each. The
- * differences are: a search without an agent finds only global entries; a repeated entry of kind user, feedback or project is stored once;
- * and forgotten entries can be restored for 30 days.
+ * The methods of an adapter return effects, as in drover. `docs/compat.md` lists each deliberate difference with a test. The differences
+ * are: a search without an agent finds only global entries; a repeated entry of kind user, feedback or project is stored once; and
+ * forgotten entries can be restored for 30 days.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -49,10 +49,10 @@ import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 
 /** Visibility of an entry: for everyone, for one agent, or for one run of an agent. */
 export type MemoryScope = "global" | "agent" | "run"
-/** The four kinds of drover; this library has them, too. */
+/** The four kinds of entries in drover. This library has the same kinds. */
 export type MemoryKind = "user" | "feedback" | "project" | "reference"
 
-/** An entry to store. If it has an id, it replaces the entry of that id completely. */
+/** An entry to store. A draft with an id completely replaces the entry that has this id. */
 export interface MemoryDraft {
   readonly id?: string | undefined
   readonly scope: MemoryScope
@@ -75,7 +75,7 @@ export interface MemoryEntry extends Omit<MemoryDraft, "id" | "kind"> {
   readonly updatedAt?: number | undefined
 }
 
-/** An entry that a search found. The score is between 0 and 1; 0 without a query. */
+/** An entry that a search found, with its score, 0 to 1. The score is 0 if the search had no query. */
 export interface MemoryHit extends MemoryEntry {
   readonly score: number
 }
@@ -84,51 +84,51 @@ export interface MemoryHit extends MemoryEntry {
 export interface SearchOpts {
   /** Text to search for. If absent or `""`, the entries are ordered by recency. */
   readonly query?: string | undefined
-  /** Scopes to search. Default: all that the agent and its run may see. */
+  /** Scopes to search. Default: all scopes that the agent and its run can see. */
   readonly scopes?: ReadonlyArray<MemoryScope> | undefined
   readonly agentId?: string | undefined
   readonly runId?: string | undefined
   readonly kinds?: ReadonlyArray<string> | undefined
-  /** Tags of which an entry must have at least one; upper and lower case are not distinguished. */
+  /** Tags to search for. An entry must have at least one of the tags. Upper and lower case are not distinguished. */
   readonly tags?: ReadonlyArray<string> | undefined
   /** Largest number of entries, 1..1,000. Default 20. */
   readonly limit?: number | undefined
 }
 
-/** drover's store of entries. */
+/** A store of entries with drover's interface. */
 export interface MemoryAdapter {
   /** Name of the store. */
   readonly id: string
-  /** Stores an entry; a draft with an id replaces the entry of that id. */
+  /** Stores an entry. A draft with an id replaces the entry that has this id. */
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
-  /** Returns an entry; `null` if there is none. */
+  /** Returns the entry with an id, or `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
   /**
-   * Finds entries, best first. Without a query, the newest come first. The condition `scopes` is applied only to the first 1,000 entries
-   * found.
+   * Finds entries, best first. Without a query, the newest entries come first. The option `scopes` selects from the first 1,000 entries
+   * that meet all other conditions.
    */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
     filter: Omit<SearchOpts, "query">
   ) => Effect.Effect<ReadonlyArray<MemoryEntry>, MemoryError.MemoryError>
-  /** Forgets an entry. Returns whether it existed. */
+  /** Forgets an entry. Returns whether the entry existed. */
   readonly forget: (id: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Does nothing: the store is closed by closing the Effect scope in which the adapter was made. */
+  /** Does nothing. The store closes when the Effect scope closes in which the store was opened. */
   readonly close: () => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** The agent on whose behalf a call is made, and its run if there is one. */
+/** The agent that makes a call, and the agent's run if there is one. */
 export interface Ids {
   readonly agentId?: string | undefined
   readonly runId?: string | undefined
 }
 
 /**
- * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act on behalf of `viewer`. The default viewer sees the
- * whole default tenant, since drover has no viewers. `search` and `list` act in the viewer's tenant, on behalf of the agent and the run
- * that their options name. They return nothing that `viewer` does not see. Records of scopes that drover does not have, such as the scope
- * of a user, are not returned.
+ * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act as `viewer`. The default viewer sees the whole
+ * default tenant, since drover has no viewers. `search` and `list` act in the viewer's tenant for the agent and the run that their options
+ * name, and leave out entries that `viewer` does not see. Records whose scope does not exist in drover, such as the scope of a user, are
+ * never returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
   const asking = ({ agentId, runId }: Ids) =>
@@ -177,9 +177,8 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
 }
 
 /**
- * Copies entries from drover's own adapter to a store, in one write and with their ids. The entries are those that the adapter lists for
- * `filter`. Entries of a run are copied only if `filter` has the run's `runId`. An entry's `createdAt` becomes `validAt`. Returns the
- * number of entries.
+ * Copies the entries that drover's own adapter lists for `filter` to a store, in one write. Entries of a run are copied only if `filter`
+ * has the `runId` of the run. The entries keep their ids, and `createdAt` becomes `validAt`. Returns the number of entries.
  */
 export const copyAdapter = (
   adapter: Pick<MemoryAdapter, "list">,
@@ -195,14 +194,14 @@ export const copyAdapter = (
     return entries.length
   })
 
-/** Makes the viewer for drover's ids. A viewer without an agent sees global entries only. Throws a `MemoryError` if an id is invalid. */
+/** Makes a viewer from drover's ids. A viewer without an agent sees global entries only. Throws a `MemoryError` if an id is invalid. */
 export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(definedFields({ agentId, runId }))
 
 /** Makes an adapter over a new store in memory, which is discarded when the Effect scope closes. */
 export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
   adapterOf(Store.layerInMemory, viewer)
 
-/** Makes an adapter over a folder of Markdown files, which may be new or written by drover. The folder is closed with the Effect scope. */
+/** Makes an adapter over a folder of Markdown files, new or written by drover. The store is closed when the Effect scope closes. */
 export const createMarkdownMemory = (
   options: Markdown.Options,
   viewer?: Viewer.Viewer
@@ -210,8 +209,8 @@ export const createMarkdownMemory = (
   adapterOf(Markdown.layer(options), viewer)
 
 /**
- * Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`, or if the spec
- * lets no model write for this agent.
+ * Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`. Also fails with
+ * `unsupported` if the spec lets no model write for this agent.
  */
 export const rememberTool = (
   ids: Ids
@@ -224,13 +223,13 @@ export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.Memo
   toolOf("forget", ids)
 
 /**
- * Renders the memory index (summaries and ids) of an agent for its system prompt; `""` without entries. `maxIndexEntries` of the spec
- * limits the number of entries.
+ * Renders the memory index of an agent for its system prompt: summaries and ids of entries, at most `maxIndexEntries` of the spec. Returns
+ * `""` if there are no entries.
  */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
 
-/** Reads the instruction files (such as AGENTS.md) from the root down to `cwd`. A file that cannot be read is logged as a warning. */
+/** Reads the instruction files, such as AGENTS.md, of each folder from the root to `cwd`. Logs a warning for each unreadable file. */
 export const loadInstructionFiles = (
   { cwd, ...config }:
     & { readonly cwd: string }
@@ -250,7 +249,7 @@ export const loadInstructionFiles = (
     (config) => InstructionFiles.loadInstructionFiles(cwd, config)
   )
 
-/** Stores the files of `InstructionFiles.layer` as read-only records of the tenant; forgets records whose files no longer exist. */
+/** Stores the files of `InstructionFiles.layer` as read-only records of a tenant. Forgets the records of files that no longer exist. */
 export const seedInstructionFiles = (
   tenant?: string
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError, InstructionFiles.InstructionFiles> =>
@@ -285,16 +284,13 @@ export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
     (tags === undefined || entry.tags?.some((tag) => wanted.has(tag.toLowerCase())) === true)
 }
 
-/**
- * Compares entries for sorting: the last changed entry comes first. Of entries that were changed at the same time, the one with the
- * greatest id comes first.
- */
+/** Compares entries by their last change, so that sorting puts the newest first. At equal times, the entry with the greater id is first. */
 export const byRecency = (
   a: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">,
   b: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">
 ): number => recencyOf(b) - recencyOf(a) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
 
-/** Groups entries by the name of their scope; keeps the given order within each group. */
+/** Groups entries by scope, and keeps the order of the entries within each group. */
 export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
   entries: ReadonlyArray<E>
 ): { readonly [Name in MemoryScope]: ReadonlyArray<E> } => ({
@@ -303,43 +299,43 @@ export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
   run: entries.filter(({ scope }) => scope === "run")
 })
 
-/** A tool of a model, as data. */
+/** A tool that a model can call, as data. */
 export type ToolDef = MemoryTool
 /** An event about memory. Unlike in drover, there are also events for forgotten records, denied calls and failed writes. */
 export type HarnessEvent = MemoryEvent
 
 /** The error type of this library, with `op` and `reason`. */
 export { MemoryError } from "../domain/MemoryError.ts"
-/** A function that derives an id from a seed, an effect that makes a new ULID, and the pattern of ULIDs. */
+/** `stableId` derives an id from a seed, `ulid` is an effect that makes a new ULID, and `ULID_RE` is the pattern of ULIDs. */
 export { stableId, ulid, ULID_RE } from "../domain/MemoryId.ts"
 /** Renders instruction files for a system prompt; `""` without files. */
 export { renderInstructionFiles as renderInstructionsBlock } from "../harness/InstructionFiles.ts"
 /** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
 /**
- * The settings of an agent's memory, the settings of its instruction files, and the function that hashes a `MemorySpec`. `Resume` detects
- * changed settings by this hash.
+ * `MemorySpec` has the settings of an agent's memory, and `InstructionFilesConfig` has those of its instruction files. `hashSpec` computes
+ * the hash by which `Resume` detects changed settings.
  */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /**
- * Makes the plugin that limits writes per turn. Its options are `writesPerTurn` (default 1) and `toolIds`, the names of the tools whose
- * calls count (default: all tools that write).
+ * Makes the plugin that limits the writes of a turn to `writesPerTurn` (default 1; 0 means no limit). `toolIds` names the tools whose calls
+ * count as writes (default: all tools that write).
  */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
-/** The error with which `Resume` fails if a run is resumed with a spec other than the saved one. */
+/** The error of `Resume` if a run is resumed with a spec that differs from the saved spec. */
 export { ResumeError } from "../harness/Resume.ts"
 /** A plugin that receives the events of a harness and may deny tool calls. */
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"
-/** The type of a document that `buildDoc` makes, and the type of a document's id with the score that `bm25` computed. */
+/** `Doc` is a document that `buildDoc` makes. `ScoredDoc` is the id of a document with the score that `bm25` computed. */
 export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
-/** Splits a text into terms, that is, into words of any script. */
+/** Splits a text into terms: the words of any script, without stop words and single ASCII characters. */
 export { tokenise } from "../ranking/Tokenizer.ts"
 
 const maxPage = 1_000
 
-/** Brands an id without validation, since the store validates the id and fails with a clearer message. */
+/** Brands a text as an id without validation. The store validates the id later, and its error has a clearer message. */
 const unchecked = (id: string): MemoryId => MemoryId.make(id, { disableValidation: true })
 
 const draftOf = (
@@ -363,7 +359,7 @@ const nameOf = (scope: OurScope): MemoryScope | undefined => {
 const toEntry = ({ body, createdAt, id, kind, scope, summary, tags, updatedAt }: MemoryRecord): MemoryEntry =>
   definedFields({
     id,
-    scope: nameOf(scope) ?? "agent", // the callers filter out scopes that have no name in drover
+    scope: nameOf(scope) ?? "agent", // callers pass only records whose scope has a name in drover
     agentId: scope === Global ? undefined : scope.agentId,
     runId: scope === Global ? undefined : scope.runId,
     kind,

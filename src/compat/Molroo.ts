@@ -1,13 +1,13 @@
 /**
  * The memory interface of molroo's SDK. This module converts a `MemoryAdapter` of molroo to the service `EpisodicMemory` and back, and
- * offers molroo's `recallMemories`. Use it to run code that was written for molroo. With `layerAdapter`, an adapter of your own serves as
- * `EpisodicMemory`.
+ * offers molroo's `recallMemories`. Use this module to run code that was written for molroo. `layerAdapter` provides `EpisodicMemory` over
+ * an adapter of your own.
  *
  * The methods of an adapter return promises. The argument `run`, such as `Effect.runPromise`, makes these promises from effects. A recall
  * makes four separate queries: for chat messages, for other events, for episodes whose meaning is similar to that of the message, and for
- * reflections. `docs/compat.md` lists the deliberate differences, and a test of each. The differences are: every declared filter is
- * applied; no query returns another entity's episodes; an episode that is saved again under its id is stored once; and a query that fails
- * is listed in `failures`.
+ * reflections. `docs/compat.md` lists each deliberate difference with a test. The differences are: every declared filter is applied; no
+ * query returns episodes of another entity; an episode that is saved again under its id is stored once; and a query that fails is listed in
+ * `failures`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -47,8 +47,8 @@ export const InMemoryAdapter = (
 
 /**
  * Recalls the memories that relate to a message, and renders them as a block for the prompt. Makes four queries: for chat messages, for
- * other events, for episodes whose meaning is similar to that of the message, and for reflections. Skips a query that `config` turns off.
- * Each query returns only what the viewer sees. A query that fails is listed in `failures`. Rejects only if all queries fail.
+ * other events, for episodes whose meaning is similar to that of the message, and for reflections. A limit of 0 in `config` turns a query
+ * off. Each query returns only what the viewer sees. A query that fails is listed in `failures`. Rejects if all queries fail.
  */
 export const recallMemories = (
   message: string,
@@ -64,18 +64,15 @@ export const recallMemories = (
 
 /** Emotion as valence, arousal and dominance. */
 export type { VAD } from "../domain/Emotion.ts"
-/** An appraisal in nine dimensions, the neutral appraisal, and a function that clamps each dimension to its range. */
+/** An appraisal (rating of an event in nine dimensions), the neutral appraisal, and `clamp`, which clamps each dimension to its range. */
 export { type Appraisal as AppraisalVector, clamp, NEUTRAL_APPRAISAL } from "../domain/Emotion.ts"
 /** Removes the tags at the beginning of a message, such as `[mood: calm]`. */
 export { stripMetaTags } from "../domain/Message.ts"
-/** `toAdapter` makes an adapter for one viewer; `layerAdapter` provides the service over an adapter of your own. */
+/** `toAdapter` makes an adapter for one viewer. `layerAdapter` provides `EpisodicMemory` over an adapter of your own. */
 export { layerAdapter, toAdapter } from "../kinds/EpisodicMemory.ts"
-/** Renders recalled memories as an escaped block for a prompt; `""` if there are none. */
+/** Renders recalled memories as an escaped block for a prompt. Returns `""` if there are no memories. */
 export { buildMemoryBlock } from "../kinds/EpisodicMemory.ts"
-/**
- * Schema of the limits of a recall (`RecallLimits`), and schema of these limits together with the types of episodes to recall
- * (`RecallConfig`).
- */
+/** Schemas of the options of a recall. `RecallLimits` has the limits; `RecallConfig` also has the types of the episodes to recall. */
 export { RecallConfig, RecallLimits } from "../kinds/EpisodicMemory.ts"
 /** The types of an adapter, its queries, an episode, a reflection, and the result of a recall. */
 export type {

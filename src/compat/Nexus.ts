@@ -1,12 +1,12 @@
 /**
- * The memory interfaces of nexus-agents: its key-value backend, typed memories, graph, priorities, notes, sessions and beliefs. Each is
- * implemented for one viewer, over the service of a kind of memory, such as `SemanticMemory`. Use this module to run code that was written
- * for interfaces of nexus-agents such as `IMemoryBackend`.
+ * The memory interfaces of nexus-agents: its key-value backend, typed memories, graph, priorities, notes, sessions and beliefs. Each
+ * interface is implemented for one viewer, over the service of a kind of memory, such as `SemanticMemory`. Use this module to run code that
+ * was written for interfaces of nexus-agents such as `IMemoryBackend`.
  *
- * An adapter is made from the service of the kind, the viewer and `run` (such as `Effect.runPromise`), and returns promises. It writes in
- * the viewer's own scope. The caller's ids are unique only within that scope, so two users may each have a fact with the same id.
- * `docs/compat.md` lists the deliberate differences, and a test of each. The differences are: a limit of 0 is rejected; an invalidated fact
- * can still be read by `asOf`; and pruning deletes only records that are older than the given time.
+ * An adapter is made from the service of the kind, the viewer and `run` (such as `Effect.runPromise`). Its methods return promises, and
+ * write in the viewer's own scope. The caller's ids are unique only within that scope, so two users may each have a fact with the same id.
+ * `docs/compat.md` lists each deliberate difference with a test. The differences are: a limit of 0 is rejected; an invalidated fact can
+ * still be read by `asOf`; and pruning deletes only records that are older than the given time.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -37,7 +37,7 @@ import * as SessionMemory from "../kinds/SessionMemory.ts"
 import * as TaskMemory from "../kinds/TaskMemory.ts"
 
 /**
- * Provides the services behind the adapters of this module, over one store. Only the key-value backend needs another layer,
+ * Provides the services that the adapters of this module need, over one store. The key-value backend needs a layer of its own,
  * `KeyValueMemory.layer`.
  */
 export const layer = Layer.mergeAll(
@@ -56,7 +56,7 @@ export const layer = Layer.mergeAll(
 
 /** The numeric values of the four levels of importance. */
 export { importanceOf } from "../domain/MemoryRecord.ts"
-/** The numeric values of the four levels of confidence, and a function that returns the level nearest to a number. */
+/** The numeric values of the four levels of confidence, and `levelOf`, which returns the level nearest to a number. */
 export { confidenceOf, levelOf } from "../domain/Payload.ts"
 /**
  * `CustomMemoryBackend` makes the key-value backend of a namespace for one viewer. `copyBackend` copies the values of a backend of your

@@ -1,6 +1,6 @@
 /**
- * Code that the adapters to promise-based systems share: the type of the function that runs effects, and a `Completion` over a
- * promise-based model.
+ * Code that the adapters to promise-based systems share: the type of a function that runs effects, and a `Completion` over a model that
+ * returns promises.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,12 +8,12 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Completion from "../host/Completion.ts"
 
 /**
- * Runs an effect as a promise, for example `Effect.runPromise` or a method of a runtime. The library itself runs no effects. This function
- * determines how the promise rejects: `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
+ * A function that runs an effect as a promise, for example `Effect.runPromise` or a method of a runtime. The library itself runs no
+ * effects. The function determines how the promise rejects: `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
  */
 export type Run = <A, E>(self: Effect.Effect<A, E>) => Promise<A>
 
-/** Provides a `Completion` over a promise-based model. If the promise rejects, the completion fails with the reason `model`. */
+/** Provides a `Completion` over a model that returns promises. If a promise rejects, the completion fails with the reason `model`. */
 export const completion = (
   model: string,
   ask: (prompt: Completion.Prompt) => Promise<string>

@@ -1,11 +1,11 @@
 /**
- * The memory interface of Strands Agents' TypeScript SDK. Its `MemoryManager` is implemented over named stores of this library, for one
- * viewer. Use it to run code that was written for Strands.
+ * The memory interface of Strands Agents' TypeScript SDK, for code that was written for Strands. The `MemoryManager` of this module keeps
+ * memories in named stores of this library, for one viewer.
  *
  * `initAgent` makes a manager whose methods return promises. The last argument of `initAgent`, such as `Effect.runPromise`, makes these
  * promises from effects. Each configured store is a `MemoryStore` layer, by default one in memory. `docs/compat.md` lists the deliberate
- * differences, and a test of each. The differences are: an invalid configuration is rejected with a list of all violations; the hits of all
- * stores are ranked together; and a search that fails in every store rejects.
+ * differences from Strands, and a test of each. For example, an invalid configuration is rejected with a list of all violations, and the
+ * hits of all stores are ranked together. A search that fails in every store rejects.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -47,19 +47,19 @@ import * as Store from "../storage/MemoryStore.ts"
 import * as Federated from "../storage/MemoryStore/Federated.ts"
 import * as Promises from "./Promises.ts"
 
-/** A named store of a manager. */
+/** The configuration of a named store of a manager. */
 export interface MemoryStoreConfig {
   /** Name of the store, unique within the manager. */
   readonly name: string
-  /** Description of the store's contents; the descriptions of the tools include it. */
+  /** Description of the store's contents. The memory tools show this description to the model. */
   readonly description?: string | undefined
-  /** Largest number of results of a search that sets no limit itself. Default 3. */
+  /** Largest number of results from this store, if the search sets no limit. Default 3. */
   readonly maxSearchResults?: number | undefined
   /** Whether the manager may write to the store. Default false. */
   readonly writable?: boolean | undefined
   /**
-   * Whether memories are extracted from conversations: `true` for extraction with the default options, or an object of options. Default: no
-   * extraction.
+   * Whether memories are extracted from conversations. `true` extracts memories with the default options; an object sets the options.
+   * Default `false`.
    */
   readonly extraction?: boolean | Outbox.Options | undefined
   /** Layer that provides the store. Default: a store in memory. */
@@ -69,17 +69,15 @@ export interface MemoryStoreConfig {
 /** The configuration of a manager. */
 export interface MemoryManagerConfig {
   readonly stores: ReadonlyArray<MemoryStoreConfig>
-  /**
-   * Options of the tool `search_memory`; `false` means that there is no such tool. Default: the tool with its default name and description.
-   */
+  /** Options of the tool `search_memory`, or `false` to leave out the tool. Default: the tool's default name and description. */
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
-  /** Options of the tool `add_memory`; `true` means its default options. Default: no such tool. */
+  /** Options of the tool `add_memory`, or `true` for its default options. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
   /** Names of the stores that the tools use. Default: all stores. */
   readonly toolStores?: ReadonlyArray<string> | undefined
-  /** Whether memories are injected into prompts: `true`, `false`, or an object, which sets the options of injection. Default true. */
+  /** Whether memories are injected into prompts. An object sets the options of injection. Default `true`. */
   readonly injection?: boolean | OurManager.InjectionConfig | undefined
-  /** Model for the extraction, for example from `ModelExtractor`. Default: no model. */
+  /** Model that extracts memories, for example from `ModelExtractor`. Default: no model. */
   readonly completion?: Layer.Layer<Completion.Completion> | undefined
   /** Embedder for searches by meaning. Default: searches compare words only. */
   readonly embedder?: Layer.Layer<Embedder.Embedder> | undefined
@@ -101,31 +99,29 @@ export interface SearchOptions {
   readonly stores?: ReadonlyArray<string> | undefined
 }
 
-/** Strands' manager, for one viewer. */
+/** The memory manager of Strands, which acts for one viewer. */
 export interface MemoryManager {
-  /** Finds entries in all stores or in the named ones, best first. Rejects only if every store fails or if a name is unknown. */
+  /** Searches the named stores, by default all. Returns the best entries first. Rejects if every store fails, or if a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
-  /** Adds a text to all writable stores or to the named ones. Rejects with an `AggregateError` that names the stores that failed. */
+  /** Adds a text to the named stores, or to all writable stores. If some stores fail, rejects with an `AggregateError` that names them. */
   add(
     content: string,
     options?: { readonly metadata?: JsonObject | undefined; readonly stores?: ReadonlyArray<string> | undefined }
   ): Promise<void>
-  /** Stores messages of the viewer's session in every store that has extraction. There, they wait until the trigger of the store fires. */
+  /** Adds messages to the viewer's session in every store that has extraction. The messages wait there until the store's trigger fires. */
   addMessages(messages: ReadonlyArray<Message>): Promise<void>
   /** Extracts memories from all waiting messages. Rejects if a store fails. */
   flush(): Promise<void>
-  /**
-   * Returns the tools: `search_memory` unless it is turned off, `add_memory` if it is configured, and then tools that the stores define.
-   */
+  /** Returns the tools: `search_memory` (unless turned off), `add_memory` (if configured), then the tools that the stores define. */
   getTools(): Promise<ReadonlyArray<MemoryTool>>
-  /** Returns the text to append to the last message that the model receives; `""` if no memory relates to that message. */
+  /** Returns memories as text to append to the last message for the model. Returns `""` if no memory relates to that message. */
   inject(messages: ReadonlyArray<Message>): Promise<string>
 }
 
 /**
- * Makes the manager for a viewer. Added entries get the memory scope that `Viewer.subjectOf` returns. Added messages belong to the session
- * whose name is the viewer's `sessionId` or, without one, its `runId` or, without either, `default`. Fails with `invalid_draft`, and lists
- * every violation, if the configuration is invalid. Closing the Effect scope first extracts memories from all waiting messages.
+ * Makes the manager for a viewer. Entries are added to the memory scope that `Viewer.subjectOf` returns. Messages are added to the session
+ * whose name is the viewer's `sessionId`, else its `runId`, else `default`. Fails with `invalid_draft` if the configuration is invalid; the
+ * error lists every violation. Closing the Effect scope first extracts memories from all waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,
@@ -137,7 +133,7 @@ export const initAgent = (
     const memory = Context.get(context, MemoryService.MemoryService)
     return {
       search: async (query, { maxSearchResults, stores } = {}) => {
-        // an empty list means all stores to `manager.search`, but no store to Strands
+        // Strands searches no store if the list is empty, but `manager.search` would search all stores
         if (stores?.length === 0) return []
         const { hits } = await run(manager.search(viewer, query, { maxSearchResults, stores }))
         return hits.map((hit) => ({
@@ -184,10 +180,10 @@ export const ModelExtractor = (
   }
 ): Layer.Layer<Completion.Completion> => Promises.completion(name, model)
 
-/** Makes the trigger that fires after every turn, that is, after every append of messages. */
+/** Makes a trigger that fires after every turn. A turn is one append of messages. */
 export const InvocationTrigger = (): ExtractionTrigger.ExtractionTrigger => ExtractionTrigger.invocation
 
-/** Makes the trigger that fires after every n-th turn (append of messages). `initAgent` fails if `turns` is not a whole number above 0. */
+/** Makes a trigger that fires after every `turns` appends of messages. `initAgent` fails if `turns` is not a whole number above 0. */
 export const IntervalTrigger = ({ turns }: { readonly turns: number }): ExtractionTrigger.ExtractionTrigger =>
   ExtractionTrigger.interval(turns)
 
@@ -197,28 +193,28 @@ export interface MemoryToolConfig {
   readonly description?: string | undefined
 }
 
-/** Name and description of the tool `add_memory`, and whether a call waits until its entries are written. */
+/** Options of the tool `add_memory`. */
 export interface MemoryAddToolConfig extends MemoryToolConfig {
   /** Whether a call waits until its entries are written. Default true. */
   readonly waitForWrites?: boolean | undefined
 }
 
-/** A store of this library. Unlike in Strands, each call names the viewer on whose behalf it acts. */
+/** A store of this library. Unlike in Strands, its methods take the viewer for whom they act. */
 export type MemoryStore = Store.Service
 /**
- * The function by which a store that extracts memories by itself receives the messages of a session. Its last argument is the sequence
- * number of the first message. The store then makes records from the messages.
+ * Passes messages of a session to a store that extracts memories by itself. The store makes records from the messages. The last argument
+ * is the sequence number, in the session, of the first message.
  */
 export type AddMessagesContext = Store.Ingest
-/** A function that selects the messages from which memories are extracted. Default: all but tool calls and tool results. */
+/** A function that selects the messages from which memories are extracted. Default: all messages but tool calls and tool results. */
 export type MemoryMessageFilter = NonNullable<Outbox.ExtractionConfig["filter"]>
-/** A function that extracts facts in place of the model. It is given as `options.customExtract` in the options of an extraction. */
+/** A function that extracts facts instead of a model. Set the function as `extraction.options.customExtract` of a store. */
 export type Extractor = NonNullable<MemoryPipeline.Options["customExtract"]>
 /** The options of injection. */
 export type { InjectionConfig as MemoryInjectionConfig } from "../harness/MemoryManager.ts"
 /** The options of extraction. */
 export type { ExtractionConfig } from "../harness/Outbox.ts"
-/** A trigger: decides when memories are extracted from a conversation. */
+/** A trigger, which decides when memories are extracted from a conversation. */
 export type { ExtractionTrigger } from "../harness/ExtractionTrigger.ts"
 
 const layerOf = (config: MemoryManagerConfig) => {

@@ -4,10 +4,10 @@
  */
 import * as Hash from "#hash"
 
-/** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
+/** Returns the SHA-256 hash of bytes, or of a text in UTF-8, as 64 hex digits. */
 export const sha256 = (content: string | Uint8Array): string => Hash.sha256(content)
 
-/** Returns the SHA-256 of a text in UTF-8 as 32 bytes. */
+/** Returns the SHA-256 hash of a text in UTF-8, as 32 bytes. */
 export const sha256Bytes = (text: string): Uint8Array => Hash.sha256Bytes(text)
 
 /** Returns the HMAC-SHA-256 (RFC 2104) as hex digits: a signature that only a holder of `key` can make. */
@@ -20,15 +20,15 @@ export interface Signer {
   readonly end: () => string
 }
 
-/** Makes a signer, with which a caller can sign long content part by part, and let other fibers run between the parts. */
+/** Makes a signer for long content. A caller can add the content part by part, and let other fibers run between the parts. */
 export const signer = (key: string): Signer => Hash.signer(key)
 
-/** Draws `length` bytes from the operating system's cryptographic generator. For `SecureRandom` only. */
+/** Draws `length` bytes from the operating system's cryptographic generator. Only `SecureRandom` may call this function. */
 export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 
 /**
- * Returns JSON text in which the keys of objects are sorted by UTF-16 unit, at every depth. Omits keys whose value is `undefined`, and
- * writes numbers as `JSON.stringify` does.
+ * Returns JSON text that does not depend on the order of keys, at any depth. Array indices among the keys come first, in numeric order; the
+ * other keys are sorted by UTF-16 unit. Omits keys whose value is `undefined`, and writes numbers as `JSON.stringify` does.
  */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"
 
@@ -38,7 +38,7 @@ export const defaultHashFn: (text: string) => string = sha256
 const sorted = (json: unknown): unknown => {
   if (Array.isArray(json)) return json.map(sorted)
   if (typeof json !== "object" || json === null) return json
-  // the assignment `object["__proto__"] = value` would set the prototype; `fromEntries` adds a key
+  // `Object.fromEntries` makes `__proto__` an ordinary key, while an assignment would set the prototype
   return Object.fromEntries(
     Object.entries(json).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => [key, sorted(value)])
   )

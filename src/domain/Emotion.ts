@@ -26,11 +26,11 @@ export const Appraisal = Schema.Struct({
 /** An appraisal, as its schema decodes it. */
 export interface Appraisal extends Schema.Schema.Type<typeof Appraisal> {}
 
-const dimensions = Object.keys(Appraisal.fields) as ReadonlyArray<keyof Appraisal> // a Struct's keys are its fields
+const dimensions = Object.keys(Appraisal.fields) as ReadonlyArray<keyof Appraisal> // `fields` has the keys of an appraisal
 
 /**
- * Schema that decodes an appraisal from an object with snake_case keys, as a model writes it, or with camelCase keys. Clamps each number to
- * its range. A missing dimension becomes neutral.
+ * Schema of an appraisal as a model writes it, with snake_case keys. Decoding also accepts camelCase keys, clamps each number to its range,
+ * and sets a missing dimension to its neutral value.
  */
 export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: string]: number }> = Schema.transform(
   Schema.Record({ key: Schema.String, value: Schema.Number }),
@@ -65,14 +65,14 @@ const signed = new Set<keyof Appraisal>([
   "internalStandards"
 ])
 
-/** Clamps every dimension of an appraisal to its range; a missing value or NaN becomes neutral. */
+/** Clamps every dimension of an appraisal to its range. A missing value or NaN is replaced by the neutral value. */
 export const clamp = (appraisal: Partial<Record<keyof Appraisal, number | undefined>>): Appraisal => {
   const clamped = { ...NEUTRAL_APPRAISAL }
   for (const name of dimensions) clamped[name] = into(signed.has(name) ? -1 : 0, appraisal[name], clamped[name])
   return clamped
 }
 
-/** Clamps every dimension of an affect to its range; a missing value or NaN becomes neutral. */
+/** Clamps every dimension of an affect to its range. A missing value or NaN is replaced by the neutral value. */
 export const clampVAD = ({ A, D, V }: Partial<Record<keyof VAD, number | undefined>>): VAD => ({
   V: into(-1, V, neutral.V),
   A: into(0, A, neutral.A),
@@ -84,8 +84,8 @@ const into = (min: number, value: number | undefined, otherwise: number): number
   value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(min, value))
 
 /**
- * Returns the similarity of two affects, 0..1, as 1 − d/√3. Here, d is the distance of the affects, with differences in valence halved, and
- * √3 is the greatest possible distance.
+ * Returns the similarity of two affects, 0..1, which is 1 − d/√3. Here, d is the Euclidean distance of the affects, with the difference in
+ * valence halved, and √3 is the greatest possible distance.
  */
 export const congruence = (a: VAD, b: VAD): number =>
   1 - Math.hypot((a.V - b.V) / 2, a.A - b.A, a.D - b.D) / Math.sqrt(3)

@@ -1,19 +1,19 @@
 /**
- * Finds JSON in a model's answer. The model may surround the JSON with prose or fences, split it into several blocks, or stop within it.
+ * Finds JSON in a model's answer. The JSON may be surrounded by prose or fences, split into several blocks, or cut off at the end.
  *
  * ```text
  * Sure [see below]: {"facts": ["a", "b",]}      → {"facts": ["a", "b"]}
  * {"facts": ["a", "b"], "more": ["c", "d        → {"facts": ["a", "b"], "more": ["c"]}
  * ```
  *
- * Laws: parsing never throws, and takes time linear in the length of the text. An object or array that `JSON.parse` accepts, and
- * that is at most 100 levels deep, gets the value that `JSON.parse` returns.
+ * Parsing never throws, and takes time linear in the length of the text. If `JSON.parse` accepts an object or array that is at most 100
+ * levels deep, the parsed value equals the value that `JSON.parse` returns.
  */
 
 /**
- * Returns the outermost objects and arrays of the text, in order, at most the first 4,096. Accepts a comma before a closing bracket, and
- * line breaks in strings. A value is incomplete if the text, or the markdown fence around the value, ends within it. Then only its complete
- * members and items are returned; if it has none, the value is left out.
+ * Returns the first 4,096 outermost objects and arrays of the text, in order. Accepts a comma before a closing bracket, and line breaks in
+ * strings. If the text or a markdown fence ends within a value, the value is incomplete. An incomplete value is returned with its complete
+ * members and items only, and is left out if there are none.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
@@ -23,7 +23,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
-    // reading from any bracket still open at this failure would also fail; skipping these brackets keeps the time linear
+    // skips the brackets that were open when reading failed, because reading again from each of them could take quadratic time
     if (read.end === undefined) {
       dead ??= new Uint8Array(text.length)
       for (const { start } of read.open) dead[start] = 1
@@ -35,7 +35,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
   return found
 }
 
-/** Largest number of values that are returned. Without this limit, the longest accepted answer could yield 131,072 empty arrays. */
+/** Largest number of returned values. Without this limit, the longest accepted answer of a model could yield 131,072 empty arrays. */
 const maxFound = 4_096
 const openArray = 91
 const openObject = 123
@@ -43,8 +43,7 @@ const closeObject = 125
 const quote = 34
 
 /**
- * Whether the brace at index `at` is followed by a quote or a closing brace, as in JSON. Most braces in prose are not, so this cheap check
- * rejects them.
+ * Whether the brace at index `at` is followed by a quote or a closing brace, as in JSON. This cheap check rejects most braces in prose.
  */
 const isObjectAt = (text: string, at: number): boolean => {
   const next = text.charCodeAt(skip(text, at + 1))
@@ -53,24 +52,24 @@ const isObjectAt = (text: string, at: number): boolean => {
 
 interface Reading {
   readonly value: unknown
-  /** Index after the value; `undefined` if no JSON value begins at the index from which the text was read. */
+  /** Index after the value that was read; `undefined` if no JSON value was found. */
   readonly end: number | undefined
   readonly open: ReadonlyArray<Frame>
 }
 
-/** An object or array that is being read, with the part of it that has been read so far. */
+/** An object or array that is being read, with the items that have been read so far. */
 interface Frame {
   readonly start: number
   readonly close: "]" | "}"
   readonly items: Array<unknown>
-  /** Keys of the object that is read: `keys[n]` is the key of the value `items[n]`. Empty for an array. */
+  /** Keys of an object: `keys[n]` is the key of the value `items[n]`. Empty for an array. */
   readonly keys: Array<string>
   expects: "key" | "colon" | "item" | "comma"
 }
 
 /** Largest depth of nesting. Code that visits deeper values by recursion could overflow the stack. */
 const deepest = 100
-/** The empty `keys` that the frames of all arrays share, since only objects have keys. Nothing is ever added to it. */
+/** The empty list of `keys` that the frames of all arrays share. Nothing is ever added to this list. */
 const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
@@ -148,7 +147,7 @@ const readAt = (text: string, from: number): Reading => {
 }
 
 /**
- * Makes the object or array of which a `Frame` holds the parts. Leaves out a key without a value. `fromEntries` makes `__proto__` an
+ * Makes the object or array that was read into a `Frame`. A key without a value is left out. `Object.fromEntries` makes `__proto__` an
  * ordinary key.
  */
 const toValue = ({ close, items, keys }: Frame): unknown =>
@@ -169,7 +168,7 @@ const wordAt = (text: string, at: number): string => {
 }
 const word = /[\w.+-]*/y
 
-/** Returns the index of the quote that closes the string; `undefined` if there is none. */
+/** Returns the index of the closing quote of the string that begins at `start`; `undefined` if there is no closing quote. */
 const endOfString = (text: string, start: number): number | undefined => {
   for (let at = start + 1; at < text.length; at++) {
     const char = text.charCodeAt(at)

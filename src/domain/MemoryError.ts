@@ -89,12 +89,12 @@ export interface For<R extends Reason> extends MemoryError {
   readonly detail: DetailOf<R>
 }
 
-/** The input of `make`; `detail` is required if the reason has one. */
+/** The input of `make`. The field `detail` is required if the reason has a detail. */
 export type ErrorFields<R extends Reason> =
   & { readonly op: string; readonly message: string; readonly id?: MemoryId | undefined; readonly cause?: unknown }
   & (R extends keyof Details ? { readonly detail: DetailOf<R> } : unknown)
 
-/** Makes an error. Its property `cause` is not enumerable, so no encoder or printer shows it. */
+/** Makes an error. Its property `cause` is not enumerable, so that encoders leave out the cause. */
 export const make = <const R extends Reason>(reason: R, fields: ErrorFields<NoInfer<R>>): For<R> => {
   const { cause, ...rest } = fields
   const error = new MemoryError({ ...rest, reason })
@@ -111,14 +111,14 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
 /**
- * Largest number of retries of `retryOnConflict`. Each concurrent writer can cause one conflict, and a record is assumed to have fewer than
- * 1,000 concurrent writers.
+ * Largest number of retries of `retryOnConflict`. A record is assumed to have fewer than 1,000 concurrent writers, each of which can cause
+ * one conflict.
  */
 const attempts = 1_000
 
 /**
- * Retries an effect while it fails with `conflict`, at most 1,000 times. Lets the event loop run between attempts. In each attempt, the
- * effect must read again what another writer may have changed. Fails with the last `conflict`.
+ * Retries an effect while it fails with `conflict`, at most 1,000 times. Lets the event loop run between attempts. The effect must read
+ * the records anew in each attempt, since another writer may have changed them. Fails with the last `conflict`.
  *
  * @internal
  */
@@ -131,7 +131,7 @@ export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
   )
 
 /**
- * Turns a defect into `unavailable`, so that the crash of one store or model does not end the whole operation. Keeps the defect as `cause`.
+ * Turns a defect into `unavailable`, with the defect as `cause`. So a crash of one store or model does not end the whole operation.
  */
 export const defectToUnavailable =
   (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>

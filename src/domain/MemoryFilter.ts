@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "./Payload.ts"
 const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
 const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
-/** Schema of a condition on the value at a path in a record. `gte` and `lt` never hold for a value of another type than the bound. */
+/** Schema of a condition on the value at a path in a record. `gte` and `lt` hold only for a value of the same type as the bound. */
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
   Schema.Struct({
@@ -23,9 +23,9 @@ export const Condition = Schema.Union(
   Schema.Struct({ gte: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ lt: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ exists: Schema.Boolean }),
-  /** The value is a number within the bounds, both inclusive. */
+  /** Holds if the value is a number within the bounds, which are inclusive. */
   Schema.Struct({ between: Schema.Tuple(Schema.JsonNumber, Schema.JsonNumber) }),
-  /** The record has a value at the path, and this value is not equal to `ne`. */
+  /** Holds if the record has a value at the path, and the value is not equal to `ne`. */
   Schema.Struct({ ne: Scalar })
 )
 
@@ -40,35 +40,35 @@ export const BeliefQuery = Schema.Struct({
   predicate: Schema.optional(Schema.String),
   /** Domain that a belief must have, compared exactly. Default: any. */
   domain: Schema.optional(Schema.String),
-  /** Lowest confidence, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the numbers of the named levels. */
+  /** Lowest confidence of a belief, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the confidence of each named level. */
   minConfidence: Schema.optional(Unit),
   /** Whether beliefs that were superseded or are no longer valid are returned too. Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),
-  /** Field to order by: confidence, time of creation or time of the last change. Default `confidence`. Ties come newest first. */
+  /** Field to order by. Default `confidence`. Beliefs with equal values are ordered newest first. */
   orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
-  /** Direction of the order. Default `desc`: the most confident, or the newest, first. */
+  /** Direction of the order. Default `desc`, which puts the most confident, or the newest, belief first. */
   order: Schema.optional(Schema.Literal("asc", "desc")),
-  /** Most beliefs to return, 1..1,000. Default: all. */
+  /** Largest number of beliefs to return, 1..1,000. Default: all. */
   limit: Schema.optional(Limit)
 })
-/** A query for beliefs, as its schema decodes it. Beliefs that meet all its conditions are returned. */
+/** A query for beliefs, as its schema decodes it. The beliefs that meet all conditions of the query are returned. */
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 const filter = {
-  /** Selects, among the records that the viewer sees, those of this scope and of narrower scopes (`matchesScope`). */
+  /** Selects the records that the viewer sees in this scope and in narrower scopes (see `matchesScope`). */
   scope: Schema.optional(MemoryScope),
   kinds: Schema.optional(Schema.Array(MemoryKind.Name)),
-  /** Tags of which a record must have at least one, regardless of case. */
+  /** Tags to look for, regardless of case. A record must have at least one of these tags. */
   tags: Schema.optional(Schema.Array(Tag)),
   ids: Schema.optional(Schema.Array(MemoryId)),
   createdAt: Schema.optional(Range),
   validAt: Schema.optional(Range),
   minImportance: Schema.optional(Unit),
-  /** Highest trust number that a record may have; a higher number means less trusted. Default 3: every record passes. */
+  /** Highest trust number of a record. A higher number means less trusted. Default 3, so that every record passes. */
   maxTrust: Schema.optional(Trust),
-  /** Time, epoch ms, at which a record must be valid: its `validAt` is at or before this time, its `invalidAt` after it. Default now. */
+  /** Time, epoch ms, at which records must be valid: `validAt` ≤ `asOf` < `invalidAt`. Default now; any time for the viewer `System`. */
   asOf: Schema.optional(Millis),
-  /** Whether records whose `invalidAt` is at or before `asOf` also satisfy the filter. Default false. */
+  /** Whether records that are no longer valid at `asOf` (`invalidAt` ≤ `asOf`) are included. Default false. */
   closed: Schema.optional(Schema.Boolean),
   /**
    * Conditions by path. A path consists of keys joined by dots; the first key is `data`, `metadata` or `scope`. All conditions must hold.
@@ -77,20 +77,20 @@ const filter = {
   where: Schema.optional(
     Schema.Record({ key: Schema.String.pipe(Schema.pattern(/^(?:data|metadata|scope)\../)), value: Condition })
   ),
-  /** Most records to return, 1..1,000. Default 20. */
+  /** Largest number of records to return, 1..1,000. Default 20. */
   limit: Schema.optional(Limit)
 }
 
-/** Schema of the opaque cursor with which a caller asks for the next page of a list. It is valid for the same viewer and filter only. */
+/** Schema of a cursor, an opaque text that selects the next page of a list. A cursor is valid for the same viewer and filter only. */
 export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 
 /** Schema of a filter. A record must satisfy all fields of the filter. Results are in the order of `MemoryRecord.byRecency`. */
 export const MemoryFilter = Schema.Struct({
   ...filter,
   /**
-   * Whether to list the forgotten records that the viewer can restore, instead of live records. The most recently forgotten come first.
-   * Without `asOf`, forgotten records that are no longer valid are listed, too. Works in `list` and `stream` only; a search with this field
-   * fails with `invalid_draft`. Default false.
+   * Whether to list forgotten records instead of live records. Lists the forgotten records that the viewer can restore, the most recently
+   * forgotten first. Without `asOf`, records that are no longer valid are listed, too. Only `list` and `stream` accept this field; a search
+   * with this field fails with `invalid_draft`. Default false.
    */
   forgotten: Schema.optional(Schema.Boolean),
   after: Schema.optional(Cursor)
@@ -98,24 +98,24 @@ export const MemoryFilter = Schema.Struct({
 /** A filter, as its schema decodes it. */
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
-/** Schema of a weight, 0..1,000,000. A part of a score that has weight 0 does not count. */
+/** Schema of a weight, 0..1,000,000. A part of a score with weight 0 does not count. */
 const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
-/** Schema of the weights of the parts of a score, relative to each other. A part for which no default is stated has weight 0. */
+/** Schema of the weights of the parts of a score, relative to each other. The default weight is 0, unless another default is stated. */
 export const Weights = Schema.partial(Schema.Struct({
   /** Weight of the match by words. Default 1. */
   lexical: Weight,
-  /** Weight of the match by vectors. Default: the `weight` of the query's embedding; if that is absent, too, .4. */
+  /** Weight of the match by vectors. Default: the `weight` of the query's embedding, or .4 if the embedding has no `weight`. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
   confidence: Weight,
   /**
-   * Weight of what a conversation adds to the score of one of its messages: the scores of the messages around it, and the score of the
-   * whole session. Default 1. Not used for records without a session.
+   * Weight of the conversation around a message. The scores of the messages around a message, and the score of the whole session, add to
+   * the score of the message. Default 1. Not used for records without a session.
    */
   conversation: Weight,
   /**
-   * Weight of all features that the ranker uses besides the matched words, namely conversation, speaker, times and form of the text.
+   * Weight of the features that the ranker uses in addition to the matched words: conversation, speaker, times and form of the text.
    * Default 1. With 0, the relevance is BM25 alone.
    */
   ranker: Weight,
@@ -127,8 +127,8 @@ export const Weights = Schema.partial(Schema.Struct({
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
 /**
- * Schema of a vector, that is, at least one finite number. A loop checks the numbers, since parsing each number by Schema costs more than a
- * whole search.
+ * Schema of a vector: one or more finite numbers. A loop checks the numbers, since checking each number by a schema would take longer than
+ * a whole search.
  */
 const Vector = Schema.declare(
   (input: unknown): input is ReadonlyArray<number> => {
@@ -147,35 +147,35 @@ export const Embedding = Schema.Struct({
   model: Schema.String,
   vector: Vector,
   /**
-   * Cosine that a record must exceed to be found by vector, from 0 to below 1. Default 0. The mode `hybrid` subtracts this floor from each
-   * cosine.
+   * A search by vector finds only records whose cosine is above this floor. The floor is at least 0 and less than 1. Default 0. The mode
+   * `hybrid` subtracts the floor from each cosine.
    */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
-  /** Weight of the match by vectors, if the query's `weights.vector` is absent. Default .4. */
+  /** Weight of the match by vectors, used if the query has no `weights.vector`. Default .4. */
   weight: Schema.optional(Weight)
 })
 /** An embedding, as its schema decodes it. */
 export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 
-/** Schema of a query, that is, a filter, the text or vector to search for, and settings that say how hits are scored and cut. */
+/** Schema of a query: a filter, the text or vector to search for, and settings that say how hits are scored and cut. */
 export const MemoryQuery = Schema.Struct({
   ...filter,
-  /** Text to search for. If absent, records are ordered by recency. A text without any term has no lexical hits. */
+  /** Text to search for. Without a text or an embedding, records are ordered by recency. A text without any term has no hits by words. */
   text: Schema.optional(Schema.String),
   embedding: Schema.optional(Embedding),
-  /** Retrievers to use. Default `hybrid` with an embedding, else `lexical`. */
+  /** Search by words (`lexical`), by vectors (`vector`) or by both (`hybrid`). Default `hybrid` with an embedding, else `lexical`. */
   mode: Schema.optional(Schema.Literal("lexical", "vector", "hybrid")),
   /** Lowest normalised score of a hit, 0..1, inclusive. */
   minScore: Schema.optional(Unit),
   weights: Schema.optional(Weights),
-  /** Affect with which the affect of each record is compared, if `weights.emotion` is above 0. */
+  /** Affect to compare with the affect of each record. Used only if `weights.emotion` is above 0. */
   emotion: Schema.optional(VAD),
   /**
-   * Largest number of tokens of all hits together, at four characters per token. The budget is applied after `limit`. The first hit that
-   * exceeds the budget is left out, and so are all hits after it.
+   * Largest number of tokens of all hits together. Four characters count as one token. The budget is applied after `limit`. The first hit
+   * that exceeds the budget is left out, and so are all hits after it.
    */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Whether a hit that nearly repeats a better one is left out; `leftOut.folded` counts such hits. Default true. */
+  /** Whether to leave out a hit that nearly repeats a better hit. `leftOut.folded` counts such hits. Default true. */
   fold: Schema.optional(Schema.Boolean),
   /** Whether each hit has an `explanation`. Default false. */
   explain: Schema.optional(Schema.Boolean),
@@ -188,16 +188,16 @@ export interface MemoryQuery extends Schema.Schema.Type<typeof MemoryQuery> {}
 /** Schema of a record that a search found, with its score. */
 export const Hit = Schema.Struct({
   record: MemoryRecord,
-  /** Normalised score, 0..1; comparable within one result. */
+  /** Normalised score, 0..1. Only the scores of one result can be compared. */
   score: Unit,
   /**
-   * The passage that matches the query best; present if the body has more than 2,000 characters. `start` is the offset of the passage in
-   * UTF-16 units.
+   * The passage of the body that matches the query best. Present if the body has more than 2,000 characters. `start` is the offset of the
+   * passage in the body, in UTF-16 units.
    */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
   /** Contribution of each retriever and factor to the score; present if the query has `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
-  /** Name of the member store that returned the hit, if the store is a federation. */
+  /** Name of the member store that returned the hit. Present if the searched store is a federation. */
   store: Schema.optional(Schema.String),
   /** Names of the other member stores of the federation that have the same record. */
   alsoIn: Schema.optional(Schema.Array(Schema.String))
@@ -205,16 +205,16 @@ export const Hit = Schema.Struct({
 /** A hit, as its schema decodes it. */
 export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 
-/** Returns the text of a hit without the summary: the passage if there is one, otherwise the whole body. */
+/** Returns the text of a hit without the summary. The text is the passage, or the whole body if there is no passage. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns the text of a hit as tools show it: passage or body, preceded by the summary unless that was derived from the body. */
+/** Returns the text that tools show for a hit: the summary, then the passage or body. A summary derived from the body is left out. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
 /**
- * Schema of the result of a search. The hits come best first; hits with equal scores come newest first, and then by id. `leftOut` has, for
- * each cause, the number of hits that were left out because of it.
+ * Schema of the result of a search. The best hit comes first. Hits with equal scores are ordered newest first, and then by id. `leftOut`
+ * has the number of hits that were left out for each cause.
  */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),
@@ -223,22 +223,22 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * Whether `leftOut.limit`, the number of matches beyond the query's limit, is exact: `false` if the number may be too low, else absent.
-     * The number may be too low if there are more than 2,048 matches, and their records must be read because the query has `ids`,
-     * `createdAt`, `validAt`, `minImportance` or `where`, or has `weights` together with `minScore`. Then only the records that can have
-     * the highest scores are read. The hits and scores are the same as if all records had been read. In a store that cannot read every
-     * match, such as a database, `false` may also mean that some of the best hits are missing.
+     * `false` if `leftOut.limit`, the number of matches beyond the query's limit, may be too low; absent if the number is exact.
+     * The number may be too low if there are more than 2,048 matches, and the query has `ids`, `createdAt`, `validAt`, `minImportance` or
+     * `where`, or has both `weights` and `minScore`. Then only the records that can have the highest scores are read. The hits and scores
+     * are the same as if all records had been read. In a store that cannot read every match, such as a database, `false` may also mean
+     * that some of the best hits are missing.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**
-   * Probability that some record of the store answers the query, 0..1. Present if the query has `confidence` and a `text`, and its mode is
-   * not `vector`; the probability is not computed from vectors. Calibrated on questions of which half have no answer (docs/retrieval.md).
+   * Probability, 0..1, that a record of the store answers the query. The probability is not computed from vectors. Present if the query has
+   * `confidence` and a `text`, and its mode is not `vector`. Calibrated on questions of which half have no answer (docs/retrieval.md).
    */
   confidence: Schema.optional(Unit),
-  /** Number of records that have no vector yet, so that a search by vector cannot find them; present if vectors were searched. */
+  /** Number of records that a search by vector cannot find, because they have no vector yet. Present if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of retrievers or member stores; `leg` is the name of the retriever or store. The hits come from those that did not fail. */
+  /** Failures of retrievers or member stores. `leg` names what failed. All hits come from retrievers and stores that did not fail. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */
@@ -256,7 +256,7 @@ export interface Page<out A> {
 export const Page = <A, I, R>(item: Schema.Schema<A, I, R>) =>
   Schema.Struct({ items: Schema.Array(item), next: Schema.optional(Cursor) })
 
-/** Schema of the reasons why a record is not among the hits. The reasons are listed in the order in which they are checked. */
+/** Schema of the reasons why a record is not among the hits, in the order in which they are checked. */
 export const Absence = Schema.Literal(
   "absent",
   "expired",
@@ -278,7 +278,7 @@ export const Absence = Schema.Literal(
 /** A reason why a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
-/** Texts that explain each reason to people. A text is shown after the name of the record; "it" in the text is that record. */
+/** A text for each reason, to show to people. The text follows the name of the record, and "it" in the text means that record. */
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
@@ -316,8 +316,8 @@ export type Filtered = Pick<
 
 /**
  * Returns a predicate that is true for records that satisfy the filter. The predicate ignores viewer, expiry, `forgotten`, limit and
- * cursor. `now` is in epoch ms. If `now` is `undefined` and the filter has no `asOf`, validity is not checked, so records that are not
- * valid now pass.
+ * cursor. `now` is in epoch ms. If `now` is `undefined` and the filter has no `asOf`, the predicate does not check whether a record is
+ * valid.
  */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
@@ -325,8 +325,8 @@ export const matches = (filter: MemoryFilter, now: number | undefined): (record:
 }
 
 /**
- * Returns a function that returns the first reason why the filter excludes a record; `undefined` if the record passes. `now` is in epoch
- * ms. If `now` is `undefined` and the filter has no `asOf`, validity is not checked, so records that are not valid now pass.
+ * Returns a function that returns the first reason why the filter excludes a record, or `undefined` if the record passes. `now` is in epoch
+ * ms. If `now` is `undefined` and the filter has no `asOf`, the function does not check whether a record is valid.
  */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
@@ -337,7 +337,7 @@ export const absenceIn = (
   const ids = filter.ids && new Set(filter.ids)
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {}).map(([path, condition]) => {
-    const [root, ...keys] = path.split(".") // splits the path once per filter, since splitting costs more than looking up a value
+    const [root, ...keys] = path.split(".") // once per filter, not per record, since splitting costs more than looking up a value
     return (record: Filtered) => holds(condition, valueAt(record, root, keys))
   })
   return (record) => {
@@ -357,8 +357,8 @@ export const absenceIn = (
 }
 
 /**
- * Returns `where` conditions. A record meets them if its scope has no id field that `scope` lacks. Only the presence of ids is compared,
- * not their values. @internal
+ * Returns `where` conditions that exclude every record whose scope has an id field that `scope` lacks. The values of the ids are not
+ * compared. @internal
  */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
@@ -382,7 +382,7 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
   return typeof value === typeof condition.lt && value! < condition.lt
 }
 
-/** Returns the value at a path in a record. Reads own properties only: the path is untrusted, and must not reach a prototype. */
+/** Returns the value at a path in a record. Reads own properties only, so that an untrusted path cannot reach a prototype. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
   // the cast to `Json` is safe, since a scope is a string or an object of strings
   let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` has no other root

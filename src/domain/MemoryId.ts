@@ -18,24 +18,24 @@ export const MemoryId = Schema.String.pipe(
 /** The id of a record. */
 export type MemoryId = typeof MemoryId.Type
 
-/** Makes an id from a literal in the code. Throws if the literal is no valid id. Decode text from elsewhere with the schema `MemoryId`. */
+/** Makes an id from a literal in the code. Throws if the literal is not a valid id. Use the schema `MemoryId` to decode other texts. */
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
 /**
- * Generates a ULID at the clock's time. Two ids that are generated in the same millisecond are in random order. A store uses an
+ * Generates a ULID of the current time. Two ids that are generated in the same millisecond are in random order. A store uses an
  * `IdGenerator` instead, whose ids always increase.
  */
 export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined))
 
 /**
- * Generates a ULID greater than `last`: ten characters of time and sixteen random characters (github.com/ulid/spec). If the clock does not
- * show a later millisecond than that of `last`, the result is `last` plus one.
+ * Generates a ULID greater than `last`. A ULID has ten characters of time and sixteen random characters (github.com/ulid/spec). If the
+ * clock shows the millisecond of `last` or an earlier one, the result is `last` plus one.
  */
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
 /**
- * Generates an id greater than `last()`, and passes it to `keep`. `last` and `keep` are called in one synchronous step, so concurrent calls
- * cannot generate the same id.
+ * Generates an id greater than `last()`, and passes the id to `keep`. `last` and `keep` are called in one synchronous step, so concurrent
+ * calls cannot generate the same id.
  */
 const mintAbove = (
   last: () => MemoryId | undefined,
@@ -93,7 +93,7 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
     for (const [idle, last] of lasts) {
       if (lasts.size <= capacity) break
       lasts.delete(idle)
-      const end = unsafe(last.slice(0, 10) + "Z".repeat(16)) // the greatest possible id of the same millisecond
+      const end = unsafe(last.slice(0, 10) + "Z".repeat(16)) // the greatest possible id of the millisecond of `last`
       if (dropped === undefined || end > dropped) dropped = end
     }
     return id
@@ -104,8 +104,8 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
 })
 
 /**
- * The generator that the member stores of a federation share, so that each new id of a tenant is greater than all ids that any member
- * generated for the tenant before. Default: each store has its own generator.
+ * The generator that the member stores of a federation share. Each new id of a tenant is greater than all ids that any member generated
+ * for the tenant before. Default: each store has its own generator.
  *
  * @internal
  */
@@ -113,7 +113,7 @@ export class SharedIdGenerator extends Context.Reference<SharedIdGenerator>()("@
   defaultValue: (): IdGenerator | undefined => undefined
 }) {}
 
-/** Derives an id from a text: the first 26 bytes of its SHA-256, each mod 32. The same text has the same id in every store and process. */
+/** Derives an id from a text: the first 26 bytes of its SHA-256, each mod 32. Equal texts have equal ids in every store and process. */
 export const stableId = (seed: string): MemoryId => {
   const bytes = sha256Bytes(seed)
   let id = ""
@@ -122,8 +122,8 @@ export const stableId = (seed: string): MemoryId => {
 }
 
 /**
- * Derives the id of a record that the library writes for itself. The id depends on `signature`, which is made with the store's secret, so
- * that nobody else can compute the id.
+ * Derives the id of a record that the library writes for itself. `signature` is made with the store's secret, so nobody without the secret
+ * can compute the id.
  */
 export const signedId = (purpose: string, signature: string, name: string): MemoryId =>
   stableId(`${purpose}:${signature}:${name}`)

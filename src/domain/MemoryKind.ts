@@ -7,8 +7,8 @@ import * as Schema from "effect/Schema"
 import * as Payload from "./Payload.ts"
 
 /**
- * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. A kind need not be registered. The `data` of records of an unregistered kind may
- * be any JSON object, and the records are ranked like those of kind `entry`.
+ * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. A kind need not be registered. Records of an unregistered kind may have any JSON
+ * object as `data`, and are ranked like records of the kind `entry`.
  */
 export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/))
 
@@ -16,9 +16,9 @@ export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/)
 export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly name: N
   readonly schema: Schema.Schema<A, any>
-  /** Whether a draft that equals a live record of the same scope is dropped. Default false. */
+  /** Whether a draft is ignored if it equals a live record of the same scope. Default false. */
   readonly dedupe: boolean
-  /** Importance, 0..1, of a draft that sets none. Default 0.5. */
+  /** Importance, 0..1, of a draft that does not set its importance. Default 0.5. */
   readonly importance: number
   /**
    * Time in which the recency score of a record halves. The score never falls below 0.1. An infinite half-life keeps the score at 1.
@@ -26,18 +26,18 @@ export interface MemoryKind<out N extends string = string, in out A = any> {
    */
   readonly halfLife: Duration.Duration
   /**
-   * Largest number of live records that have exactly the same scope. If there are more, `Retention` forgets the least important first; if
-   * several are equally important, it forgets the oldest first. Default: no limit.
+   * Largest number of live records of this kind with exactly the same scope. If there are more, `Retention` forgets the least important
+   * records first. Among equally important records, the oldest are forgotten first. Default: no limit.
    */
   readonly cap: number | undefined
-  /** Whether records of the kind are listed in the memory index, the list of memories in the prompt of a model. Default true. */
+  /** Whether records of this kind are listed in the memory index, which is the list of memories in a model's prompt. Default true. */
   readonly shown: boolean
 }
 
 /** Options of `make`; see `MemoryKind` for their meaning and defaults. */
 export interface Options<N extends string, A> {
   readonly name: N
-  /** Schema of `data`. Default any JSON object. */
+  /** Schema of `data`. Default: any JSON object. */
   readonly schema?: Schema.Schema<A, any> | undefined
   readonly dedupe?: boolean | undefined
   readonly importance?: number | undefined
@@ -49,7 +49,7 @@ export interface Options<N extends string, A> {
 /** Makes a kind from its options. */
 export const make = <const N extends string, A = Payload.JsonObject>(options: Options<N, A>): MemoryKind<N, A> => ({
   name: options.name,
-  schema: options.schema ?? (Payload.JsonObject as any), // the type `A` is its default, `JsonObject`, if no schema is given
+  schema: options.schema ?? (Payload.JsonObject as any), // the default of the type `A` is `JsonObject`, too
   dedupe: options.dedupe ?? false,
   importance: options.importance ?? 0.5,
   halfLife: Duration.decode(options.halfLife ?? "30 days"),
@@ -65,7 +65,7 @@ export const user = make({ name: "user", dedupe: true, halfLife: forever })
 export const feedback = make({ name: "feedback", dedupe: true })
 /** A fact about the project. Deduplicated; half-life 30 days. */
 export const project = make({ name: "project", dedupe: true })
-/** A pointer, as plain text, to something outside the store. Half-life 30 days. */
+/** Plain text that points to something outside the store. Half-life 30 days. */
 export const reference = make({ name: "reference" })
 /** A fact, either as text or as a triple of subject, predicate and object. Deduplicated; at most 10,000 per scope. */
 export const semantic = make({ name: "semantic", schema: Schema.partial(Payload.Fact), dedupe: true, cap: 10_000 })
@@ -77,7 +77,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** A procedure, as plain text or as the data of `Payload.Procedure`. `ProceduralMemory` accepts only complete data. Half-life 30 days. */
+/** A procedure, as plain text or with the data of `Payload.Procedure`, which `ProceduralMemory` requires in full. Half-life 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(
@@ -111,7 +111,7 @@ export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
   schema: Payload.Reflection,
   shown: false
 })
-/** An entity of a graph. Its relations are the links of its record. At most 5,000 per scope; not in the memory index. */
+/** An entity of a graph. The links of its record are its relations. At most 5,000 per scope; not in the memory index. */
 export const entity: MemoryKind<"entity", Payload.Entity> = make({
   name: "entity",
   schema: Payload.Entity,
@@ -167,6 +167,6 @@ export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =
       ]))
   )
 
-/** Returns the kind with a name. For an unknown name, returns a kind that is ranked as `entry` and whose `data` is any JSON object. */
+/** Returns the kind with the given name. An unknown name gets a kind that is ranked as `entry` and whose `data` is any JSON object. */
 export const find = (kinds: ReadonlyMap<string, MemoryKind>, name: string): MemoryKind =>
   kinds.get(name) ?? { ...entry, name, schema: Payload.JsonObject }

@@ -8,8 +8,8 @@ import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
 /**
- * Revision that the record must have, or 0 if the record must not exist. If the record has another revision, the mutation fails with
- * `conflict`.
+ * Revision that the record must have, or 0 if there must be no record. A mutation fails with `conflict` if the record has another
+ * revision.
  */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
@@ -18,9 +18,8 @@ export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 /** Schema of a mutation that patches a record. */
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
 /**
- * Schema of a mutation that forgets a record. The mutation leaves a tombstone, that is, a row with the forgotten content. `Restore` can
- * bring the record back until compaction erases the tombstone. With `purge`, the mutation erases the record and any tombstone of it at
- * once.
+ * Schema of a mutation that forgets a record. The mutation leaves a tombstone, which is a row with the forgotten content. `Restore` can
+ * bring the record back until compaction erases the tombstone. With `purge`, the mutation erases the record and its tombstones at once.
  */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,
@@ -28,9 +27,9 @@ export const Forget = Schema.TaggedStruct("Forget", {
   ifRevision
 })
 /**
- * Schema of a mutation that restores a record: it writes the content of the given revision as a new revision. With `revision` 0, it forgets
- * the record. A tombstone (the row that remains of a forgotten record) counts as a revision and has the forgotten content. The mutations
- * that undo a batch are of this type.
+ * Schema of a mutation that writes the content of an earlier revision of a record as a new revision. Revision 0 forgets the record. A
+ * tombstone, which is the row that remains of a forgotten record, counts as a revision and has the forgotten content. The mutations that
+ * undo a batch are of this type.
  */
 export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt, ifRevision })
 
@@ -39,7 +38,7 @@ export const MemoryMutation = Schema.Union(Put, Update, Forget, Restore)
 /** A mutation, one change of a store as data. */
 export type MemoryMutation = typeof MemoryMutation.Type
 
-/** Origin and trust level of the records of a batch. The calling code sets them; a draft, a tool or a file cannot set them. */
+/** Origin and trust level of the records of a batch. Only the calling code sets them, never a draft, a tool or a file. */
 export interface Provenance {
   /** Origin of the records. Default `user`. */
   readonly origin?: Origin | undefined
@@ -63,14 +62,14 @@ export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
 /**
  * Returns the mutations that undo a batch: one `Restore` for each changed record. A `Restore` fails with `conflict` if its record was
- * changed after the batch. A record that the batch created gets no `Restore` if it has expired at `now`, epoch ms.
+ * changed after the batch. A record that the batch created and that has expired at `now` (epoch ms) gets no `Restore`.
  */
 export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
   for (const one of applied) {
     if (one.outcome === "duplicate" || one.outcome === "absent") continue
     const { record } = one
-    const revision = record ? record.revision : one.before + 1 // a tombstone has a revision, too
+    const revision = record ? record.revision : one.before + 1 // the tombstone of a forgotten record has the next revision
     const first = ends.get(one.id)?.first ?? one
     const isCreated = first.outcome === "created" || one.outcome === "created"
     const gone = isCreated && record !== undefined && isExpired(record, now)

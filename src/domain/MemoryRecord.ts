@@ -1,4 +1,4 @@
-/** The record in which every memory is stored, whatever its kind. The kind determines the type of its field `data`. */
+/** The record in which every memory is stored, whatever its kind. The kind of a record determines the type of the field `data`. */
 import type * as FastCheck from "effect/FastCheck"
 import type * as Order from "effect/Order"
 import * as Schema from "effect/Schema"
@@ -15,7 +15,7 @@ export const Unit = Schema.Number.pipe(Schema.between(0, 1))
 /** Schema of a revision: a whole number from 1. */
 export const Revision = Schema.Int.pipe(Schema.positive())
 
-// generates texts for property tests from all of Unicode; the generator that Schema derives produces ASCII only
+// generates text in all of Unicode for property tests; the generator that Schema derives is limited to ASCII
 const generate = (fc: Pick<typeof FastCheck, "fullUnicodeString">, min: number, max: number, line: boolean) =>
   fc.fullUnicodeString({ minLength: min, maxLength: Math.min(max, 60) })
     .filter((text) => text.length >= min && text.length <= max && !(line && /[\r\n]/.test(text)))
@@ -31,9 +31,9 @@ export const Summary = Schema.String.pipe(
   message: () => "expected one line of 1..200 characters",
   arbitrary: () => (fc) => generate(fc, 1, 200, true)
 })
-/** Longest body of a record, in UTF-16 units. A record of origin `file` may have up to `maxFileBody`. */
+/** Greatest length of the body of a record, in UTF-16 units. For records of origin `file`, the limit is `maxFileBody`. */
 export const maxBody = 65_536
-/** Longest body of a record of origin `file`, in UTF-16 units. */
+/** Greatest length of the body of a record of origin `file`, in UTF-16 units. */
 export const maxFileBody = 1_048_576
 
 /** Schema of a body: markdown, 0..65,536 UTF-16 units, kept byte for byte. */
@@ -43,7 +43,7 @@ export const Body = Schema.String.pipe(Schema.maxLength(maxBody), Schema.filter(
     message: () => "expected at most 65,536 characters, well-formed",
     arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
   })
-/** Schema of a body of up to 1,048,576 UTF-16 units. A store accepts more than `maxBody` only in records of origin `file`. */
+/** Schema of a body of up to 1,048,576 UTF-16 units. Stores accept bodies longer than `maxBody` only in records of origin `file`. */
 export const FileBody = Schema.String.pipe(
   Schema.maxLength(maxFileBody),
   Schema.filter((text) => text.isWellFormed())
@@ -52,7 +52,7 @@ export const FileBody = Schema.String.pipe(
   message: () => "expected at most 1,048,576 characters, well-formed",
   arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
 })
-/** Schema of a tag: one line, 1..64 UTF-16 units. The tag `instructions` is reserved. */
+/** Schema of a tag: one line, 1..64 UTF-16 units. Only a write of origin `instructions` or `file` may add the tag `instructions`. */
 export const Tag = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(64),
@@ -79,9 +79,9 @@ const Text = Schema.String.pipe(Schema.maxLength(1_024), Schema.filter((text) =>
 export const Origin = Schema.Literal("user", "agent", "pipeline", "instructions", "import", "file")
 /** An origin: how a record came into the store. */
 export type Origin = typeof Origin.Type
-/** Schema of a trust level: 0 system, 1 the user or the agent itself, 2 derived, 3 untrusted. */
+/** Schema of a trust level: 0 for the system, 1 for the user or the agent itself, 2 for derived content, 3 for untrusted content. */
 export const Trust = Schema.Literal(0, 1, 2, 3)
-/** A trust level; the higher the number, the less trusted. */
+/** A trust level. A higher number means less trust. */
 export type Trust = typeof Trust.Type
 
 /** The fields of a source that a draft may set. The store itself sets the fields `origin` and `trust`. */
@@ -89,13 +89,13 @@ const citation = {
   /** Place where the content comes from: a message id, a path, a URL, or the id of imported content in its original system. */
   reference: Schema.optional(Text),
   session: Schema.optional(Text),
-  /** Name or id of the speaker. A query that contains the name ranks what the speaker said higher. */
+  /** Name or id of the speaker. If a query contains the name, records of the speaker rank higher. */
   actor: Schema.optional(Text),
   /** Position of the content in the session, from 0. */
   sequence: Schema.optional(Schema.NonNegativeInt)
 }
 
-/** Schema of a source: the origin and the trust level of a record, and the place and the speaker that its content comes from. */
+/** Schema of a source: the origin and the trust level of a record, and the place and the speaker that the record's content comes from. */
 export const Source = Schema.Struct({ origin: Origin, trust: Trust, ...citation })
 /** A source, as its schema decodes it. */
 export interface Source extends Schema.Schema.Type<typeof Source> {}
@@ -103,13 +103,13 @@ export interface Source extends Schema.Schema.Type<typeof Source> {}
 /** Schema of a link to another record. */
 export const Link = Schema.Struct({
   to: MemoryId,
-  /** Type of the relation. A link in a vault has the type `related_to` if the file states none. */
+  /** Type of the relation. A link in a Markdown file of a vault has the type `related_to` by default. */
   type: Text,
-  /** Strength of the link, 0..1. A link in a vault has the weight 1 if the file states none. */
+  /** Strength of the link, 0..1. A link in a Markdown file of a vault has the weight 1 by default. */
   weight: Unit
 })
 
-/** The fields of a record that a draft may set. */
+/** Optional fields of a draft, which are also fields of a record. */
 const authored = {
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
@@ -117,7 +117,7 @@ const authored = {
   links: Schema.optional(Schema.Array(Link)),
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
-  /** Time from which the content is valid in the world, epoch ms. Default: time of the write. */
+  /** Time from which the content is valid in the world, epoch ms. Default: the time at which the record is created. */
   validAt: Schema.optional(Millis),
   /** Time from which the content is no longer valid in the world, epoch ms. Default: no end. */
   invalidAt: Schema.optional(Millis),
@@ -132,9 +132,9 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
   scope: MemoryScope,
   kind: MemoryKind.Name,
   summary: Summary,
-  /** Whether `deriveSummary` made the summary from the body. */
+  /** `true` if the summary was derived from the body by `deriveSummary`. */
   summaryDerived: Schema.optional(Schema.Literal(true)),
-  /** Text of at most `maxBody` UTF-16 units, or of at most `maxFileBody` if the record's origin is `file`. */
+  /** Text of at most `maxBody` UTF-16 units. If the origin of the record is `file`, the limit is `maxFileBody`. */
   body: FileBody,
   tags: Tags,
   importance: Unit,
@@ -150,24 +150,24 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
 }) {}
 
 /**
- * Makes a record from an object whose fields a schema has already checked: changes the prototype of that object, and returns the object.
- * Takes a tenth of the time of the constructor, which would check the fields again.
+ * Makes a record from fields that a schema has already checked. Sets the prototype of the object `fields`, and returns this object. Takes a
+ * tenth of the time of the constructor, which would check the fields again.
  */
 export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
   Object.setPrototypeOf(fields, MemoryRecord.prototype)
 
 /**
- * Schema of a draft, the input from which a store makes a record. A draft with an id creates or replaces the record with that id, even if
- * the draft equals another record. A draft without an id becomes a new record, unless its kind is deduplicated and an equal record exists.
+ * Schema of a draft, from which a store makes a record. A draft with an id creates or replaces the record with that id. A draft without an
+ * id creates a record, unless the kind is deduplicated and a record with the same content exists. Drafts with an id are not deduplicated.
  */
 export const Draft = Schema.Struct({
   ...authored,
   id: Schema.optional(MemoryId),
   scope: MemoryScope,
   kind: MemoryKind.Name,
-  /** Summary in one line. Default: derived from the body. */
+  /** Summary in one line. Default: a summary derived from the body. */
   summary: Schema.optional(Summary),
-  /** Text of at most `maxBody` UTF-16 units, or of at most `maxFileBody` in a batch whose origin is `file`. */
+  /** Text of at most `maxBody` UTF-16 units. If the origin of the write is `file`, the limit is `maxFileBody`. */
   body: FileBody,
   source: Schema.optional(Schema.Struct(citation))
 })
@@ -175,12 +175,12 @@ export const Draft = Schema.Struct({
 export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 
 /**
- * Schema of a patch. A field that is `undefined` keeps its value; a field that is `null` is cleared. No patch can change scope, kind or
- * source.
+ * Schema of a patch, a change of some fields of a record. A field that is `undefined` does not change the record. A field that is `null`
+ * clears the field of the record. A patch cannot set scope, kind or source.
  */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),
-  /** Text of at most `maxBody` UTF-16 units, or of at most `maxFileBody` if the record's origin is `file`. */
+  /** Text of at most `maxBody` UTF-16 units. If the origin of the record is `file`, the limit is `maxFileBody`. */
   body: Schema.optional(FileBody),
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
@@ -195,7 +195,7 @@ export const Patch = Schema.Struct({
 /** A patch, as its schema decodes it. */
 export interface Patch extends Schema.Schema.Type<typeof Patch> {}
 
-/** Importance, 0..1, of each level that has a name. */
+/** Importance, 0..1, of each named level. */
 export const importanceOf = { critical: 1, high: 0.75, medium: 0.5, low: 0.25 } as const
 
 /** Whether the record has expired: `expiresAt` ≤ `now`, both in epoch ms. */
@@ -206,13 +206,13 @@ export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number):
 export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, at: number): boolean =>
   record.validAt <= at && (record.invalidAt === undefined || record.invalidAt > at)
 
-/** Returns the time of the last change, or of the creation if the record was never changed, in epoch ms. */
+/** Returns the time of the last change of a record, in epoch ms. If the record was never changed, returns the time of its creation. */
 export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   record.updatedAt ?? record.createdAt
 
 /**
- * Orders records by the time of the last change, newest first, then by id. Lists have this order, and so do hits with equal scores.
- * `RecencyIndex` and `HybridSearch` implement the same order for records that are not loaded, and `Sql/Rows` implements it in SQL.
+ * Orders records by the time of the last change, newest first, and records with equal times by id. Lists of records have this order, and so
+ * do hits with equal scores. `RecencyIndex` and `HybridSearch` implement the same order for records that are not loaded, `Sql/Rows` in SQL.
  */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
@@ -220,13 +220,13 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
 }
 
 /**
- * Derives a summary from a body: its first words on one line, at most 200 UTF-16 units. A cut summary ends in `…`. Returns `""` for a blank
- * body.
+ * Derives a summary from a body: the first words of the body on one line, at most 200 UTF-16 units. A summary that was cut ends in `…`. The
+ * summary of a blank body is `""`.
  */
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // reads more: the first 512 units may be mostly white space
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // the first 512 units may be mostly white space
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
@@ -237,13 +237,13 @@ const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").r
 
 /**
  * Returns the text from which the vector of a record is computed: the summary, then the body. A summary that was derived from the body is
- * left out. The text is in NFC, so that texts that differ only in their Unicode form have the same vector.
+ * left out. The text is normalised to NFC, so texts that differ only in their Unicode form have the same vector.
  */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
 ): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
 
-/** Returns the SHA-256 of `embeddingText` in hex. It is the key of the record's stored vector, and changes whenever that text changes. */
+/** Returns the SHA-256 of `embeddingText` in hex. A store keeps the vector of a record under this hash. */
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 
@@ -257,7 +257,7 @@ export const hashOf = (record: MemoryRecord): string => {
 }
 const hashes = new WeakMap<MemoryRecord, string>()
 
-/** Returns a key that only duplicates share: the SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
+/** Returns the deduplication key of a draft: the SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
 export const dedupeKey = (
   tenant: string,
   draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
@@ -288,7 +288,7 @@ export const collapseSpace = (text: string): string => {
  */
 export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()
 
-/** Encodes a record as its schema would, with the same order of fields, in a tenth of the time. */
+/** Encodes a record as the schema of `MemoryRecord` does, with the fields in the same order. Takes a tenth of the time. */
 export const encoded = (record: MemoryRecord) => {
   const { scope, source } = record
   return {
@@ -330,7 +330,7 @@ export const encoded = (record: MemoryRecord) => {
   }
 }
 
-/** Greatest length of a text that `pieces` returns, in UTF-16 units. */
+/** Greatest length of one piece that `pieces` returns, in UTF-16 units. */
 const room = 60_000
 
 /**

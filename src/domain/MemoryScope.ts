@@ -14,15 +14,15 @@ const anId: LazyArbitrary<string> = (fc) =>
     .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
 
 /**
- * Schema of an id of a scope: 1..256 UTF-16 units without control characters and `\`. The ids `.` and `..` are refused. A `/` is allowed
- * (`org/ada`, a URL), since every store escapes ids before it uses them in paths. Ids are compared exactly, after NFC normalisation.
+ * Schema of an id of a scope: 1..256 UTF-16 units. Control characters, `\`, and the ids `.` and `..` are refused. A `/` is allowed, as in
+ * `org/ada` or in a URL, since every store escapes the ids that it uses in paths. Ids are compared exactly, after NFC normalisation.
  */
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(256),
   // eslint-disable-next-line no-control-regex -- control characters are refused
   Schema.pattern(/^[^\u0000-\u001f\u007f\\]+$/),
-  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // no pattern, since fast-check generates no text for a lookahead
+  Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()),
   Schema.annotations({
     identifier: "ScopeId",
     // replaces the default messages of the checks above, which would quote the id
@@ -34,7 +34,7 @@ export const ScopeId = Schema.String.pipe(
   })
 )
 
-/** Schemas of the ids of a scope, in canonical order: the order of the ids in `key` and in the folders of a vault. */
+/** Schemas of the ids of a scope, in canonical order. Scope keys (`key`) and the folders of a vault have the ids in this order. */
 export const ids = {
   userId: Schema.optional(ScopeId),
   agentId: Schema.optional(ScopeId),
@@ -42,20 +42,20 @@ export const ids = {
   sessionId: Schema.optional(ScopeId),
   actorId: Schema.optional(ScopeId)
 }
-/** The names of the ids, in canonical order. */
+/** The names of the ids of a scope, in canonical order. */
 export const fields = ["userId", "agentId", "runId", "sessionId", "actorId"] as const
 /** The name of an id of a scope. */
 export type Field = typeof fields[number]
 
-/** The scope of records of the whole tenant. Every viewer of the tenant may read them, except viewers with reach `within`. */
+/** The scope of records that belong to the whole tenant. Every viewer of the tenant may read them, except viewers with reach `within`. */
 export const Global = "global"
 
 /** The ids of a scope, each of them optional. */
 export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
 /**
- * The scope of the records that the library writes for itself. No other viewer than `System` can see or write these records, since the run
- * id begins with a control character, which the schema `ScopeId` rejects.
+ * The scope of the records that the library writes for itself. Only the viewer `System` can see or write these records. The run id begins
+ * with a control character, which `ScopeId` rejects, so no other viewer can have this run id.
  */
 export const Internal = { runId: "\u0000internal" } as const
 /** Whether the scope is `Internal`. */
@@ -63,7 +63,7 @@ export const isInternal = (scope: MemoryScope): boolean => scope !== Global && s
 
 /** A scope: `Global`, or an object with at least one id. `{}` fails with `invalid_scope`. */
 export type MemoryScope = typeof Global | Ids
-/** Generates scopes for property tests. Written by hand, since an import of `effect/Arbitrary` would enlarge every bundle. */
+/** Generates scopes for property tests. Written by hand, since importing `effect/Arbitrary` would enlarge every bundle. */
 const aScope: LazyArbitrary<MemoryScope> = (fc) => {
   const id = anId(fc)
   const record: FastCheck.Arbitrary<Ids> = fc.record(
@@ -96,8 +96,8 @@ export const matchesScope = (scope: MemoryScope, query: MemoryScope): boolean =>
     : scope !== Global && fields.every((field) => query[field] === undefined || same(query[field], scope[field]))
 
 /**
- * Returns a string that is equal for equal scopes, whatever the order of their ids. Escapes a `/` in an id as `\/`, which is unambiguous,
- * since no id contains a `\`.
+ * Returns a string that identifies a scope. The order of the ids in the object does not matter. A `/` in an id is escaped as `\/`, which is
+ * unambiguous, since no id contains a `\`.
  */
 export const key = (scope: MemoryScope): string => {
   if (scope === Global) return Global
@@ -109,7 +109,7 @@ export const key = (scope: MemoryScope): string => {
   return key
 }
 
-/** Returns the scope as it is stored: ids in NFC and in canonical order, without keys whose value is undefined. */
+/** Returns the scope in the form in which it is stored: ids in NFC and in canonical order, without keys whose value is undefined. */
 export const normalise = (scope: MemoryScope): MemoryScope => {
   if (scope === Global) return Global
   const normal: { -readonly [Field in keyof Ids]: Ids[Field] } = {}
@@ -120,6 +120,6 @@ export const normalise = (scope: MemoryScope): MemoryScope => {
   return normal
 }
 
-/** Whether two ids are equal after NFC normalisation. An absent id equals nothing, not even another absent id. */
+/** Whether two ids are equal after NFC normalisation. Returns false if an id is absent, even if both ids are absent. */
 export const same = (a: string | undefined, b: string | undefined): boolean =>
   a === b ? a !== undefined : a !== undefined && b !== undefined && a.normalize("NFC") === b.normalize("NFC")

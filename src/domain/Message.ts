@@ -10,15 +10,15 @@ export const Role = Schema.Literal("system", "user", "assistant", "tool")
 export class Message extends Schema.Class<Message>("@memory/Message")({
   role: Role,
   content: Schema.String,
-  /** Id of the speaker, needed if several speakers have the same role. */
+  /** Id of the speaker. Needed if several speakers have the same role. */
   actorId: Schema.optional(ScopeId),
-  /** Name of the speaker, at most 1,024 characters. Records made from the message have it as `source.actor`. Default: `actorId`. */
+  /** Name of the speaker, cut to 1,024 characters. A message stored word for word has the name as `source.actor`. Default: `actorId`. */
   name: Schema.optional(Schema.String),
-  /** Id of the message in the harness. Records made from the message have it as `source.reference`. */
+  /** Id of the message in the harness. A message stored word for word has this id as `source.reference`. */
   id: Schema.optional(Schema.String),
   /** Time of the message, epoch ms. */
   at: Schema.optional(Schema.Number),
-  /** Whether the message is a call of a tool or the result of such a call. Extraction skips such messages by default. Default false. */
+  /** Whether the message is a tool call or a tool result. Extraction skips such messages by default. Default false. */
   tool: Schema.optional(Schema.Boolean)
 }) {}
 
@@ -28,8 +28,8 @@ export const user = (content: string): Message => new Message({ role: "user", co
 export const assistant = (content: string): Message => new Message({ role: "assistant", content })
 
 /**
- * Removes all groups in square brackets, such as `[12:30]`, from the start of a text. A group may contain other groups. An unclosed group,
- * and groups elsewhere in the text, are kept. Returns the text unchanged if it consists of such groups only.
+ * Removes the groups in square brackets, such as `[12:30]`, with which a text begins. Groups may be nested. Unclosed groups, and groups
+ * later in the text, are kept. A text that consists only of groups is returned unchanged.
  */
 export const stripMetaTags = (content: string): string => {
   let end = 0
@@ -46,8 +46,8 @@ export const stripMetaTags = (content: string): string => {
 }
 
 /**
- * Prepares a message for storage: removes memory blocks that this library put into the prompt, replaces lone surrogates, and drops an `at`
- * or `id` that is invalid.
+ * Prepares a message for storage. Removes the memory blocks that this library put into the prompt, replaces lone surrogates in the content,
+ * and leaves out an invalid `at` or `id`.
  */
 export const sanitize = ({ at, id, ...message }: Message): Message =>
   new Message({

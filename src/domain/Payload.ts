@@ -1,6 +1,6 @@
 /**
- * Schemas of the field `data` of a record, at least one for each kind that restricts `data`. Everything in `data` is JSON. Times are
- * encoded as ISO dates, which people can read in YAML.
+ * Schemas of the field `data` of a record. Each kind that restricts `data` has at least one schema here. Everything in `data` is JSON.
+ * Times are encoded as ISO dates, which people can read in YAML.
  */
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
@@ -10,7 +10,7 @@ import { MemoryId } from "./MemoryId.ts"
 const Unit = Schema.Number.pipe(Schema.between(0, 1))
 const Count = Schema.NonNegativeInt
 const Millis = Schema.NonNegativeInt
-/** Schema of a time: a number of epoch ms in a program, encoded as an ISO date, which a person can read and write. */
+/** Schema of a time: epoch ms, encoded as an ISO date, which people can read and write. */
 const Instant = Schema.transform(Schema.String, Schema.Int.pipe(Schema.between(0, 8.64e15)), {
   strict: true,
   decode: (text) => Date.parse(text),
@@ -26,12 +26,12 @@ export interface JsonObject {
   readonly [key: string]: Json
 }
 
-/** Largest depth of nested JSON that is accepted. */
+/** Greatest depth of nested JSON that is accepted. */
 export const maxDepth = 64
 
 /**
- * Schema of JSON that reads back unchanged from a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; and at most
- * 64 levels deep.
+ * Schema of JSON that can be written to a file and read back unchanged. Refuses `undefined`, numbers that are not finite, objects of a
+ * class such as Date, functions, lone surrogates, the key `__proto__`, and JSON more than 64 levels deep.
  */
 export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
   identifier: "Json",
@@ -51,19 +51,19 @@ export const JsonObject: Schema.Schema<JsonObject> = Schema.declare(
   }
 )
 
-/** Returns a deep copy that is frozen at every depth. −0 becomes 0, since JSON has no −0. */
+/** Returns a deep copy that is frozen at every depth. −0 becomes 0, since `JSON.stringify` writes −0 as 0. */
 export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy has the shape of its original
 
 /**
- * A frozen object without fields, shared as the default of `data` and `metadata`.
+ * A frozen empty object, the shared default of `data` and `metadata`.
  *
  * @internal
  */
 export const empty: JsonObject = Object.freeze({})
 
 /**
- * Returns the draft or patch with frozen copies of `data` and `metadata`, so that a caller who later changes them does not change the
- * store.
+ * Returns the draft or patch with frozen copies of `data` and `metadata`. A caller who later changes the original objects therefore does
+ * not change the store.
  *
  * @internal
  */
@@ -103,8 +103,8 @@ export const Task = Schema.Struct({
 })
 
 /**
- * Schema of the data of kind `episodic`: a turn of a conversation, an event or a task. The `actorId` of the record's scope is the person
- * with whom the agent talked; `validAt` of the record is the time of the event.
+ * Schema of the data of kind `episodic`: a turn of a conversation, an event or a task. The field `validAt` of the record is the time of the
+ * event. The `actorId` of the record's scope is the person with whom the agent talked.
  */
 export const Episode = Schema.Struct({
   /** Name of the event. Default `chat_message`. */
@@ -124,25 +124,25 @@ export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schem
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
 /**
- * The fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. Both fields are needed, since a reflection that
- * another program wrote may have the same `trigger`.
+ * The two fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. The field `trigger` alone is not enough, since
+ * a reflection of another program may have the same `trigger`.
  */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
   counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }
 } as const
-/** Names of the two fields that each entry of `marks` has. @internal */
+/** Names of the two fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. @internal */
 export const marked = ["trigger", "beliefMemory"] as const
 
-/** Whether a record is a counterfactual, a hypothesis about events that did not happen, which must not be shown as a fact. @internal */
+/** Whether a record is a counterfactual: a hypothesis about events that did not happen. Never show it as a fact. @internal */
 export const isCounterfactual = ({ data, kind }: { readonly kind: string; readonly data: JsonObject }): boolean =>
   kind === "reflection" && data["beliefMemory"] === marks.counterfactual.beliefMemory
 
-/** Returns the kind of a record in words for a model; for a counterfactual, the words say that it did not happen. @internal */
+/** Returns the kind of a record in words for a model. For a counterfactual, the words say that the events did not happen. @internal */
 export const kindInWords = (record: { readonly kind: string; readonly data: JsonObject }): string =>
   isCounterfactual(record) ? "counterfactual: what might have been, not what was" : record.kind
 
-/** Schema of the data of kind `reflection` for a hindsight, which compares the actual outcome of a task with the expected one. */
+/** Schema of the data of a hindsight: a record of kind `reflection` that compares the actual with the expected outcome of a task. */
 export const Hindsight = Schema.Struct({
   trigger: Schema.Literal(marks.hindsight.trigger),
   beliefMemory: Schema.Literal(marks.hindsight.beliefMemory),
@@ -161,8 +161,8 @@ export const Hindsight = Schema.Struct({
 export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
 /**
- * Schema of the data of kind `reflection` for a counterfactual, a hypothesis about events that did not happen. The record's body states the
- * hypothesis.
+ * Schema of the data of a counterfactual: a record of kind `reflection` with a hypothesis about events that did not happen. The body of the
+ * record states the hypothesis.
  */
 export const Counterfactual = Schema.Struct({
   trigger: Schema.Literal(marks.counterfactual.trigger),
@@ -171,7 +171,7 @@ export const Counterfactual = Schema.Struct({
   /** Ids of the beliefs that would change if the hypothesis were true. */
   beliefs: Schema.Array(MemoryId),
   predicted: Schema.Array(Schema.String),
-  /** Outcome that was observed when the hypothesis was tried; absent until then. */
+  /** Outcome that was observed when the hypothesis was tested. Absent before the test. */
   actual: Schema.optional(Schema.Array(Schema.String))
 })
 /** A counterfactual, as its schema decodes it. */
@@ -184,15 +184,15 @@ export const Fact = Schema.Struct({ ...Triple, ...Domain })
 /** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
-/** Schema of the reason for a change of a belief: a text, and ids of records as evidence. */
+/** Schema of the reason for a change of a belief: a text, and optionally ids of records as evidence. */
 export const Because = Schema.Struct({
   reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
   evidence: Schema.optional(Schema.Array(MemoryId))
 })
-/** The reason for a change of a belief: a text that is not blank, and optionally the ids of records as evidence for the change. */
+/** The reason for a change of a belief: a text that is not blank, and optionally ids of records as evidence. */
 export interface Because extends Schema.Schema.Type<typeof Because> {}
 
-/** Schema of one change of a belief: the action, the revision that it made, and the reason. */
+/** Schema of one change of a belief: the action, the revision of the record after the change, and the reason. */
 export const Audited = Schema.Struct({
   action: Schema.Literal("revise", "supersede", "reinforce", "weaken", "correct"),
   /** Time of the change, epoch ms. */
@@ -218,13 +218,13 @@ export const Belief = Schema.Struct({
 /** A belief, as its schema decodes it. */
 export interface Belief extends Schema.Schema.Type<typeof Belief> {}
 
-/** Confidence, 0..1, of each level that has a name. */
+/** Confidence, 0..1, of each named level. */
 export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1 } as const
 
 /** The name of a level of confidence. */
 export type Level = keyof typeof confidenceOf
 
-/** Returns the name of the level whose confidence is nearest to a number; halfway between two levels, the higher one. */
+/** Returns the level whose confidence is nearest to a number. Halfway between two levels, returns the higher level. */
 export const levelOf = (confidence: number): Level =>
   confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
 
@@ -252,7 +252,7 @@ export const Resource = Schema.Struct({
   /** Size in bytes. */
   size: Schema.optional(Count),
   hash: Schema.optional(Schema.String),
-  /** Time of the last change at the location, epoch ms. */
+  /** Time at which the content at the location was last changed, epoch ms. */
   lastModified: Schema.optional(Instant)
 })
 /** A resource, as its schema decodes it. */
@@ -263,7 +263,7 @@ export const VaultEntry = Schema.Struct({
   category: Schema.Literal("insight", "decision", "pattern", "config", "archive"),
   title: Schema.NonEmptyString
 })
-/** The data of an entry of `KnowledgeVault`, as its schema decodes it. */
+/** The data of a `KnowledgeVault` entry, as its schema decodes it. */
 export interface VaultEntry extends Schema.Schema.Type<typeof VaultEntry> {}
 
 /** Schema of the data of kind `core`: the identity of an agent. */
@@ -286,18 +286,18 @@ export const Entity = Schema.Struct({
 /** An entity, as its schema decodes it. */
 export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 
-/** Schema of the data of kind `learning`: what an agent learned in a session. The confidence is a field of the record, not of the data. */
+/** Schema of the data of kind `learning`: what an agent learned in a session. The confidence is a field of the record, not of `data`. */
 export const Learning = Schema.Struct({
   type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),
-  /** Number or name of the issue that the task is about. */
+  /** Number or name of the task in an issue tracker. */
   issue: Schema.optional(Schema.String),
   /** Difficulties that the agent met in the task. */
   challenges: Schema.optional(Schema.Array(Schema.String)),
-  /** Duration of the task, or of the session that the summary is about, in milliseconds. */
+  /** Duration in milliseconds: of the task or, in a summary, of the session. */
   durationMs: Schema.optional(Millis),
   solution: Schema.optional(Schema.String),
-  /** Pattern of the files that an error is about, such as `src/*.ts`. */
+  /** Pattern of the files that the error is about, such as `src/*.ts`. */
   filePattern: Schema.optional(Schema.String)
 })
 /** A learning, as its schema decodes it. */
@@ -309,8 +309,8 @@ export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.Strin
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
 /**
- * Schema of the data of kind `note`: the attributes that the method A-MEM (Xu et al., 2025) gives to a note. `AgenticMemory` adds them to a
- * note that has no attributes.
+ * Schema of the data of kind `note`: the attributes of a note in the method A-MEM (Xu et al., 2025). `AgenticMemory` adds the attributes to
+ * a note that has none.
  */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
@@ -338,7 +338,7 @@ const copy = (json: Json): Json => {
   )
 }
 
-// this function exists because `Array.isArray` does not narrow a ReadonlyArray
+// needed because `Array.isArray` does not narrow to a ReadonlyArray
 const isArray = (u: unknown): u is ReadonlyArray<Json> => Array.isArray(u)
 
 const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => {

@@ -1,9 +1,9 @@
 /**
- * Makes stored text safe for a prompt. All stored text that this library puts into a prompt passes through `visible`. After that, the text
- * contains nothing that people do not see, and cannot end the memory block that encloses it. The text in the store is not changed.
+ * Makes stored text safe for a prompt. All stored text that this library puts into a prompt passes through `visible`. The result contains
+ * no hidden text, and cannot end the memory block that encloses it. The text in the store is not changed.
  *
- * `visible` takes linear time and is idempotent. It changes the characters listed here and no others. The rows from `joiners`
- * to `flags` are exceptions from the row `invisible`.
+ * `visible` takes linear time and is idempotent. It changes only the characters in this table. The rows `joiners`, `U+FE0E, U+FE0F` and
+ * `flags` are exceptions to the row `invisible`.
  *
  * ```text
  * line breaks      each becomes one line feed
@@ -20,16 +20,16 @@
  */
 
 /**
- * The opening tag of a memory block, the part of a prompt that contains memories. Extraction skips memory blocks. Text in a memory block
- * has each `<` escaped.
+ * The opening tag of a memory block, the part of a prompt that contains memories. Each `<` in the memories is escaped. Extraction skips
+ * memory blocks.
  */
 export const open = "<memory>"
 /** The closing tag of a memory block. */
 export const close = "</memory>"
 
 /**
- * Returns the text without its memory blocks. A block without a closing tag is not removed, since this library always writes the closing
- * tag.
+ * Returns the text without its memory blocks. An opening tag without a closing tag is kept with the text after it, since this library
+ * always writes both tags.
  */
 export const withoutMemory = (text: string): string => {
   let kept = ""
@@ -44,14 +44,14 @@ export const withoutMemory = (text: string): string => {
 }
 
 /**
- * Makes stored text safe for a prompt: normalises line breaks, removes invisible characters, replaces lone surrogates, and puts an HTML
- * entity in place of the first character of chat-template markers and of memory-block tags.
+ * Makes stored text safe for a prompt: normalises line breaks, removes invisible characters, replaces lone surrogates, and replaces the
+ * first character of each chat-template marker and memory-block tag by an HTML entity.
  */
 export const visible = (text: string): string => disarm(reveal(text))
 
 /**
- * Applies `visible` to every string of a JSON value, including keys of objects. If two keys become equal, the second gets a number: `key`,
- * `key (2)`. A value that is not JSON is returned unchanged.
+ * Applies `visible` to every string of a JSON value, including the keys of objects. If two keys become equal, the second key gets a number:
+ * `key`, `key (2)`. A value that is not JSON is returned unchanged.
  */
 export const visibleJson = (value: unknown): unknown => {
   if (typeof value === "string") return visible(value)
@@ -76,9 +76,8 @@ export const visibleJson = (value: unknown): unknown => {
 }
 
 /**
- * Encloses a text in a markdown fence that is longer than any run of backticks in the text. Apply `visible` to the text before this
- * function, not after it: `visible` may remove a character between two runs of backticks, and the joined run could then be as long as the
- * fence.
+ * Encloses a text in a markdown fence that is longer than any run of backticks in the text. Apply `visible` before `fence`, never after:
+ * `visible` may remove a character between two runs of backticks, and the joined run could be as long as the fence.
  */
 export const fence = (text: string): string => {
   let longest = 2
@@ -87,39 +86,39 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Makes text safe as `visible` does, and replaces each `&`, `<` and `>` by an HTML entity. Use it for text between tags. */
+/** Makes text safe as `visible` does, and replaces each `&`, `<` and `>` by an HTML entity. Meant for text between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
-/** Returns the text on one line, made safe by `visible`: each run of white space, including line breaks, is replaced by one space. */
+/** Applies `visible`, and returns the text on one line: replaces each run of white space, including line breaks, by one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** Returns the text on one line, for labels and summaries: escapes it by `escape`, and replaces each run of white space by one space. */
+/** Applies `escape`, and returns the text on one line, for labels and summaries: replaces each run of white space by one space. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
- * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates are replaced first: if
- * only invisible characters separate a high from a low surrogate, their removal would join the two surrogates into a character.
+ * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates must be replaced first: if
+ * an invisible character between a high and a low surrogate were removed first, these two surrogates would join into a character.
  */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
 
 /**
- * Matches control characters except tab and line feed, interlinear annotation characters, and the default-ignorable code points that are
- * legitimate in no context.
+ * Matches the characters that are always removed: control characters except tab and line feed, interlinear annotation characters, and the
+ * default-ignorable code points that have no legitimate use.
  */
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
 /**
- * Matches runs of invisible code points that are legitimate in some contexts. `keep` decides which of these code points stay, by the text
- * around the run.
+ * Matches runs of invisible code points that have a legitimate use in some texts. The characters around a run determine which code points
+ * of the run stay; see `keep`.
  */
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
- * Returns those code points of `run`, a match of `conditional`, that are legitimate at `offset` in `text`. Reads only the visible
- * characters next to the run. `visible` does not remove visible characters, so a second call of `visible` changes nothing.
+ * Returns the code points of `run` that stay. `run` is a match of `conditional` at `offset` in `text`. The result depends only on the run
+ * and on the visible characters next to it. Visible characters stay, so a second call of `visible` changes nothing.
  */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
@@ -143,7 +142,7 @@ const isSelector = (unit: string | undefined): boolean => unit === "\ufe0e" || u
 const tagged = (region: string): string =>
   String.fromCodePoint(...Array.from(region, (letter) => 0xe0000 + letter.charCodeAt(0)), 0xe007f)
 
-/** The tag sequences of the only three flags that Unicode recommends for interchange. Any other tag sequence could contain hidden text. */
+/** Tag sequences of the only three flags that Unicode recommends for interchange. Any other tag sequence could contain hidden text. */
 const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
 
 /** Matches the viramas of Indic scripts. After a virama, ZWJ or ZWNJ determines the form of a consonant, even at the end of a word. */
@@ -179,15 +178,15 @@ const codePointAt = (text: string, at: number): string =>
   at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // `at` is an index of the text, so there is a code point
 
 /**
- * Replaces the first character of each chat-template marker and of each memory-block tag by an HTML entity. Then neither a model nor a
- * parser of memory blocks takes the marker or tag for markup.
+ * Replaces the first character of each chat-template marker and of each memory-block tag by an HTML entity. Models and parsers of memory
+ * blocks then read the marker or tag as plain text.
  */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
     .replace(tags, "&lt;")
     .replace(instructions, "&#91;")
 
-/** Matches the part of a line before its last `|>`, in half or full width. Only in this part can a marker such as `<|im_start|>` begin. */
+/** Matches the part of a line before the last `|>` (half or full width). Markers such as `<|im_start|>` can begin only in this part. */
 const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
 const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
 
@@ -198,17 +197,17 @@ const tags =
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
 
 /**
- * The result of `visible`, and its source map. For each UTF-16 unit of the result, the map has the range of the stored text that became
- * this unit.
+ * The result of `visible` with a source map. The map tells, for each UTF-16 unit of the result, which range of the stored text became this
+ * unit.
  */
 export interface Traced {
-  /** The text as shown to the model: `visible` of the stored text. */
+  /** The text that the model sees: the result of `visible`. */
   readonly text: string
-  /** Start of the range in the stored text, for each unit of `text`. */
+  /** Start of the range of each unit of `text`: an index into the stored text. */
   readonly from: ReadonlyArray<number>
   /**
-   * End of the range in the stored text, for each unit of `text`. All units of an HTML entity such as `&lt;` have the range of the
-   * character that the entity replaces.
+   * End (exclusive) of the range of each unit of `text`: an index into the stored text. All units of an HTML entity such as `&lt;` have the
+   * range of the character that the entity replaces.
    */
   readonly to: ReadonlyArray<number>
 }
@@ -219,7 +218,7 @@ interface Edit {
   readonly text: string
 }
 
-/** Applies `visible`, and returns the result with its source map. Costs several times as much as `visible`. */
+/** Returns the result of `visible` with a source map. Costs several times as much as `visible`. */
 export const traced = (text: string): Traced => {
   const units = Array.from({ length: text.length }, (_, n) => n)
   let now: Traced = { text: text.toWellFormed(), from: units, to: units.map((n) => n + 1) }
@@ -256,10 +255,10 @@ export const traced = (text: string): Traced => {
 
 /**
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown.text`, and replaced the units from
- * `start` to `end` by `text`. Changes only the characters in which the replaced units and `text` differ. Characters that were hidden from
- * the model stay. Hidden characters within a change are put after the inserted text. A long edit counts as one change, from the first to
- * the last difference. An edit is long if, between these two differences, the number of replaced characters times the number of new
- * characters exceeds 1,000,000.
+ * `start` to `end` by `text`. Only characters that differ between the replaced units and `text` change. Characters that were hidden from
+ * the model are kept; within a change, they are put after the inserted text. A long edit counts as one change, from the first to the last
+ * difference. An edit is long if, between these two differences, the number of replaced characters times the number of new characters
+ * exceeds 1,000,000.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown
@@ -304,8 +303,8 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
 /**
- * Returns a longest common subsequence, as pairs of an index into `a` and an index into `b`. If the table of lengths would have more than
- * 1,000,000 cells, returns only the common start and the common end.
+ * Returns a longest common subsequence of `a` and `b`, as pairs of indices. Returns only the common start and the common end if the number
+ * of other elements of `a` times the number of other elements of `b` exceeds 1,000,000.
  */
 const common = (
   a: ReadonlyArray<string>,
@@ -320,7 +319,7 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    // cell (i, j): length of the longest common subsequence of `a` from `head + i` on and `b` from `head + j` on
+    // cell (i, j): length of the longest common subsequence of `a` from `head + i` and `b` from `head + j`, without the common end
     const lengths = new Uint16Array((rows + 1) * width)
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {
@@ -351,7 +350,7 @@ const matches = (
     text: by(match, index, text)
   }))
 
-/** Applies edits to a text, and updates the source map of the text. The edits must be in order and must not overlap. */
+/** Applies edits to a text and to its source map. The edits must be in order and must not overlap. */
 const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
   if (edits.length === 0) return before
   const from: Array<number> = []

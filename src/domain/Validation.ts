@@ -1,11 +1,11 @@
 /**
- * Checks input against a Schema, and stored data against the versions of its format that this release can read.
+ * Checks input against a Schema. Checks that stored data has a format version that this release can read.
  *
- * Error messages name the field and the expected value. They never quote the input, since they are written into events, logs and tool
- * results, which other people than the author of the input may read.
+ * Error messages name the field and the expected value. They never quote the input, since people other than its author may read the
+ * messages in events, logs and tool results.
  *
- * Data of version 1 has no `version` field; data of every later version has one. Code that reads stored data checks the version before
- * it decodes, writes or deletes anything, and fails for an unknown version. So an older release never damages the data of a newer one.
+ * Stored data of version 1 has no `version` field; data of every later version has one. Code that reads stored data checks the version
+ * first, and fails for an unknown version before it decodes, writes or deletes anything. Older releases thus never damage newer data.
  */
 import * as Arr from "effect/Array"
 import * as Duration from "effect/Duration"
@@ -19,15 +19,15 @@ import * as AST from "effect/SchemaAST"
 import * as MemoryError from "./MemoryError.ts"
 import type { JsonObject } from "./Payload.ts"
 
-/** One violation: the path to the field (empty for the input as a whole) and the message. */
+/** One violation: the path to the field, and the message. The path is empty if the violation concerns the input as a whole. */
 export interface SchemaIssue {
   readonly path: ReadonlyArray<PropertyKey>
   readonly message: string
 }
 
 /**
- * Returns every violation, in the order of the Schema's fields. Leaves out the message "Expected undefined", which an invalid optional
- * field causes in addition to its real violation. Does not change a message that the annotation `message` of a Schema sets.
+ * Returns all violations, in the order of the Schema's fields. An invalid optional field also causes the message "Expected undefined",
+ * which is left out. A message that the annotation `message` of a Schema sets is not changed.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
@@ -42,7 +42,7 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
 export const line = ({ message, path }: SchemaIssue): string =>
   path.length === 0 ? message : `${path.map((key) => String(key).slice(0, longestKey)).join(".")}: ${message}`
 
-/** Formats each violation as a line whose path begins with `at`. Returns at least one line. */
+/** Formats each violation as one line. Puts `at` before the path of each violation. Returns at least one line. */
 export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<PropertyKey>): [string, ...Array<string>] => {
   const [first = "not valid", ...rest] = issuesOf(error).map(({ message, path }) =>
     line({ message, path: [...at, ...path] })
@@ -60,10 +60,10 @@ export const linesOf = (
   ...at: ReadonlyArray<PropertyKey>
 ): [string, ...Array<string>] => ParseResult.isParseError(cause) ? lines(cause, ...at) : [otherwise]
 
-/** Greatest length of a key in a message, in UTF-16 units; longer keys are cut, since keys of `data` and `metadata` may be very long. */
+/** Greatest length of a key in a message, in UTF-16 units. Longer keys are cut; `data` and `metadata` may have very long keys. */
 const longestKey = 64
 
-/** Returns the issue with a new message wherever the default message would quote the input. */
+/** Returns the issue with new messages in place of the default messages that would quote the input. */
 const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
   switch (issue._tag) {
     case "Type":
@@ -77,7 +77,7 @@ const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
         issue.ast,
         issue.actual,
         issue.kind,
-        // a failed transformation may have the message of code such as JSON.parse, which quotes the input
+        // the message of a failed transformation may come from code such as JSON.parse, which quotes the input
         issue.kind === "Transformation"
           ? new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast.to))
           : unquoted(issue.issue)
@@ -106,8 +106,8 @@ const expected = (ast: AST.AST): string =>
   }`
 
 /**
- * Returns, as text, the Schema's limits on length, number of items and value. Leaves out limits whose number occurs in `text`, the Schema's
- * description.
+ * Returns, as text, the Schema's limits on length, number of items and value. Leaves out limits of 1 or less, and limits whose number
+ * occurs in `text`, the Schema's description.
  */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
@@ -129,9 +129,9 @@ const limitNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks a value against a Schema, and returns the value. Fails with `invalid_id` if an id is invalid. Fails with `invalid_scope` if a
- * scope is invalid, but with `path_escape` if an id of this scope could lead out of a folder. Fails with `invalid_draft`, and lists all
- * violations, if only other fields are invalid.
+ * Checks a value against a Schema, and returns the value. Fails with `invalid_id` if an id is invalid, else with `invalid_scope` if a scope
+ * is invalid, else with `invalid_draft`, which lists all violations. If an id of the invalid scope could lead out of a folder, the error is
+ * `path_escape` instead of `invalid_scope`.
  */
 export const check = <A, I>(
   op: string,
@@ -144,7 +144,7 @@ export const check = <A, I>(
 export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 
-/** Fails with `invalid_draft` and all issues, if there are any. Layers check their options with this function. */
+/** Fails with an `invalid_draft` error that lists the issues, if there are any. Layers check their options with this function. */
 export const refuseOptions = (
   op: string,
   issues: ReadonlyArray<string>
@@ -154,8 +154,8 @@ export const refuseOptions = (
 }
 
 /**
- * Checks an option that must be a duration of at least `least` milliseconds. The duration must be finite unless `infinite` is true. Returns
- * no issue, or one that names the option and shows a valid duration.
+ * Checks an option: a duration of at least `least` milliseconds, finite unless `infinite` is true. Returns no issue if the option is valid
+ * or undefined. Otherwise, returns one issue, which names the option and shows a valid duration.
  */
 export const timeIssues = (
   name: string,
@@ -163,7 +163,7 @@ export const timeIssues = (
   { infinite = false, least }: { readonly least: 0 | 1; readonly infinite?: boolean | undefined }
 ): ReadonlyArray<string> => {
   const isMeant = (time: Duration.Duration) => Duration.isFinite(time) ? Duration.toMillis(time) >= least : infinite
-  // checked here, since `Duration.decodeUnknown` turns a negative value or NaN into zero
+  // `Duration.decodeUnknown` turns a negative value or NaN into zero, so such values are refused here
   const isNone = typeof value === "string" ? value.trim().startsWith("-") : !(typeof value === "object" || value! >= 0)
   if (value === undefined || (!isNone && Option.exists(Duration.decodeUnknown(value), isMeant))) return []
   return [
@@ -173,7 +173,7 @@ export const timeIssues = (
   ]
 }
 
-/** Checks an option that must be a whole number of at least `least`. Returns no issue, or one. */
+/** Checks an option: a whole number of at least `least`. Returns no issue if the option is valid or undefined, otherwise one issue. */
 export const countIssues = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
   value === undefined || (Number.isSafeInteger(value) && value >= least)
     ? []
@@ -194,7 +194,7 @@ const decoderOf = (schema: Schema.Schema<unknown, unknown>): Validator => {
   return decoder
 }
 
-/** Checks a value against a Schema. Returns the value, or all violations, from which `refuse` makes an error. */
+/** Checks a value against a Schema. Returns the value or all violations. `refuse` makes an error from the violations. */
 export const validate = <A, I>(schema: Schema.Schema<A, I>, input: A): Either.Either<A, ReadonlyArray<SchemaIssue>> =>
   Either.mapLeft(validatorOf(schema)(input), (error) => issuesOf(error))
 
@@ -227,7 +227,7 @@ export const refuse = (
   return MemoryError.make("invalid_draft", { op, message, detail: { issues: [first, ...rest] } })
 }
 
-/** Whether a path contains the key. Paths into fields whose keys a user chooses, such as `data.id`, do not count. */
+/** Whether a path contains the key. Returns false for every path into `data`, `metadata`, `where` or `links`. */
 const names = (path: ReadonlyArray<PropertyKey>, key: string): boolean =>
   path.includes(key) && !["data", "metadata", "where", "links"].some((own) => path.includes(own))
 
@@ -247,10 +247,7 @@ interface Version {
   readonly known?: number | undefined
 }
 
-/**
- * Fails with `unsupported` unless the version of `data` is one of 1..`known`. A value without a `version` field counts as
- * version 1.
- */
+/** Fails with `unsupported` unless the version of `data` is one of 1..`known`. Data without a `version` field has version 1. */
 export const refuseNewer = (
   data: unknown,
   { known = 1, op, what }: Version
@@ -265,8 +262,8 @@ export const refuseNewer = (
 }
 
 /**
- * Does what `refuseNewer` does, for data in the form of JSON text. Text that is not JSON passes, since the caller decodes it next and then
- * fails.
+ * Checks the version of data in JSON text, as `refuseNewer` does. Text that is not JSON passes: the caller decodes the text next, and fails
+ * then.
  */
 export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)

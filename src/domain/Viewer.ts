@@ -1,7 +1,6 @@
 /**
- * The viewer of a call: the user, agent, run, session or actor for whom the call is made. Every operation of a store has a viewer as
- * argument. The records that the viewer may not see are removed first. Limits are applied afterwards, so that invisible records do not
- * count towards them.
+ * The viewer of a call: the user, agent, run, session or actor for whom the call is made. Every operation of a store takes a viewer.
+ * Records that the viewer may not see are removed before limits are applied, so these records do not count towards the limits.
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (such as a record of Global or of the user)
@@ -12,8 +11,8 @@
  * A mistake in the ids never widens what a viewer sees: `make` and `decode` fail for a key whose value is undefined, null or empty, for an
  * unknown key, and for `within` without an id. Only `everyone` sees a whole tenant.
  *
- * `Visibility` describes, as data, what a viewer sees. A storage engine can make a query from this data. `mayWrite` decides what a model
- * may write for a viewer. `trustIn` decides the trust level of a record that is written for a viewer.
+ * `Visibility` describes what a viewer sees, as data from which a storage engine can make a query. `mayWrite` decides what a model may
+ * write for a viewer. `trustIn` decides the trust level of a record that is written for a viewer.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -44,7 +43,7 @@ export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
     override: true
   })
 })
-/** The reach of a viewer, that is, the rule by which the ids of the viewer are compared with those of a record. */
+/** The reach of a viewer: the rule by which the ids of the viewer are compared with the ids of a record. */
 export type Reach = typeof Reach.Type
 
 const Id = Schema.optionalWith(ScopeId, { exact: true })
@@ -56,7 +55,7 @@ const Fields = Schema.Struct({
   runId: Id,
   sessionId: Id,
   actorId: Id,
-  /** Rule by which the ids of the viewer are compared with those of a record. Default `"exact"`. */
+  /** Rule by which the ids of the viewer are compared with the ids of a record. Default `"exact"`. */
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
@@ -74,9 +73,8 @@ export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
 ) {}
 
 /**
- * Schema of a viewer in stored data. In queues and receipts of earlier versions of this library, a viewer of the whole tenant is written as
- * `within` without ids. It is decoded as `everyone`. For ids from outside the process, use `decode`, which fails for a viewer of the whole
- * tenant.
+ * Schema of a viewer in stored data. Earlier versions of this library stored a viewer of the whole tenant as `within` without ids; the
+ * schema decodes such a viewer as `everyone`. For ids from outside the process, use `decode`, which fails for a viewer of the whole tenant.
  */
 export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
   Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // a misspelt id must not be ignored
@@ -91,7 +89,7 @@ export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.trans
   }
 )
 
-/** The viewer of the library itself. It sees every row of one tenant, including forgotten and expired ones. Never give it to an agent. */
+/** The viewer of the library itself. Sees every row of one tenant, including forgotten and expired rows. Never give it to an agent. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
   /** Tenant. Default `"default"`. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })
@@ -100,11 +98,11 @@ export class System extends Schema.TaggedClass<System>("@memory/System")("System
 /** A viewer, or the library itself. */
 export type Any = Viewer | System
 
-/** The input of `make`: ids and reach. The value of every key that is present must be an id; leave out ids that are unknown. */
+/** The input of `make`: ids, tenant and reach. Leave out unknown ids, since `make` throws for a key whose value is `undefined`. */
 export interface Input extends Ids {
   /** Tenant. Default `"default"`. */
   readonly tenant?: string | undefined
-  /** Rule by which the ids of the viewer are compared with those of a record. Default `"exact"`. */
+  /** Rule by which the ids of the viewer are compared with the ids of a record. Default `"exact"`. */
   readonly reach?: "exact" | "within" | undefined
 }
 
@@ -112,15 +110,15 @@ export interface Input extends Ids {
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
- * Decodes a viewer that comes from outside the process, such as from a token, a request or a configuration. Fails with an `invalid_scope`
- * that names each wrong key and quotes no value. Never returns a viewer of the whole tenant.
+ * Decodes a viewer from outside the process, such as from a token, a request or a configuration. Fails with an `invalid_scope` error that
+ * names each wrong key and quotes no value. Never returns a viewer of the whole tenant.
  */
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 
 /**
  * Makes a viewer that sees all records of the tenant except those that the library writes for itself. Meant for an administrator, an export
- * or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant. An explicit
- * `undefined` throws, too, so that a missing value never becomes the default tenant.
+ * or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant, such as an
+ * explicit `undefined`, so that a missing value never becomes the default tenant.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
   new Viewer({ tenant: tenant.length === 0 ? "default" : tenantFrom("Viewer.everyone", tenant[0]), reach: "everyone" })
@@ -169,22 +167,22 @@ export const equals = (a: Any, b: Any): boolean =>
     ? isSystem(a) && isSystem(b)
     : a.reach === b.reach && fields.every((field) => a[field]?.normalize("NFC") === b[field]?.normalize("NFC")))
 
-/** Returns the ids of a viewer; `System` has none. */
+/** Returns the ids of a viewer. The viewer `System` has no ids. */
 export const idsOf = (viewer: Any): Ids =>
   isSystem(viewer)
     ? {}
     : Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
 
-/** Returns the scope with exactly the ids of the viewer; `Global` if the viewer has no id. */
+/** Returns the scope that has exactly the ids of the viewer. If the viewer has no id, returns `Global`. */
 export const scopeOf = (viewer: Any): MemoryScope => {
   const ids = idsOf(viewer)
   return Object.keys(ids).length === 0 ? Global : ids
 }
 
 /**
- * Returns the scope that a viewer's statements are about. With a user id, it is the scope of the user. With an agent id but no user,
- * session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the viewer. The scope of all ids is
- * also returned if the viewer does not see the scope of its user or agent alone. This happens with reach `within` and several ids.
+ * Returns the scope that a viewer's statements are about. With a user id, this is the scope of the user alone. With an agent id but no
+ * user, session or actor id, this is the scope of the agent alone. Otherwise, this is the scope of all ids of the viewer. The scope of all
+ * ids is also returned if the viewer does not see the scope of its user or agent alone, as with reach `within` and several ids.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -197,13 +195,13 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
 }
 
 /**
- * Returns a viewer with the same ids and tenant, and with reach `exact`. It does not see scopes that have further ids. A viewer without
- * ids, such as `System`, then sees only `Global`.
+ * Returns a viewer with the same tenant and ids, and with reach `exact`. The new viewer does not see scopes that have further ids. Without
+ * ids, as for `System`, the new viewer sees only `Global`.
  */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
 /**
- * Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`, so that the result sees exactly the records that
+ * Returns a viewer with these ids added or replaced. Reach `everyone` becomes `within`. The new viewer then sees exactly the records that
  * have these ids.
  */
 export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
@@ -231,12 +229,12 @@ const FromOutside = Viewer.pipe(
       : undefined
   )
 )
-// a function, so that the decoder is compiled at the first call and not when the package is imported
+// compiles the decoder at the first call, not when the package is imported
 const decodeOutside = (input: unknown) => Schema.decodeUnknownEither(FromOutside, { errors: "all" })(input)
 const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
 
-/** Returns the keys of a viewer that the input has by inheritance only, such as the getters of a class. */
+/** Returns the keys of a viewer that the input only inherits, such as the getters of a class. */
 const inherited = (input: unknown): ReadonlyArray<string> =>
   typeof input === "object" && input !== null
     ? [...fields, "tenant", "reach"].filter((key) => key in input && !Object.hasOwn(input, key))
@@ -262,24 +260,24 @@ const tenantFrom = (op: string, tenant: string | undefined): string => {
 
 /** The scopes that a viewer sees, as data from which a database can make a query. */
 export type Visibility =
-  /** Every row, including those that the library writes for itself: what `System` sees. */
+  /** The visibility of `System`: every row, including the rows that the library writes for itself. */
   | { readonly _tag: "All" }
-  /** Every row except those that the library writes for itself: what a viewer with reach `everyone` sees. */
+  /** The visibility of reach `everyone`: every row except the rows that the library writes for itself. */
   | { readonly _tag: "Everyone" }
   /**
-   * The scopes with these keys (`MemoryScope.key`): what a viewer with reach `exact` sees. Each subset of the viewer's ids has a key, so
-   * there are at most 32.
+   * The visibility of reach `exact`: the scopes with these keys (`MemoryScope.key`). Each subset of the viewer's ids has a key, so there
+   * are at most 32 keys.
    */
   | { readonly _tag: "Scopes"; readonly keys: ReadonlyArray<string> }
   /**
-   * Every scope that has all of these ids: what a viewer with reach `within` sees. There is at least one id. Neither `Global` nor the scope
-   * of the library itself is among these scopes.
+   * The visibility of reach `within`: every scope that has all of these ids. There is at least one id. `Global` and the scope of the
+   * library itself are not included.
    */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
 /**
  * The rows that a call may read: rows of one tenant that are in visible scopes and have not expired. Each call makes a new object. A
- * storage engine may therefore recognise the reads of one call by the identity of the object, and answer all of them from one snapshot.
+ * storage engine can therefore recognise all reads of one call by this object, and answer them from one snapshot.
  */
 export interface AccessFilter {
   /** Name of the tenant in NFC. */
@@ -306,14 +304,14 @@ export const visibilityOf = (viewer: Any): Visibility => {
   return { _tag: "Scopes", keys: [Global, ...scopes.slice(1).map(key)] }
 }
 
-/** Returns the conditions for the rows that a viewer may read at the time `now`, epoch ms. `System` also reads expired rows. */
+/** Returns the filter of the rows that a viewer may read at the time `now`, epoch ms. The filter of `System` includes expired rows. */
 export const accessFilterOf = (viewer: Any, now: number): AccessFilter => ({
   tenant: tenantOf(viewer),
   visibility: visibilityOf(viewer),
   now: isSystem(viewer) ? -Infinity : now
 })
 
-/** Returns the predicate that is true for visible scopes. Make it once, and call it for many rows. */
+/** Returns a predicate that tells whether a scope is visible. Make the predicate once, and call it for many rows. */
 export const includes = (visibility: Visibility): (scope: MemoryScope) => boolean => {
   switch (visibility._tag) {
     case "All":
@@ -332,8 +330,8 @@ export const includes = (visibility: Visibility): (scope: MemoryScope) => boolea
 }
 
 /**
- * Schema of the shared scopes that a model may write, in addition to the scopes that `mayWrite` always permits. `agent` stands for every
- * scope with the viewer's agent and no user; `global` stands for `Global`. Other users can read the records of shared scopes.
+ * Schema of the shared scopes that a model may write, in addition to the scopes that `mayWrite` always permits. `agent` stands for all
+ * scopes with the viewer's agent and without a user. `global` stands for `Global`. Other users can read the records of shared scopes.
  */
 export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
 /** The shared scopes that a model may write. */
@@ -341,7 +339,7 @@ export type SharedWrites = typeof SharedWrites.Type
 
 /**
  * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline. Code
- * of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust level of the written record,
+ * of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust level of every written record,
  * whether a model or the harness writes it.
  *
  * ```text
@@ -352,8 +350,8 @@ export type SharedWrites = typeof SharedWrites.Type
  * no id                       nothing; with reach `everyone`, every scope except Global
  * ```
  *
- * `shared` permits more scopes; by default, none. A bot that serves many people must identify each of them in the viewer by a user, session
- * or actor id: a viewer with only the id of the bot's agent may write everything that it sees.
+ * `shared` permits further scopes (default: none). A bot that serves many people must give each person a viewer with a user, session or
+ * actor id, since a viewer with only the id of the bot's agent may write everything that it sees.
  */
 export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites = []): boolean => {
   if (isSystem(viewer)) return true
@@ -366,8 +364,8 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 }
 
 /**
- * Returns the trust level of a record that the viewer writes into the scope. It is `trust`, but at least 2 (less trusted) if the viewer has
- * a user id and the scope has no user id. Other users can read such a record, and must not trust it like one of their own.
+ * Returns the trust level of a record that the viewer writes into the scope. Normally, this is `trust`. If the viewer has a user id and the
+ * scope has none, the levels 0 and 1 become 2 (less trusted): other users can read the record, and must not trust it like their own.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&

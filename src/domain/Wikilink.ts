@@ -1,33 +1,33 @@
 /**
- * Finds links to other records in markdown, written as `[[Name]]` or `[text](Name.md)`, where `Name` is the id or the name of a record.
+ * Finds links to other records in markdown: `[[Name]]` or `[text](Name.md)`, where `Name` is the id or the name of a record.
  *
  * ```text
  * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]
  * [alias](target.md)   [alias](<target.md#heading>)
  * ```
  *
- * A link in code, in a fence or after a backslash is ignored.
+ * Links in code spans, in fenced code and after a backslash are ignored.
  */
 
 /** A link in markdown. */
 export interface Wikilink {
-  /** An id, a name, or a path that ends with an id or a name. Trimmed, never empty. */
+  /** Id or name of a record, or a path that ends with an id or a name. Trimmed, never empty. */
   readonly target: string
-  /** The part of the target that is linked: a heading, or `^block`. */
+  /** Part of the target to which the link points: a heading, or a block written as `^block`. */
   readonly heading?: string | undefined
   readonly alias?: string | undefined
-  /** Whether the link has a `!` before it (`![[…]]`), so that the target is shown in place of the link. */
+  /** Whether the link is an embed (`![[…]]`), that is, whether the text of the target is shown in place of the link. */
   readonly embed: boolean
-  /** Whether the link is written as `[text](target.md)`. Its target is first looked up relative to the folder of the linking file. */
+  /** Whether the link has the form `[text](target.md)`. Such a target is first looked up relative to the folder of the linking file. */
   readonly markdown?: true
 }
 
-/** Largest number of different targets per text. Links to further targets are ignored. */
+/** Largest number of different link targets that are read from one text. Links to further targets are ignored. */
 export const maxTargets = 1_000
 
 /**
- * Returns the links of a text in order. Of several links to a target, returns only the first. Stops after `maxTargets` links. The time is
- * proportional to the length of the text.
+ * Returns the links of a text in order, at most `maxTargets`. If several links have the same target, only the first of them is returned.
+ * The time is proportional to the length of the text.
  */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
@@ -43,29 +43,26 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
 }
 
 /**
- * Whether the text may contain a link, that is, whether it contains `[[`, or `](` together with `.md` or `%`. A percent sign counts, since
- * `.md` may be escaped as `%2Emd`. Takes a fraction of a nanosecond per character.
+ * Whether the text may contain a link. True if the text contains `[[`, or if it contains `](` and also `.md` or `%`. A percent sign counts,
+ * since `.md` may be escaped as `%2Emd`. Takes a fraction of a nanosecond per character.
  */
 export const mayHaveLink = (text: string): boolean => {
-  const at = text.indexOf("[") // a search for one character costs a third of a search for two
+  const at = text.indexOf("[") // a search for one character takes a third of the time of a search for two characters
   return at >= 0 && (text.indexOf("[[", at) >= 0 || text.indexOf("](", at) >= 0 && /\.md|%/i.test(text))
 }
 
-/** Normalises a name. Names that differ only in case, white space or Unicode normalisation have equal results. */
+/** Normalises a name. Returns the same result for names that differ only in case, white space or Unicode normalisation. */
 export const nameOf = (text: string): string =>
-  text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // upper case turns ß into SS
+  text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // upper case first, so that ß equals ss
 
-/** Returns a hash of a text: FNV-1a over UTF-16 units, 32 bits. */
+/** Returns the 32-bit FNV-1a hash of the UTF-16 units of a text. */
 export const hash = (text: string): number => {
   let sum = offset
   for (let at = 0; at < text.length; at++) sum = Math.imul(sum ^ text.charCodeAt(at), prime)
   return sum
 }
 
-/**
- * Returns the `hash` of the normalised name (`nameOf`) of a text. For an ASCII text, it builds no string and takes about a nanosecond per
- * character.
- */
+/** Returns `hash(nameOf(text))`. An ASCII text is hashed without building a string, in about a nanosecond per character. */
 export const hashOfName = (text: string): number => {
   let at = 0
   let end = text.length
@@ -84,7 +81,7 @@ export const hashOfName = (text: string): number => {
   return sum
 }
 
-/** Maps the code of an ASCII character to its code after `nameOf`: a capital to its small letter, white space to a space. */
+/** Maps the code of each ASCII character to its code in a normalised name: a capital to its small letter, white space to a space. */
 const folded = Uint8Array.from(
   { length: 128 },
   (_, code) => code >= 65 && code <= 90 ? code + 32 : code >= 9 && code <= 13 ? 32 : code
@@ -94,9 +91,7 @@ const folded = Uint8Array.from(
 const offset = 0x811c9dc5 | 0
 const prime = 0x01000193
 
-/**
- * Returns the names of records that a link's target may mean: first the whole target, then its last path segment, which is less probable.
- */
+/** Returns the record names that a link's target may mean, most probable first: the whole target, then its last path segment. */
 export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
@@ -104,9 +99,9 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 }
 
 /**
- * Returns the `#tag`s of markdown without the `#`, in order. Returns only the first of several tags that differ only in case. A tag is at
- * the start of a line or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not a number.
- * Tags in code and in links are ignored. The time is proportional to the length of the text.
+ * Returns the `#tag`s of markdown without the `#`, in order. If several tags differ only in case, only the first of them is returned. A tag
+ * stands at the start of a line or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not
+ * a number. Tags in code and in links are ignored. The time is proportional to the length of the text.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
   if (!mayHaveTag(text)) return [] // fast path: most texts have `#` in headings only
@@ -126,7 +121,7 @@ export const tags = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values())
 }
 
-/** Whether some `#` may begin a tag: it is at a position where a tag may be (see `tags`), and neither white space nor `#` follows it. */
+/** Whether some `#` may begin a tag: it stands where a tag may begin (see `tags`), and is not followed by white space or another `#`. */
 const mayHaveTag = (text: string): boolean => {
   for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
     if ((at === 0 || /[\s,;(]/.test(text[at - 1]!)) && /[^\s#]/.test(text[at + 1] ?? "")) return true
@@ -162,7 +157,7 @@ const withoutCode = (text: string): string => {
  * span never extends beyond its paragraph.
  */
 const prose = (text: string): ReadonlyArray<string> => {
-  if (!text.includes("```") && !text.includes("~~~")) return text.split(blankLines) // the usual case: no line can begin or end a fence
+  if (!text.includes("```") && !text.includes("~~~")) return text.split(blankLines) // the usual case: the text has no fence
   const paragraphs: Array<string> = []
   let lines: Array<string> = []
   let fence: string | undefined
@@ -186,14 +181,14 @@ const prose = (text: string): ReadonlyArray<string> => {
   return paragraphs
 }
 
-/** Matches a line break that is followed by at least one blank line, and these blank lines. `\r\n` is one line break. */
+/** Matches a line break together with the blank lines that follow it, at least one. `\r\n` counts as one line break. */
 const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 
-/** Whether a text has no code, fence, escape or markdown link, so that `[[…]]` is the only link syntax in it. */
+/** Whether a text has no code, fence, escape or markdown link. Any link in such a text has the form `[[…]]`. */
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 
-/** Returns the same links as `linksOf`, for a text for which `isPlain` is true. Searches for `[[` only, which is faster. */
+/** Returns the same links as `linksOf`, but faster, since it searches for `[[` only. `isPlain` must be true for the text. */
 const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   for (let at = text.indexOf("[["); at >= 0; at = text.indexOf("[[", at)) {
@@ -205,7 +200,7 @@ const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** Returns the index of the first bracket or line break at or after `at`; the length of the text if there is none. */
+/** Returns the index of the first square bracket or line break from `at` on, or the length of the text if there is none. */
 const endOfTarget = (text: string, at: number): number => {
   let end = at
   while (end < text.length && !"[]\n\r".includes(text[end]!)) end++
@@ -213,8 +208,8 @@ const endOfTarget = (text: string, at: number): number => {
 }
 
 /**
- * Returns the links of a paragraph, without those in code spans. A code span begins with a run of backticks, and ends at the next run of
- * the same length. If there is no such run, the backticks are text (CommonMark §6.1).
+ * Returns the links of a paragraph, except those in code spans. A code span begins with a run of backticks, and ends at the next run of the
+ * same length. If no run of this length follows, the backticks are plain text (CommonMark §6.1).
  */
 const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
@@ -243,8 +238,8 @@ const linksOf = (text: string): ReadonlyArray<Wikilink> => {
 }
 
 /**
- * Returns two indices: the end of the run of backticks at `at`, and the end of the code span that this run begins. The indices are equal if
- * the run begins no code span.
+ * Returns the index where the run of backticks at `at` ends, and the index where the code span that begins with this run ends. Both indices
+ * are equal if no code span begins with the run.
  */
 const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
   let end = at
@@ -259,8 +254,8 @@ const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): rea
 const maxDestination = 2_048
 
 /**
- * Returns the link whose destination (the part in parentheses) begins at `at`, and the index of the closing parenthesis. Returns
- * `undefined` and `at` if the destination is not a `.md` path, or has a scheme such as `https:`.
+ * Parses the destination of a link (the part in parentheses), which begins at `at`. Returns the link and the index of the closing
+ * parenthesis. Returns `undefined` and `at` if the destination is not a `.md` path, or has a scheme such as `https:`.
  */
 const destinationAt = (
   text: string,
@@ -287,14 +282,14 @@ const decoded = (text: string): string => {
   }
 }
 
-/** Returns the index of the first backslash, backtick or bracket at or after `at`; the length of the text if there is none. */
+/** Returns the index of the first backslash, backtick or square bracket from `at` on, or the length of the text if there is none. */
 const nextSpecial = (text: string, at: number): number => {
   special.lastIndex = at
   return special.test(text) ? special.lastIndex - 1 : text.length
 }
 const special = /[\\`[\]]/g
 
-/** Returns a map from each length of a run of backticks to the indices at which runs of this length start, in descending order. */
+/** Finds the runs of backticks in a text. Maps each length of a run to the start indices of all runs of that length, last run first. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (let end = text.length; end > 0;) {

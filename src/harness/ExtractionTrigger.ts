@@ -1,6 +1,6 @@
 /**
- * Triggers decide when memories are extracted from a conversation. A trigger turns the stream of a conversation's events into a stream that
- * emits each time the trigger fires. Each time, an extraction starts. Delays are measured with Effect's `Clock`.
+ * Triggers decide when memories are extracted from a conversation. A trigger maps the stream of a conversation's events to another stream.
+ * Each time that stream emits, the trigger fires, and an extraction starts. Delays are measured with Effect's `Clock`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -18,41 +18,39 @@ export type TriggerEvent =
 export interface ExtractionTrigger {
   readonly name: string
   /**
-   * Returns a stream that emits each time the trigger fires. The function is called once for each store and session. The message of a
-   * message event is already stored when the event arrives.
+   * Returns a stream that emits each time the trigger fires. The function is called for each conversation that an outbox opens. A message
+   * is already stored when its event arrives.
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /**
-   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger in its configuration fails. Default:
-   * no reasons.
+   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer that is configured with such a trigger fails. Default: no
+   * reasons.
    */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * Makes the state of the trigger for one conversation. This is an alternative to `fires` that needs no stream. An outbox prefers `watch`
-   * to `fires`, since the fibers of `fires` cost up to 300 KB per conversation. Triggers that `make` returns have no `watch`.
+   * Makes the state of the trigger for one conversation. Needs no stream, unlike `fires`, whose fibers cost up to 300 KB per conversation.
+   * An outbox therefore uses `watch` if the trigger has it, and `fires` otherwise. Triggers made by `make` have no `watch`.
    */
   readonly watch?: (() => Watch) | undefined
 }
 
 /**
- * State of a trigger for one conversation. The state is driven by calls, not by a stream, and so needs no fibers. Times are epoch
+ * State of a trigger for one conversation. A `Watch` is driven by method calls instead of a stream, and needs no fibers. Times are epoch
  * milliseconds.
  */
 export interface Watch {
   /** Handles an event. Returns whether the trigger fires now. */
   readonly on: (event: TriggerEvent, now: number) => boolean
-  /** Returns the time at which the trigger fires unless an event comes first; `undefined` if the trigger waits only for events. */
+  /** Returns the time at which the trigger fires if no event arrives earlier. Returns `undefined` if the trigger waits only for events. */
   readonly due: () => number | undefined
-  /**
-   * Tells the trigger the time. Returns whether the trigger fires now. Returns true at most once for each time value that `due` returns.
-   */
+  /** Tells the trigger the current time. Returns whether the trigger fires now: true at most once for each time that `due` returns. */
   readonly wake: (now: number) => boolean
 }
 
-/** Makes a `Watch` that fires only when an event arrives, never because time has passed. */
+/** Makes a `Watch` that fires only when an event arrives, never after a delay. */
 const eventful = (on: (event: TriggerEvent) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
-/** Makes a trigger from a function over the stream of events, without a `watch`. */
+/** Makes a trigger from its function `fires`. The trigger has no `watch`. */
 export const make = (
   name: string,
   fires: ExtractionTrigger["fires"],
@@ -68,8 +66,8 @@ const when = (name: string, tag: TriggerEvent["_tag"]): ExtractionTrigger => ({
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
 /**
- * Fires after every n-th turn (append of messages), n ≥ 1. It never fires in a conversation of fewer than n turns. To extract from short
- * conversations as well, combine it with another trigger by `any`.
+ * Fires each time another `turns` turns (appends of messages) have ended; `turns` is at least 1. Never fires in a conversation with fewer
+ * turns. To extract from short conversations as well, combine the trigger with another trigger by `any`.
  */
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(
@@ -91,9 +89,7 @@ export const interval = (turns: number): ExtractionTrigger => ({
 /** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/**
- * Fires when `duration` has passed since the last event, and then not again before the next event. The duration must be finite and above 0.
- */
+/** Fires when `duration` has passed since the last event, and only once before the next event. The duration must be finite and above 0. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {
@@ -142,7 +138,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
     watch: () => {
       const all = starts.map((start) => start())
       return {
-        on: (event, now) => all.filter((watch) => watch.on(event, now)).length > 0, // not `some`: every watch must see the event
+        on: (event, now) => all.filter((watch) => watch.on(event, now)).length > 0, // `some` would not call every watch
         due: () =>
           all.reduce<number | undefined>((first, watch) => {
             const due = watch.due()
@@ -155,7 +151,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
 }
 
 /**
- * The default trigger, which `extraction: true` selects: `any(interval(5), sessionEnd, idle("2 minutes"))`. Memories of a conversation of
- * fewer than five turns are extracted when its session ends, or two minutes after its last turn.
+ * The default trigger, which `extraction: true` selects. Fires after every five turns, at the end of the session, and when no event has
+ * arrived for two minutes. So memories are also extracted from conversations of fewer than five turns.
  */
 export const standard: ExtractionTrigger = any(interval(5), sessionEnd, idle("2 minutes"))

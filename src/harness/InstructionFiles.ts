@@ -1,11 +1,11 @@
 /**
- * Reads instruction files (AGENTS.md, CLAUDE.md) in every directory from the root of a tree down to the agent's working directory. A file
- * outside the root is never read, not even through a symbolic link. A file that is reached twice is returned once; of two files with the
- * same text in one directory, only the first is returned.
+ * Reads instruction files (AGENTS.md, CLAUDE.md) in every directory from the root of a tree down to the agent's working directory. Never
+ * reads a file outside the root, not even through a symbolic link. A file that is reached twice is returned once. If two files in one
+ * directory have the same text, only the first is returned.
  *
- * A file imports another one as in Claude Code, by `@` and a relative path (`@docs/git.md`) at the start of a line or after a space, not in
- * code. An imported file follows its importer in the result. A name that belongs to no file is plain text. An import that leads out of the
- * root, forms a cycle, is nested deeper than five imports or comes after 100 other imports is left out, and reported as an issue.
+ * A file imports another file as in Claude Code: by `@` and a relative path (`@docs/git.md`) at the start of a line or after a space, not
+ * in code. An imported file follows its importer in the result. A name that belongs to no file is plain text. An import is left out and
+ * reported as an issue if it leads out of the root, forms a cycle, is nested deeper than five imports, or comes after 100 other imports.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -33,12 +33,12 @@ import { fenced, line } from "./PromptBlock.ts"
 export interface InstructionFile {
   /** Absolute path. */
   readonly path: string
-  /** Name of the directory: its path relative to the root, or `(repo root)`. */
+  /** Path of the file's directory, relative to the root; `(repo root)` for the root itself. */
   readonly label: string
   /** Text of the file, trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
-  /** Path, relative to the root, of the first file in the chain of imports that leads to this file; absent if this file is not imported. */
+  /** Path, relative to the root, of the file where the chain of imports to this file begins. Absent if this file is not imported. */
   readonly importedBy?: string | undefined
 }
 /** The files that were read, and an issue for each file that was cut or left out. */
@@ -48,13 +48,13 @@ export interface Loaded {
 }
 /** Operations of `InstructionFiles`. */
 export interface Service {
-  /** Reads the files, root first. A file that is unreadable or longer than the limit adds an issue; the other files are returned. */
+  /** Reads the files, root first. Never fails: a file that is unreadable, or is cut at the size limit, is reported as an issue. */
   readonly load: Effect.Effect<Loaded>
-  /** Renders the files for a system prompt; `""` without files. */
+  /** Renders the files for a system prompt. Returns `""` if there are no files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only Global records of the tenant, and forgets records of files that are gone or no longer imported. Rewrites
-   * no unchanged record. Does nothing with `seedMemory: false`. Logs a file that cannot be stored; fails only if no file can be stored.
+   * Stores the files as read-only Global records of the tenant. Forgets records of files that are gone or no longer imported. Does not
+   * rewrite unchanged records. Does nothing with `seedMemory: false`. Logs a file that cannot be stored; fails if none can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: that of the process. It is no part of a run's spec, so `Resume` accepts a run from another directory. */
+  /** Working directory. Default: that of the process. Not part of a run's spec, so `Resume` accepts a run from another directory. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -92,7 +92,7 @@ export const layer = (
     })
   )
 
-/** Reads the files. A file that cannot be read is logged as a warning. Fails if `cwd` does not exist or lies outside the root. */
+/** Reads the files. Logs a warning for each file that is cut or left out. Fails if `cwd` does not exist or lies outside the root. */
 export const loadInstructionFiles = (
   cwd: string,
   config: InstructionFilesConfig = new InstructionFilesConfig({})
@@ -102,7 +102,7 @@ export const loadInstructionFiles = (
   FileSystem.FileSystem | Path.Path
 > => Effect.flatMap(Effect.flatMap(openTree(cwd, config), ({ load }) => load), logIssues)
 
-/** Renders files for a system prompt; `""` without files. Each text is fenced, so no line of it can look like the next section. */
+/** Renders files for a system prompt; `""` without files. Fences each text, so that no line of a file counts as a section heading. */
 export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): string =>
   files.length === 0 ? "" : [
     "## Project instructions",
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // a process in another directory may have stored this record: the record is stale only if its file is gone or no longer imported
+    // a process in another directory may have stored the record: forget the record only if its file is gone or no longer imported
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -180,12 +180,12 @@ const draftOf = (
   }
 }
 
-/** Returns the fields that `seed` compares, as text. A stored record is rewritten only if its text differs from the draft's. */
+/** Returns the compared fields as JSON. `seed` rewrites a stored record only if this JSON differs from that of the draft. */
 const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => canonicalJson([summary, body, tags, data])
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
 
-/** Returns the text, cut to 65,536 characters, since the body of the record cannot be longer. */
+/** Cuts a text to at most 65,536 characters, the greatest length of a record's body. */
 const bodyOf = (content: string): string =>
   content.length <= 65_536
     ? content
@@ -195,9 +195,9 @@ const bodyOf = (content: string): string =>
 interface InstructionTree {
   /** Absolute path of the root, with symbolic links resolved. */
   readonly root: string
-  /** Reads the files, root first; within a directory in the order of `filenames`. */
+  /** Reads the files, root first. Within a directory, the order is that of the option `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if the file or importer is missing or blank, or if `filenames` lacks the importer's (else the file's) name. */
+  /** Reads a file. `None` if the file or `importedBy` is missing or blank, or if `filenames` lacks the name of `importedBy ?? relative`. */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -205,18 +205,18 @@ interface InstructionTree {
   readonly relative: (file: InstructionFile) => string
 }
 
-/** Largest number of directories in which the root is looked for: the working directory and its nearest ancestors. */
+/** Largest number of directories, from the working directory upwards, that are searched for the root. */
 const maxLevels = 40
 /** Largest depth of imports, and largest number of imported files. */
 const [maxDepth, maxImports] = [5, 100]
 
-/** A file, and its absolute path with symbolic links resolved. */
+/** A file that was read. `at` is its absolute path with symbolic links resolved. */
 interface Found {
   readonly at: string
   readonly file: InstructionFile
 }
 
-/** Returns the names that follow an `@` in a text, except in code: each once, at most 1,000. A backslash escapes a space in a name. */
+/** Returns the names that follow an `@` in a text, except in code. Each name occurs once; at most 1,000. A backslash escapes a space. */
 const importsOf = (text: string): ReadonlySet<string> => {
   const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
   const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group always matches
@@ -305,7 +305,7 @@ const openTree = (
           escape(`${JSON.stringify(name)} is no file name`)
         )
         let imported = 0
-        /** Adds a file, then the files that it imports. `chain`: resolved paths from the first importing file to this file. */
+        /** Adds a file, then the files that it imports. `chain`: resolved paths of the files from the first importer down to this file. */
         const include = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)
@@ -346,7 +346,7 @@ const openTree = (
     return tree
   }).pipe(Effect.withSpan("InstructionTree.open"))
 
-/** Reads at most `maxBytes` of a file. A longer text is cut between characters, and a note is added at its end. */
+/** Reads at most `maxBytes` bytes of a file. Cuts a longer text between two characters, and adds a note at its end. */
 const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxBytes: number) =>
   Effect.gen(function*() {
     const { type } = yield* Effect.mapError(fs.stat(file), unreadable(called))
@@ -357,7 +357,7 @@ const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxByte
     )
     const truncated = bytes.length > maxBytes
     const text = yield* Effect.try({
-      // `stream: true` drops an incomplete last character instead of throwing
+      // `stream: true` ignores an incomplete last character instead of throwing an error
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(0, maxBytes), { stream: truncated }),
       catch: () => notText(called)
     })

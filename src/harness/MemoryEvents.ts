@@ -1,11 +1,11 @@
 /**
- * Events about memory operations, which a harness (the program that runs an agent) can show, log and count. Listeners may miss events: a
- * listener that lags behind loses the oldest ones.
+ * Events about memory operations, which a harness (the program that runs an agent) can show, log and count. A listener that lags behind
+ * misses the oldest events.
  *
  * Events carry ids, scopes, scores and counts, so that a log of events contains nothing that a user said. The summaries of written records
  * and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
  *
- * Effect metrics count every published event, with or without a listener; docs/observability.md lists their names.
+ * Effect metrics count operations such as searches and writes, with or without a listener; docs/observability.md lists the metrics.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -43,14 +43,14 @@ export const MemoryEvent = Schema.Union(
   }),
   Schema.TaggedStruct("memory_recalled", {
     ...common,
-    /** Words of the search, null for a search without words. Present only with the option `texts`. */
+    /** Text of the search, or null if the search has no text. Present only with the option `texts`. */
     query: Schema.optional(Schema.NullOr(Schema.String)),
     hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit })),
     /** Number of records that were found but not returned, by reason. Absent in events of earlier versions. */
     leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
-  /** A record was forgotten because its kind had more records than its cap allows. See `Retention`. */
+  /** A record was forgotten because the number of records of its kind exceeded the cap of the kind. See `Retention`. */
   Schema.TaggedStruct("memory_retired", { ...common, ...entry }),
   Schema.TaggedStruct("memory_denied", {
     ...common,
@@ -59,11 +59,11 @@ export const MemoryEvent = Schema.Union(
     reason: Schema.String
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
-  /** Optional work failed, such as rendering the index, an injection, or one retriever of a search. The operation went on without it. */
+  /** An optional part of an operation failed, such as the memory index or one retriever of a search. The operation went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
   /**
-   * `Redaction` removed secrets from the texts of one call; `count` is their number. For texts sent to a model, the event's viewer is
-   * `System`.
+   * `Redaction` removed secrets from the texts of one call. `count` is the number of secrets. If the texts were sent to a model, the viewer
+   * of the event is `System`.
    */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, was skipped because the call named no viewer. */
@@ -77,8 +77,8 @@ export interface Service {
   /** Publishes an event. Never waits for a listener. */
   readonly publish: (event: MemoryEvent) => Effect.Effect<void>
   /**
-   * Events of every viewer, from the moment the stream is run. Only the harness should read the stream: an agent must not see events of
-   * viewers other than its own.
+   * Events of every viewer, from the moment the stream is run. Only the harness should read the stream, since an agent must not see events
+   * of other viewers.
    */
   readonly stream: Stream.Stream<MemoryEvent>
 }
@@ -88,7 +88,7 @@ export class MemoryEvents extends Context.Tag("@memory/MemoryEvents")<MemoryEven
 
 /** Options of the service. */
 export interface Options {
-  /** Number of events that a listener may lag behind before it misses the oldest, at least 1. Default 1,024. */
+  /** Number of events, at least 1, that a listener may lag behind. A listener that lags further misses the oldest events. Default 1,024. */
   readonly capacity?: number | undefined
   /** Whether events carry summaries and the words of searches. Default false. */
   readonly texts?: boolean | undefined
@@ -106,8 +106,8 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
   })
 
 /**
- * Publishes `memory_redacted` for each report of the service `redaction`, until the Effect scope closes. If two layers register the same
- * `publish`, each report is still published once. @internal
+ * Publishes a `memory_redacted` event for each report of `redaction`, until the Effect scope closes. Each report is published once, even if
+ * two layers call this function with the same `publish`. @internal
  */
 export const publishReports = (
   redaction: Redaction.Service | undefined,
@@ -119,9 +119,7 @@ export const publishReports = (
     publish
   )
 
-/**
- * Removes the texts of an event. `publish` applies this function to every event unless `texts` is set, so callers may always include texts.
- */
+/** Removes the texts of an event. `publish` calls this function unless the option `texts` is set, so its callers may include texts. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
   switch (event._tag) {
     case "memory_written":
@@ -148,7 +146,7 @@ export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
 
 /** Builds events and publishes them. @internal */
 export interface EventPublisher {
-  /** Publishes `memory_written` or `memory_forgotten` for each change, and nothing for a change with outcome `absent`. */
+  /** Publishes `memory_written` or `memory_forgotten` for each change. Changes with the outcome `absent` are not published. */
   readonly changed: (viewer: Viewer.Any, changes: ReadonlyArray<Change>) => Effect.Effect<void>
   /** Runs a write. Then publishes an event for each change, or `memory_write_failed` if the write failed. */
   readonly write: <A>(
@@ -157,23 +155,22 @@ export interface EventPublisher {
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
   /**
-   * Runs a search, and then publishes `memory_recalled`. A failed search is counted but not published, since the caller receives the
-   * failure.
+   * Runs a search, then publishes `memory_recalled`. A failed search is counted but not published, since the caller receives the failure.
    */
   readonly recall: (
     viewer: Viewer.Viewer,
     query: MemoryQuery,
     search: Effect.Effect<SearchResult, MemoryError>
   ) => Effect.Effect<SearchResult, MemoryError>
-  /** Adds the length of a text for a prompt to the metric `memory_tokens_injected`, in tokens of four characters. */
+  /** Adds the length of a part of a prompt, in tokens of four characters, to the metric `memory_tokens_injected`. */
   readonly injected: (part: "index" | "context" | "instructions", text: string) => Effect.Effect<void>
   /** Publishes `memory_retired` for each record. */
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   /** Publishes `memory_denied`, which says that a plugin refused a tool call. */
   readonly denied: (call: ToolCall, plugin: string, reason: string) => Effect.Effect<void>
-  /** Publishes `memory_degraded` and logs a warning. Both say that optional work failed, and that the operation went on without it. */
+  /** Reports that `part` failed and that the operation went on without it: publishes `memory_degraded` and logs a warning. */
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
-  /** Publishes `memory_viewer_missing` and logs a warning. Both say that `part` was skipped, since a call named no viewer. */
+  /** Reports that `part` was skipped because a call named no viewer: publishes `memory_viewer_missing` and logs a warning. */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 }
 

@@ -42,9 +42,9 @@ export type { ExtractionConfig } from "./Outbox.ts"
 
 /** Options of the layer. */
 export interface Config {
-  /** Extraction by store name: `true` uses the defaults of `Outbox.Options`; `false` turns it off. Default: no store extracts. */
+  /** Extraction by store name. `true` turns extraction on with the default options, `false` turns it off. Default: off for every store. */
   readonly extraction?: { readonly [store: string]: boolean | Outbox.Options | undefined } | undefined
-  /** `true` or `false` switches injection on or off; an object sets its options. Default true. */
+  /** `true` turns injection on, `false` turns it off. An object turns it on with the given options. Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
 }
 /** The outcome of `add` in one store. */
@@ -65,21 +65,21 @@ export interface Service {
     viewer: Viewer,
     query: string,
     options?: StoreSelection & {
-      /** Largest number of results from each store. Default: the limit that the store's registration sets. */
+      /** Largest number of results from each store. Default: the `maxResults` with which the store was registered. */
       readonly maxSearchResults?: number | undefined
     }
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
    * Adds drafts to the named stores or, without names, to all writable stores. Returns one outcome per store. Fails with `read_only` if a
-   * named store is not writable, and with `invalid_id` if a draft has an id and several stores are selected. If every store fails, the
-   * error has their common reason, or `unavailable` if the reasons differ; its message names each store.
+   * named store is not writable, and with `invalid_id` if a draft has an id and several stores are selected. Also fails if every store
+   * fails: the message names each store, and the reason is that of all stores, or `unavailable` if their reasons differ.
    */
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background; publishes and logs a failure. `flush` waits for the run; a closing Effect scope waits at most 30 s. */
+  /** Runs `add` in the background. Publishes and logs a failure. `flush` waits for the run; a closing Effect scope waits at most 30 s. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
@@ -93,9 +93,9 @@ export interface Service {
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /** Notifies the extraction triggers that the session has ended. */
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Renders the memories that relate to a turn; an empty block if `InjectionConfig.trigger` excludes the turn or nothing is found. */
+  /** Renders the memories that relate to a turn. The block is empty if `InjectionConfig.trigger` excludes the turn or nothing is found. */
   readonly inject: Injection.Inject
-  /** Waits for the writes of `accept`, then extracts from all waiting messages. An error only says how many conversations failed. */
+  /** Waits for the writes of `accept`, then extracts from all waiting messages. An error says how many conversations failed, not which. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** The outboxes, by store name; only stores that extract have one. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
@@ -251,7 +251,7 @@ const accept = (
       )
   )
 
-/** Selects every writable store, or the named ones. Fails with `read_only` if a named store is not writable, or if no store is selected. */
+/** Returns all writable stores, or the named ones. Fails with `read_only` if a named store is not writable, or if no store is writable. */
 const targets = (
   federated: Federated.Service,
   names: ReadonlyArray<string> = []
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store separately. Fails if all stores fail. Fails with `invalid_id` if several stores get a draft with an id. */
+/** Adds the drafts to each store. Fails if all stores fail, and with `invalid_id` if a draft has an id and there are several stores. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -294,7 +294,7 @@ const addTo = (
   })
 }
 
-/** Calls `ask` with every outbox. Fails if any of these calls fails, with a message that names the store of each failed call. */
+/** Calls `ask` with every outbox. Fails if any call fails, with a message that names the store of each failed call. */
 const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
@@ -318,7 +318,7 @@ const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void
   return failures.length > 0 ? failed(op, failures) : Effect.void
 }
 
-/** Combines errors into one that names each store. The reason is the one that all of the errors have, or `unavailable` if they differ. */
+/** Combines errors into one error that names each store. The reason is that of all errors, or `unavailable` if their reasons differ. */
 const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")
@@ -334,7 +334,7 @@ const unnamed = MemoryError.make("invalid_id", {
   message: "a session is of at most 1,024 characters, well-formed"
 })
 
-/** Lists the stores that extract, and their options. */
+/** Returns the name and the options of each store that extracts. */
 const extractionsOf = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, options: Outbox.Options]> =>
   Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])
 

@@ -1,7 +1,7 @@
 /**
  * Memory as one service, which a harness (the program that runs an agent) provides and an agent's code calls. Every operation for a viewer
- * requires `CurrentViewer`, so code that does not say on whose behalf it acts does not compile. The services that this one uses take the
- * viewer as their first argument instead.
+ * requires `CurrentViewer`, so code that does not name a viewer does not compile. The services on which this service is built, such as
+ * `MemoryStore`, take the viewer as their first argument instead.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -44,18 +44,18 @@ export const as =
 
 /** An operation on behalf of the current viewer. */
 export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
-/** An operation that never fails: it publishes a failure as an event, and returns a substitute, such as the text "(memory unavailable)". */
+/** An operation that never fails. It publishes a failure as an event, and returns a substitute such as "(memory unavailable)". */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
 /** Option of writes: whether to compute the vector of the written record at once. */
 export interface Embed {
   /**
    * Whether to compute the record's vector at once rather than later in `embedMissing`. If embedding fails, the record is stored without a
-   * vector, and an event is published. If no `Embedder` is provided, the event is published only the first time. Default false.
+   * vector, and an event is published. Without an `Embedder`, the event is published only the first time. Default false.
    */
   readonly embed?: boolean | undefined
 }
-/** Options of `put`. A write with origin `agent` or `pipeline` counts as a write of a model, which the spec's `sharedWrites` restricts. */
+/** Options of `put`. The spec's `sharedWrites` restricts writes with origin `agent` or `pipeline`, which count as writes of a model. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** Option of writes: where the change comes from. */
 export interface OriginOptions {
@@ -70,7 +70,7 @@ export interface ForgetOptions extends OriginOptions {
   readonly purge?: boolean | undefined
 }
 
-/** Operations of `MemoryService`, on behalf of the current viewer unless the comment says otherwise. */
+/** Operations of `MemoryService`. Each acts on behalf of the current viewer, unless its comment says otherwise. */
 export interface Service {
   /** The spec that the layer was built with. */
   readonly spec: MemorySpec.MemorySpec
@@ -82,8 +82,8 @@ export interface Service {
   /** Searches records by words or by a given vector, best first. Unlike `recall`, it does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
   /**
-   * Returns a page of records, newest first. With `forgotten: true`, returns instead the forgotten records that the viewer can bring back
-   * with a `Restore` mutation.
+   * Returns a page of records, newest first. With `forgotten: true`, returns forgotten records instead: those that the viewer can restore
+   * by a `Restore` mutation.
    */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
   /** Changes a record. */
@@ -97,30 +97,30 @@ export interface Service {
    */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter, regardless of the filter's `limit`, and returns their number. Keeps matching records that
-   * the viewer may not forget: instructions, and Global records under `globalWrites: deny`.
+   * Forgets all records that match the filter, and returns their number. Ignores the filter's `limit`. Keeps matching records that the
+   * viewer may not forget: instructions, and Global records under `globalWrites: deny`.
    *
-   * With `purge`, erases the matching records beyond recovery. Also erases, but does not count, matching records in the trash, that is,
-   * records that are forgotten but still restorable. If the filter has `forgotten: true`, only records in the trash match. If the filter
-   * has no other condition than `scope`, a purge also erases the viewer's threads and waiting messages.
+   * With `purge`, erases the matching records beyond recovery. Also erases matching records in the trash (forgotten but still restorable),
+   * but does not count them. If the filter has `forgotten: true`, only records in the trash match. If the filter has no condition other
+   * than `scope`, a purge also erases the viewer's threads and waiting messages.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
-  /** Returns the revisions of a record, newest first, at most `limit`, by default 20. */
+  /** Returns the newest revisions of a record, newest first. Default limit 20. */
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
   /**
-   * Returns the record's neighbours: records that it links to and records that link to it, by stored links or by `[[names]]` in a text.
-   * Both ends of a link must be visible to the viewer and valid now.
+   * Returns the neighbours of a record: the records that it links to, and the records that link to it. A link is stored in `links` or
+   * written as `[[name]]` in a text. Both records of a link must be visible to the viewer and valid now.
    */
   readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
-  /** Applies all mutations or none. With origin `agent` or `pipeline`, `sharedWrites` of the spec restricts the batch. */
+  /** Applies all mutations or none. The spec's `sharedWrites` restricts a batch with origin `agent` or `pipeline`. */
   readonly apply: (
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
   ) => Operation<ReadonlyArray<Applied>>
 
   /**
-   * Extracts memories from messages and stores them. Without a `Completion` in the layer, fails with `unsupported`, unless `customExtract`
-   * or `infer: false` is given.
+   * Extracts memories from messages and stores the memories. Fails with `unsupported` if no `Completion` is provided. The options
+   * `customExtract` and `infer: false` need no `Completion`.
    */
   readonly remember: (
     messages: ReadonlyArray<Message>,
@@ -132,8 +132,8 @@ export interface Service {
     options: MemoryPipeline.Options
   ) => Operation<MemoryPipeline.Receipt>
   /**
-   * Searches records by words and meaning, best first. Without an `Embedder` the search is lexical, and mode `vector` fails
-   * with `unsupported`.
+   * Searches records by words and meaning, best first. Without an `Embedder`, searches by words only, and fails with `unsupported` for mode
+   * `vector`.
    */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
   /**
@@ -154,7 +154,7 @@ export interface Service {
    * not store the block. The block is empty if the last message is not from a user, if nothing is found, or if the search fails.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
-  /** Renders the instruction files, for the system prompt; `""` without `InstructionFiles`. */
+  /** Renders the instruction files for the system prompt. Returns `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
   /**
@@ -163,27 +163,27 @@ export interface Service {
    */
   readonly turnStart: BestEffort<void>
   /**
-   * Notifies the plugins that the turn has ended. With a `MemoryManager`, also stores the messages, from which memories are extracted when
-   * the trigger fires. The session is the viewer's `sessionId`, else its `runId`, else `default`.
+   * Notifies the plugins that the turn has ended. With a `MemoryManager`, also stores the messages; memories are extracted from them when
+   * the trigger fires. The name of the session is the viewer's `sessionId`, else its `runId`, else `default`.
    */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
   /**
-   * Notifies plugins and triggers that the session has ended. Call it in a finalizer of each session: the layer outlives sessions and does
-   * not notice their end.
+   * Notifies plugins and triggers that the session has ended. Run this effect in a finalizer of each session, since the layer outlives
+   * sessions and does not notice their end.
    */
   readonly sessionEnd: BestEffort<void>
 
   /**
-   * Extracts memories from all waiting messages of all viewers, each on behalf of the viewer that sent it. Does nothing without a
+   * Extracts memories from all waiting messages of all viewers, on behalf of the viewer who sent each message. Does nothing without a
    * `MemoryManager`.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
 
-  /** Wraps a tool: the layer's plugins and write limit can refuse its calls, and its writes publish events. */
+  /** Wraps a tool so that plugins and the write limit can refuse its calls. A refusal publishes a `memory_denied` event. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
-   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` was skipped because a call named no viewer. Meant for
+   * Reports that `part` was skipped because a call named no viewer: publishes `memory_viewer_missing` and logs a warning. Meant for
    * adapters whose types cannot require a viewer, such as the adapter of @effect/ai models.
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
@@ -212,7 +212,7 @@ const make = (
     const policy = { rules: spec, events: publisher }
     const harness = WritePolicy.make(store, policy)
     const model = WritePolicy.make(store, { ...policy, origin: "agent" })
-    /** Selects the store whose write rules fit the origin: the rules for a model, or those for the harness. */
+    /** Returns the store with the write rules for a model or for the harness, depending on the origin. */
     const storeOf = (origin: Origin = "user") => origin === "agent" || origin === "pipeline" ? model : harness
     const remembering = yield* WritePolicy.makeRemembering(policy)
     const prompt = yield* Injection.makeContext(
@@ -320,8 +320,8 @@ export const layer = (
 /** Options of `layerTest`. */
 export interface TestOptions {
   /**
-   * Initial time, ISO 8601 or epoch milliseconds. It advances with the ambient clock, so `TestClock.adjust` works. Default: the time of
-   * that clock.
+   * Initial time, ISO 8601 or epoch milliseconds. The time then advances with the ambient clock, so `TestClock.adjust` works. Default: the
+   * time of the ambient clock.
    */
   readonly now?: string | number | undefined
   /** Seed of random ids. Default `"memory"`. */
@@ -332,8 +332,8 @@ export interface TestOptions {
 }
 
 /**
- * Provides the service for tests, with an in-memory store, seeded ids, a scripted model, and an embedder that works by hashing. The same
- * calls always return the same ids and times.
+ * Provides the service for tests, with an in-memory store, seeded ids, a scripted model, and an embedder that works by hashing. With a
+ * `TestClock`, the same calls always return the same ids and times.
  */
 export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<
   MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents
@@ -347,9 +347,7 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.orDie // an invalid spec is a mistake in the test
   )
 
-/**
- * Renders the memory index. Never fails: if memory is unavailable, the text says so, and an event and a logged warning report the error.
- */
+/** Renders the memory index. Never fails: an error is published and logged, and the text then says "(memory unavailable)". */
 export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | CurrentViewer> = Effect.flatMap(
   MemoryService,
   ({ index }) => Effect.map(index, ({ text }) => text)

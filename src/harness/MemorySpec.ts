@@ -1,6 +1,6 @@
 /**
- * Settings of an agent's memory, as the agent's author writes them. `Resume` hashes them together with the rest of a run's spec, to detect
- * that a spec was changed between two runs.
+ * Settings of an agent's memory, as the agent's author writes them. The settings are part of the spec of a run. `Resume` detects whether
+ * the spec has changed since the run was saved.
  */
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
@@ -19,16 +19,16 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   allowForget: default_(Schema.Boolean, false),
   /** Largest number of writes within one turn of a run; 0 means no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
-  /** Whether the agent may write `Global` records. With `deny`, such a write fails with `not_owned`. */
+  /** Whether `Global` records may be written. With `deny`, such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
-   * Shared scopes (that of the agent, and Global) that a model may write on behalf of a viewer with a user, session or actor id: see
-   * `Viewer.mayWrite`. Every conversation that reads such a scope reads what all other conversations wrote there. By default, the
-   * model may write neither scope, and the field is absent. So specs of earlier versions, which lack the field, keep their hash.
+   * Shared scopes (`agent` and `global`) that a model may write on behalf of a viewer with a user, session or actor id: see
+   * `Viewer.mayWrite`. Every conversation that reads a shared scope reads what all other conversations wrote there. Default: none. The
+   * field is then absent, so that specs of earlier versions, which lack the field, keep their hash.
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {
-  /** Returns the form that is hashed: `sharedWrites` sorted and without repeats, and left out if empty. */
+  /** Returns the form that is hashed. `sharedWrites` is sorted and has no repeats; an empty `sharedWrites` is left out. */
   toJSON(): typeof MemorySpec.Encoded {
     const { sharedWrites = [], ...fields } = this
     return sharedWrites.length === 0 ? fields : { ...fields, sharedWrites: Array.from(new Set(sharedWrites)).sort() }
@@ -42,13 +42,13 @@ const maxBytesBefore = 16_384
 export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
   /**
-   * Topmost directory whose instruction files are read. By default, it is the first directory with `.git`, from the working directory
-   * upwards; if there is none, it is the working directory.
+   * Topmost directory whose instruction files are read. Default: the nearest directory with `.git`, from the working directory upwards, or
+   * else the working directory.
    */
   root: Schema.optional(Schema.String),
   /**
-   * Largest number of bytes read of a file. A longer text is cut between characters. A note at its end says so, and an issue reports the
-   * cut. Default 65,536.
+   * Largest number of bytes that are read from a file. A longer text is cut between two characters, gets a note at its end, and is reported
+   * as an issue. Default 65,536.
    */
   maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
@@ -65,10 +65,10 @@ export type Input = ConstructorParameters<typeof MemorySpec>[0]
 export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})
 
 /**
- * Returns the SHA-256 of the spec's canonical JSON in hex. Neither the order of keys nor a key with the value `undefined` affects the hash.
- * Apply the defaults first (`make`), so that specs of equal meaning have equal hashes. The default `maxBytesPerFile` is hashed as 16,384,
- * the default of earlier versions, so that runs of those versions can be resumed. An explicit limit of 16,384 therefore has the same hash
- * as the default.
+ * Returns the SHA-256 of the spec's canonical JSON in hex. The order of keys does not affect the hash, nor do keys with the value
+ * `undefined`. Apply the defaults with `make` first, so that specs of equal meaning have equal hashes. The default `maxBytesPerFile`,
+ * 65,536, is hashed as 16,384, the default of earlier versions, so that runs of those versions can be resumed. Both limits therefore have
+ * the same hash.
  */
 export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
 

@@ -54,10 +54,10 @@ import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 export interface Status {
   /** Number of messages that wait for extraction. */
   readonly waiting: number
-  /** Number of dead letters: batches set aside after failures. `release` retries them. */
+  /** Number of dead letters (batches set aside after failures). `Service.release` makes them wait for extraction again. */
   readonly deadLetters: number
   readonly failuresInARow: number
-  /** Whether the messages survive the process; false if the store is volatile. */
+  /** Whether waiting messages survive the end of the process. False if the store is volatile. */
   readonly durable: boolean
 }
 
@@ -65,9 +65,9 @@ export interface Status {
 export interface DeadLetter {
   readonly viewer: Viewer.Viewer
   readonly session: string
-  /** Sequence number, in the session, of the first message. */
+  /** Sequence number of the batch's first message in the session. */
   readonly from: number
-  /** Sequence number, in the session, of the message after the last one. */
+  /** Sequence number of the batch's last message in the session, plus 1. */
   readonly to: number
   readonly reason: string
 }
@@ -75,9 +75,9 @@ export interface DeadLetter {
 /** Operations of `Outbox`. */
 export interface Service {
   /**
-   * Stores the messages and returns the sequence number, in the session, of the first one. Fails with `invalid_scope` if the viewer has no
-   * scope to store memories in. Fails with `rate_limited` and a `retryAfter` in milliseconds if too many batches (a batch is the messages
-   * of one append) wait for extraction and none of them is extracted in time.
+   * Stores messages of a session, and returns the sequence number of the first one. Fails with `invalid_scope` if the viewer has no scope
+   * to store memories in. Fails with `rate_limited` and a `retryAfter` in milliseconds if too many batches wait for extraction and none of
+   * them is extracted in time. A batch is the messages of one append.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -88,13 +88,13 @@ export interface Service {
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
    * Extracts memories from all waiting messages of every conversation, regardless of triggers and of delays after failures. Fails if the
-   * messages of a conversation could be neither extracted nor set aside. The error contains only counts and reasons, but no user's message
-   * or id, because a flush is called without a viewer.
+   * messages of a conversation could be neither extracted nor set aside. A flush has no viewer, so its error contains only counts and
+   * reasons, and no message or id of a user.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Lists the dead letters (batches set aside after failures) of every tenant. Reads them from the store. */
+  /** Reads the dead letters (batches set aside after failures) of every tenant from the store. */
   readonly deadLetters: Effect.Effect<ReadonlyArray<DeadLetter>, MemoryError.MemoryError>
   /** Makes the dead letters (batches set aside after failures) wait for extraction again. Returns the number of these batches. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
@@ -111,19 +111,18 @@ export interface ExtractionConfig {
    */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /**
-   * Method of extraction: `pipeline` lets a model extract facts; `ingest` passes the messages to the store, which extracts by itself.
+   * Method of extraction. `pipeline` lets a model extract facts; `ingest` passes the messages to the store, which extracts facts itself.
    * Default: `ingest` if the store supports it, else `pipeline`.
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * Selects the scope in which extracted facts are stored. By default, the facts of a viewer with a user id are stored in the scope of the
-   * user. The facts of a viewer without one are stored in the scope of its agent. But if that viewer names a session or an actor, they are
-   * stored in the scope of all its ids, so that facts about an anonymous visitor stay with the visit. `agent` selects the scope of the
-   * viewer's agent, so that all conversations of the agent see the facts; if the viewer has a user id, `options.sharedWrites` must then
-   * include `agent`.
+   * Selects the scope in which extracted facts are stored. The default depends on the viewer. With a user id, it is the scope of the user.
+   * With an agent id, but no user, session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the
+   * viewer, so that facts about an anonymous visitor stay with the visit. The value `agent` selects the scope of the viewer's agent, so
+   * that all conversations of the agent see the facts. If the viewer has a user id, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
-  /** Options of the pipeline for every extraction. A `scope` given here takes precedence over `about`. */
+  /** Options that every extraction passes to the pipeline. A `scope` in them takes precedence over the option `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
   /** Selects the messages to extract from. Default: all but tool calls and tool results. */
   readonly filter?: ((message: Message) => boolean) | undefined
@@ -136,33 +135,33 @@ export interface Options extends ExtractionConfig {
   /** Largest number of waiting batches of a conversation, at least 1. Default 1,000. */
   readonly capacityPerConversation?: number | undefined
   /**
-   * Largest number of extraction runs, and so of model calls, at once; at least 2. Half of them, rounded down, are reserved for runs that
-   * exceed their `timeSlice`. Default 16.
+   * Largest number of extraction runs, and so of model calls, at the same time; at least 2. Half of this number, rounded down, is reserved
+   * for runs that take longer than `timeSlice`. Default 16.
    */
   readonly concurrency?: number | undefined
   /**
-   * Time after which an extraction run counts as slow (see `concurrency`). An append waits for capacity at most this long. Default 10 s.
+   * Time after which an extraction run counts as slow (see `concurrency`). Also the longest wait of an append for capacity. Default 10 s.
    */
   readonly timeSlice?: Duration.DurationInput | undefined
   /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
-  /** Longest time of an extraction with all its model calls. A longer extraction fails, and is retried. Default two minutes. */
+  /** Timeout of an extraction with all its model calls. An extraction that takes longer fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
-   * Largest number of conversations whose state the process keeps in RAM. If there are more, conversations without waiting messages are
-   * closed, first those that have been idle longest. With the next message of a closed conversation, its trigger starts from the initial
-   * state. Default 1,000.
+   * Largest number of conversations whose state the process keeps in RAM. If there are more, the process closes conversations without
+   * waiting messages, those that have been idle longest first. The next message of a closed conversation opens it again, with its trigger
+   * in the initial state. Default 1,000.
    */
   readonly openConversations?: number | undefined
   /**
-   * Longest time for which the closing of the Effect scope waits for extraction. Messages that are not extracted by then stay in the store.
-   * With 0, the closing does not wait. Default 30 seconds.
+   * Longest time that the Effect scope, when it closes, waits for extraction. Messages that are not extracted by then stay in the store.
+   * With 0, the Effect scope does not wait. Default 30 seconds.
    */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
 /**
- * Functions that an outbox calls: `applied` with the changes that it wrote, and `degraded` with a failure that does not stop the outbox.
+ * Callbacks of an outbox. `applied` receives changes that extraction wrote. `degraded` receives failures that do not stop the outbox.
  */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
@@ -170,8 +169,8 @@ export interface Listener {
 }
 
 /**
- * Makes an outbox. It first requests extraction for the messages that an earlier process left waiting. When the Effect scope closes, it
- * extracts memories from all waiting messages, for at most `flushTimeout`.
+ * Makes an outbox. First requests extraction from the messages that an earlier process left waiting. When the Effect scope closes, the
+ * outbox extracts memories from all waiting messages, for at most `flushTimeout`.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -240,7 +239,7 @@ export const loggingListener: Listener = {
   degraded: (_, part) => (error) => Effect.logWarning(`memory: no ${part}`, error)
 }
 
-/** The dependencies that the calls of one outbox share. */
+/** The dependencies that all operations of one outbox share. */
 interface OpenOutbox {
   readonly options: Options
   readonly log: OutboxLog.OutboxLog
@@ -281,7 +280,7 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
   const consequence = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
   return flush(outbox).pipe(
     Effect.interruptible,
-    Effect.disconnect, // a store that hangs must not delay the closing beyond the timeout
+    Effect.disconnect, // the timeout below must not wait for a store that hangs
     Effect.interruptible,
     Effect.timeoutFail({
       duration: flushTimeout,
@@ -313,10 +312,10 @@ const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryErro
   )
 }
 
-/** Requests extraction for every conversation in which an earlier process left messages waiting. */
+/** Requests extraction from the messages that an earlier process left waiting. */
 const requestAll = ({ log, workers }: OpenOutbox) =>
   Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
-    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // most sessions have no waiting messages
+    const left = all.filter(({ batches, plan }) => plan || batches.length > 0)
     const request = (state: OutboxState.OutboxState) =>
       OutboxWorkers.using(workers, state, (worker) =>
         Effect.zipRight(

@@ -10,10 +10,10 @@
  * a death    the next owner receives the unacknowledged cluster messages, and passes them to new triggers
  * ```
  *
- * Laws: the memories of a batch are written once, however often its cluster message is delivered, since the write that stores the memories
- * also erases the batch. The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the order of
- * their appends, whichever process made them. The cluster's tables hold tenants, row ids and sequence numbers, but no user's name or words.
- * So a person's data are completely erased by erasing them in the store.
+ * Laws: the write that stores the memories of a batch also erases the batch. So the memories are written once, however often the batch's
+ * cluster message is delivered. The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the
+ * order of their appends, whichever process made them. The cluster's tables contain tenants, row ids and sequence numbers, but no user's
+ * name or words. So to erase a person's data completely, it is enough to erase them in the store.
  *
  * The module is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
@@ -51,9 +51,9 @@ import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
  * process separately.
  */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
-  /** Name of the outbox, different from those of other outboxes in the cluster; at most 100 characters. Default `"default"`. */
+  /** Name of the outbox, at most 100 characters. No other outbox of the cluster may have the same name. Default `"default"`. */
   readonly name?: string | undefined
-  /** Times at which one process of the cluster calls `compact`; `false` for never. Default every hour. */
+  /** Schedule on which one process of the cluster calls `compact`; `false` for never. Default: every hour. */
   readonly compaction?: Cron.Cron | false | undefined
 }
 
@@ -61,16 +61,16 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 export interface Service extends Outbox.Service {
   /**
    * Erases the waiting messages of the viewer and of narrower viewers, that is, of viewers that have the same ids and further ones. Also
-   * erases the cluster messages to the conversations of these viewers. With `scope`, does so only for viewers whose ids match `scope`.
-   * Returns the number of conversations that were erased. `WritePolicy.forgetAll` erases only the rows in the store; cluster messages then
-   * remain until the owners close the conversations.
+   * erases the cluster messages to the conversations of these viewers. If `scope` is given, considers only viewers whose ids match `scope`.
+   * Returns the number of erased conversations. `WritePolicy.forgetAll` erases only the rows in the store: the cluster messages then remain
+   * until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Also checks the conversations whose last change is at least an hour old,
-   * each of them once until it changes again. If no message of such a conversation waits, erases the cluster messages that a killed owner
-   * may have left. Otherwise sends the cluster message of each waiting batch again, because the process that appended the batch may have
-   * been killed before it sent the message.
+   * Compacts the store, and returns the number of erased records. Also checks each conversation once an hour has passed since its last
+   * change, and not again until it changes. If no message of such a conversation waits, erases the cluster messages that a killed owner may
+   * have left. Otherwise sends the cluster message of each waiting batch again, because the process that appended the batch may have been
+   * killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -83,9 +83,9 @@ export type { Listener } from "./Outbox.ts"
 export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
- * Makes an outbox. If the process is a runner of the cluster, it owns a share of the conversations from now on; if it is a client, it only
- * appends. Requests extraction of messages that already wait in the store. The Effect scope closes without waiting for extraction, since
- * other runners extract from the remaining messages, now or later.
+ * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from now on; a client only appends. Requests
+ * extraction from messages that already wait in the store. The Effect scope closes without waiting for extraction, since other runners
+ * extract from the remaining messages, now or later.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -132,7 +132,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isExtracting, references }) => references === 0 && !isExtracting // the owner, not this worker, handles waiting messages
+      isIdle: ({ isExtracting, references }) => references === 0 && !isExtracting // ignores waiting messages, which the owner handles
     })
     const outbox: OpenCluster = {
       options,
@@ -154,7 +154,7 @@ export const make = (
       flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
       status: countsOf(store).pipe(
         Effect.tap((counts) => Effect.sync(() => seen = counts)),
-        Effect.catchAll(() => Effect.sync(() => seen)), // returns the counts of the last call if the store fails
+        Effect.catchAll(() => Effect.sync(() => seen)), // returns the last known counts if the store fails
         Effect.map((counts) => ({
           ...counts,
           failuresInARow: runner.failuresInARow,
@@ -198,19 +198,19 @@ export const layer = (
   )
 }
 
-/** The dependencies that the operations of one outbox share. */
+/** The dependencies that all operations of one outbox share. */
 interface OpenCluster {
   readonly options: Options
   readonly store: MemoryStore.Service
   readonly runner: ExtractionRunner.ExtractionRunner
-  /** Workers of the conversations that this process appended to. Instead of extracting, they ask the owner to do so. */
+  /** Workers of the conversations that this process appended to. They do not extract, but ask the conversation's owner to extract. */
   readonly senders: OutboxWorkers.OutboxWorkers
   readonly client: ConversationEntity.ConversationClient
-  /** Time at which this process last called `compact`, epoch milliseconds; 0 for never. */
+  /** Time of the last `compact` by this process, in epoch milliseconds; 0 if there was none. */
   compactedAt: number
 }
 
-/** Trigger of the workers in `senders`. It never fires, since only the owner's trigger starts extraction. */
+/** A trigger that never fires, for the workers in `senders`. Only the trigger of a conversation's owner starts extraction. */
 const silent: NonNullable<Options["trigger"]> = {
   name: "silent",
   fires: () => Stream.empty,
@@ -300,7 +300,7 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   )
 }
 
-/** Requests extraction in every conversation that has waiting messages. */
+/** Asks the owner of every conversation that has waiting messages to extract from them. */
 const requestAll = ({ client, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
     waitingConversations(store),
@@ -311,7 +311,7 @@ const requestAll = ({ client, store }: OpenCluster): Effect.Effect<void, MemoryE
       })
   )
 
-/** Finds the conversations that have waiting messages. Each has a session row, since every write of a conversation updates this row. */
+/** Lists the conversations that have waiting messages. Each of them has a session row, since every append writes that row. */
 const waitingConversations = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
@@ -336,7 +336,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // makes the owner acknowledge the cluster messages that it holds; erases the messages anyway if no owner answers within 5 seconds
+        // `drain` makes the owner acknowledge its cluster messages; `clear` erases them, even if no owner answers within 5 seconds
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"
@@ -353,7 +353,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    // whether the conversation's last change is at least an hour old, but was younger than that at the last call of `compact`
+    // whether the last change is at least an hour old now, but was less than an hour old at the previous call of `compact`
     const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
@@ -372,7 +372,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
     return erased
   })
 
-/** Sends the cluster message of each waiting batch of the given conversations again. An owner ignores a batch that it already has. */
+/** Sends the cluster messages of all waiting batches of these conversations again. An owner ignores batches that it already has. */
 const resendBatches = ({ client, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

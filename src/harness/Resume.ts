@@ -1,9 +1,9 @@
 /**
- * Checkpoints of an agent's runs. A run is resumed only if its spec equals the one that was saved, unless `accept` names the fields that
- * may differ.
+ * Checkpoints of an agent's runs. A run is resumed only if its spec equals the saved spec. `accept` names fields of the spec that may
+ * differ nevertheless.
  *
- * Each run has one checkpoint file. A checkpoint is written under a temporary name, and the file is then renamed. So after a crash, the run
- * has either the new checkpoint or the previous one.
+ * Each run has one checkpoint file. A checkpoint is first written to a temporary file, which is then renamed. So after a crash, the run has
+ * either the new checkpoint or the previous one.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -36,8 +36,8 @@ export const Checkpoint = Schema.Struct({
 export interface Checkpoint extends Schema.Schema.Type<typeof Checkpoint> {}
 
 /**
- * A field that differs between two specs: `before` is its value in the saved spec, `after` its value in the present one. If a spec lacks
- * the field, the value is `undefined`, and absent when encoded.
+ * A field that differs between two specs: `before` is its value in the saved spec, `after` its value in the present spec. The value is
+ * `undefined`, and absent when encoded, if the spec lacks the field.
  */
 export const Drift = Schema.Struct({
   field: Schema.String,
@@ -49,7 +49,7 @@ export const Drift = Schema.Struct({
 export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/ResumeError")("ResumeError", {
   checkpoint: Checkpoint,
   hash: Schema.String,
-  /** The changed fields, by path, such as `memory.writesPerTurn`; a dot within a key is written `\.`. */
+  /** The changed fields. Each is named by its path, such as `memory.writesPerTurn`; a dot within a key is written `\.`. */
   changed: Schema.NonEmptyArray(Drift)
 }) {
   override get message(): string {
@@ -70,8 +70,8 @@ export interface Service {
     spec: object
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
   /**
-   * Saves a checkpoint atomically: after a crash, the run has either this checkpoint or the previous one. If a newer version of the library
-   * saved the previous checkpoint, fails with `unsupported` and changes nothing.
+   * Saves a checkpoint atomically: after a crash, the run has either this checkpoint or the previous one. Fails with `unsupported`, and
+   * changes nothing, if a newer version of the library saved the previous checkpoint.
    */
   readonly save: (
     runId: string,
@@ -83,7 +83,7 @@ export interface Service {
 /** Tag of the service for checkpoints. */
 export class Resume extends Context.Tag("@memory/Resume")<Resume, Service>() {}
 
-/** Reads and writes the text of a run's checkpoint. Run ids are in Unicode form NFC. */
+/** Storage for the text of each run's checkpoint. Run ids are in the Unicode normalization form NFC. */
 interface Shelf {
   readonly read: (runId: string) => Effect.Effect<Option.Option<string>, MemoryError.MemoryError>
   readonly write: (runId: string, text: string) => Effect.Effect<void, MemoryError.MemoryError>
@@ -161,7 +161,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
               ) // a failure to remove the file is ignored, so that the first error is reported
             )
           }).pipe(
-            // a killed process may have left a file of this name, because a seeded Random draws the same names in every process
+            // retries with another name: a killed process that used the same seed for Random may have left a file of this name
             Effect.retry({ while: isTaken, times: 8 }),
             Effect.zipRight(sync(directory)),
             Effect.uninterruptible,
@@ -181,8 +181,8 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Catches the `ResumeError` of `resume` if only the given fields have changed. A name covers its subfields: `memory` also accepts a change
- * of `memory.writesPerTurn`. Returns the checkpoint with the old spec. The next `save` stores the new spec.
+ * Catches the `ResumeError` of `resume` if only the given fields have changed. The name of a field includes its subfields: `memory` also
+ * accepts a change of `memory.writesPerTurn`. Returns the checkpoint, which has the old spec. The next `save` stores the new spec.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(
@@ -223,7 +223,7 @@ const legal = (op: string, runId: string) =>
     })
   )
 
-/** Converts a spec to JSON: an instance of a `Schema.Class` becomes an object of its fields; fields with value `undefined` are left out. */
+/** Converts a spec to JSON. An instance of a `Schema.Class` becomes an object of its fields. Fields with value `undefined` are left out. */
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
@@ -247,8 +247,8 @@ const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryErr
   )
 
 /**
- * Returns the file name of a run. Different ids have different names even on case-insensitive disks, since an id that does not match
- * `[a-z0-9_-]{1,64}` is replaced by its hash.
+ * Returns the file name of a run. An id that does not match `[a-z0-9_-]{1,64}` is replaced by its hash. So different ids have different
+ * file names, even on case-insensitive disks.
  */
 const fileName = (runId: string): string => `run-${/^[a-z0-9_-]{1,64}$/.test(runId) ? runId : `~${sha256(runId)}`}.json`
 

@@ -1,9 +1,9 @@
 /**
- * Keeps the number of records of a kind within the kind's cap. If there are more, forgets the least important ones and, among equally
- * important ones, the oldest. `layer` does so every hour; `enforce` does so once.
+ * Limits the number of records of each kind to the kind's cap. If there are more records, forgets the least important ones and, among
+ * equally important ones, the oldest. `enforce` does so once; `layer` does so every hour.
  *
- * The caps are those of the provided `MemoryKind.Kinds`, and apply to each scope separately (a broader scope does not count the records of
- * narrower ones). Records of a kind without a cap are never forgotten. Records that have expired, records that are no longer valid, and
+ * The caps are those of the provided `MemoryKind.Kinds`. Each scope is counted separately: a broader scope does not count the records of
+ * narrower ones. Records of a kind without a cap are never forgotten. Records that have expired, records that are no longer valid, and
  * records of instruction files are neither counted nor forgotten.
  *
  * The store's option `trash` says how long a forgotten record can be restored.
@@ -26,15 +26,15 @@ import * as MemoryEvents from "./MemoryEvents.ts"
 
 /** Options of `enforce`. */
 export interface Options {
-  /** Whether only to compute the result, without forgetting or publishing anything. Default false. */
+  /** Whether `enforce` only computes its result, and neither forgets records nor publishes events. Default false. */
   readonly dryRun?: boolean | undefined
 }
 
 /**
- * Forgets the records beyond the caps and returns them; with `dryRun`, returns those that it would forget. All of them are forgotten in one
- * batch, and can be restored until the store empties its trash. If one of them is changed before the batch is applied, everything is read
- * and decided again. Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that
- * exceeds its cap in some scope of the tenant. A federation cannot count records: there, reads all records of each kind that has a cap.
+ * Forgets the records beyond the caps, in one batch, and returns them. They can be restored until the store empties its trash. With
+ * `dryRun`, returns the records without forgetting them. If one of the records is changed before the batch is applied, reads and decides
+ * everything again. Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that
+ * exceeds its cap in some scope of the tenant. A federation cannot count records: there, reads all records of each kind with a cap.
  */
 export const enforce = (
   system: Viewer.System,
@@ -65,7 +65,7 @@ export const enforce = (
 
 const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.pause, page)
 
-/** Returns the kinds that exceed their cap in some scope or, if the store cannot count records, every kind that has a cap. */
+/** Returns the kinds that exceed their cap in some scope. If the store cannot count records, returns every kind that has a cap. */
 const kindsOver = (
   { reader }: Service,
   system: Viewer.System,
@@ -91,8 +91,8 @@ export const beyond = (
   )
 
 /**
- * Enforces the caps for every tenant in the background: when the layer is built, and then hourly as long as the store is in use. A failure
- * is logged. An hour later, the layer tries again.
+ * Enforces the caps of every tenant in the background: once when the layer is built, and then hourly as long as the store is in use. A
+ * failure is logged, and the layer tries again an hour later.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
@@ -109,8 +109,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // The reads of a round count as activity of the store. If the round forgot no record, its reads must not start the next round:
-      // `known` then includes these reads, so that the next round waits for activity after them.
+      // The next round begins after calls of the store that are not counted in `known`. The calls of this round itself must not cause the
+      // next round if this round forgot no record. So `known` then includes these calls.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")
@@ -130,7 +130,7 @@ const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): E
 const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>
   new Map(Array.from(kinds.values()).flatMap(({ cap, name }) => cap === undefined ? [] : [[name, cap]]))
 
-/** Whether the record counts towards its kind's cap: it has not expired, has not ceased to be valid, and is not of an instruction file. */
+/** Whether a record counts towards its kind's cap. Records that are expired, no longer valid or from instruction files do not count. */
 const counts = (now: number) => (record: MemoryRecord): boolean =>
   !isExpired(record, now) && !(record.invalidAt !== undefined && record.invalidAt <= now) &&
   record.source.origin !== "instructions"

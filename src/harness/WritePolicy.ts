@@ -48,8 +48,8 @@ export interface Options {
   readonly rules: WriteRules
   readonly events: MemoryEvents.EventPublisher
   /**
-   * Origin of the writes. `agent` and `pipeline` mark the writes of a model, which `sharedWrites` restricts. Default `user`, which also
-   * stands for the harness.
+   * Origin of the writes. The rule `sharedWrites` restricts only the writes of a model: those of origin `agent` or `pipeline`. Default
+   * `user`, which also stands for the harness.
    */
   readonly origin?: Origin | undefined
   /** Name of the operation in errors. Default: the name of the called method. */
@@ -121,8 +121,8 @@ export const mayWrite = (
 
 /**
  * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000, and returns the number of records. With
- * `purge`, erases them, and also matching records in the trash, which are not counted. A purge whose filter restricts only the scope first
- * erases the viewer's threads and waiting messages, so that no memories are extracted from these messages meanwhile.
+ * `purge`, erases these records, and also matching records already in the trash, which are not counted. If the filter restricts only the
+ * scope, a purge first erases the viewer's threads and waiting messages, so that no memories are extracted from the messages meanwhile.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -137,7 +137,7 @@ export const forgetAll = (
       yield* ThreadWrites.purge(store, viewer, filter.scope)
     }
     const governed = make(store, { rules, events, op: "forgetAll" })
-    // reads as the system, which also sees records that are not yet valid, no longer valid or expired: they are the viewer's data, too
+    // reads as the system, since the viewer's data include records that are expired, not yet valid or no longer valid
     const system = Viewer.system(viewer.tenant)
     const isClosed = ({ scope, source }: MemoryRecord) =>
       source.origin === "instructions" || (rules.globalWrites === "deny" && scope === Global)
@@ -150,7 +150,7 @@ export const forgetAll = (
         Effect.flatMap(Effect.forEach((ids) => governed.forget(viewer, Chunk.toReadonlyArray(ids), { purge })))
       )
     const there = filter.forgotten === true ? [] : yield* forgetEach(false)
-    // records that were forgotten before this call are still in the trash: erase them
+    // erases the matching records that were already in the trash before this call
     if (purge) yield* forgetEach(true)
     return there.flat().filter(Boolean).length
   })
@@ -159,7 +159,7 @@ export const forgetAll = (
 interface Touched {
   /** Ids of the records that are changed. */
   readonly ids: ReadonlyArray<MemoryId>
-  /** Scopes of drafts. */
+  /** Scopes of the drafts that are stored. */
   readonly scopes?: ReadonlyArray<MemoryScope>
   /** Revisions that are restored or purged; an absent `revision` stands for the newest one. */
   readonly past?: ReadonlyArray<{ readonly id: MemoryId; readonly revision?: number }>
@@ -222,7 +222,7 @@ const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, mess
 const closed =
   "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"
 
-/** The pipeline behind `MemoryService`. Uses the model and the embedder if they are provided. Its writes and searches publish events. */
+/** The pipeline of `MemoryService`. Uses a language model and an embedder if they are provided. Its writes and searches publish events. */
 export interface Remembering {
   readonly remember: (
     viewer: Viewer.Viewer,
@@ -239,10 +239,10 @@ export interface Remembering {
     receipt: MemoryPipeline.Receipt
   ) => Effect.Effect<void, MemoryError.MemoryError>
   readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes vectors at once. Never fails: on an error, it publishes an event, and `embedMissing` computes the vectors later. */
+  /** Computes vectors of the records. Never fails: an error is published as an event, and `embedMissing` computes the vectors later. */
   readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
-  /** Names of the language model and the embedder that were provided when the pipeline was made, else `null`. */
+  /** Names of the language model and of the embedder; `null` for one that was not provided when the pipeline was made. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
@@ -315,13 +315,13 @@ export const makeRemembering = (
   })
 
 /**
- * Wraps tools so that every plugin is asked, in order, before a tool is called. `signal` tells all plugins of an event.
+ * Wraps tools so that the plugins are asked, in order, before a tool is called. `signal` tells all plugins of an event.
  *
  * The texts of a tool's results and failures pass through `MemoryTool.visible`, which removes invisible characters. This also applies to
  * tools of other libraries.
  *
- * A plugin may crash. If it crashes when told of an event, the crash is logged and the turn goes on. If it crashes when asked about a call,
- * the call is denied.
+ * A plugin may crash; the crash is logged. If the plugin was told of an event, the turn goes on. If the plugin was asked about a call, the
+ * call is denied.
  */
 export interface ToolGuard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
@@ -385,7 +385,7 @@ export const makeToolGuard = (
   }
 }
 
-/** Returns the provided plugins and the plugin `RateLimit`. Omits `RateLimit` if the spec's limit is 0 or a provided plugin has its id. */
+/** Returns the provided plugins and `RateLimit`. Omits `RateLimit` if the spec's write limit is 0 or a provided plugin has the same id. */
 export const plugins = (spec: MemorySpec) =>
   Effect.gen(function*() {
     const plugins = yield* HarnessPlugin.Plugins
@@ -394,6 +394,6 @@ export const plugins = (spec: MemorySpec) =>
       : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
   })
 
-/** Whether a failure is caused by wrong arguments, which a model can correct at once, and not by a missing permission or a fault. */
+/** Whether a failure is caused by wrong arguments, which a model can correct at once. */
 const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
   reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

@@ -1,7 +1,7 @@
 /**
- * The language model that the harness (the program that runs the agent) provides, as a service with two methods: `complete` returns text,
- * and `object` returns a value that fits a Schema. `layerRecord` writes the answers of a model into a file, called a cassette.
- * `layerReplay` answers from such a file, without a model.
+ * A service for the language model that the harness (the program that runs the agent) provides. `complete` returns text, and `object`
+ * returns a value that fits a Schema. `layerRecord` writes the answers of a model to a file, called a cassette. `layerReplay` answers from
+ * such a file, without a model.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -31,8 +31,8 @@ export interface Service {
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * Asks the model. Decodes and returns the first JSON object or array in the answer that fits the schema. Prose or a fence may surround
-   * the JSON, and its end may be missing. Fails with `model` if no JSON fits, or if the answer is longer than `maxAnswerLength`; a retry
-   * may succeed. The error says what was expected, and never quotes the answer.
+   * the JSON, and the end of the JSON may be missing. Fails with `model` if no JSON fits, or if the answer is longer than
+   * `maxAnswerLength`; a retry may succeed. The error says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
@@ -57,14 +57,14 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
 /** Name of the model of `layerNone`. */
 const none = "none"
 
-/** Whether the service is that of `layerNone`, which has no model. */
+/** Whether the service was provided by `layerNone`, which has no model. */
 export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
 
 /**
  * Provides a model that answers from a script, for tests. If `answers` is an Iterable, the n-th call gets its n-th value, and calls after
  * the last value fail with `model`. If `answers` is a function, each call gets the result of the function. A string is the answer itself, a
- * `MemoryError` makes the call fail, and any other value is answered as JSON. Each build of the layer starts with the first value again;
- * but an iterator, which cannot be restarted, continues where it stopped.
+ * `MemoryError` makes the call fail, and any other value is answered as JSON. Each build of the layer starts with the first value again. An
+ * iterator, however, cannot be restarted, and continues where it stopped.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -85,8 +85,8 @@ export const layerScripted = (
   })
 
 /**
- * Provides no model: every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline` with this layer asks
- * no model; it adds only the facts that its option `customExtract` returns.
+ * Provides a service without a model: every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline`
+ * with this layer extracts facts only by its option `customExtract`, and adds these facts without asking a model.
  */
 export const layerNone: Layer.Layer<Completion> = Layer.succeed(
   Completion,
@@ -102,8 +102,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
 )
 
 /**
- * Provides a model that asks the `Completion` of the Effect context, and appends each answer to a cassette before it returns the answer.
- * Failures are not recorded. Fails with `io` if the cassette cannot be written. To replace the recorded answers, delete the file first.
+ * Provides a model that asks the `Completion` of the Effect context, and appends each answer to the cassette `file` before returning the
+ * answer. Failures are not recorded. Fails with `io` if the cassette cannot be written. To replace recorded answers, delete the file first.
  */
 export const layerRecord = (
   file: string
@@ -121,9 +121,9 @@ export const layerRecord = (
   )
 
 /**
- * Provides a model that answers from a cassette. The n-th call with a prompt returns the n-th answer that was recorded for it; each build
- * of the layer starts with the first. A call fails with `model` if no answer to its prompt was recorded, or if all were returned already.
- * The layer fails with `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
+ * Provides a model that answers from a cassette. The n-th call with a prompt returns the n-th answer that was recorded for this prompt.
+ * Each build of the layer starts with the first answers again. A call fails with `model` if no answer to its prompt is left. The layer
+ * fails with `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
  */
 export const layerReplay = (
   file: string
@@ -154,15 +154,15 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Makes the error message for a prompt to which the cassette has no answer left. `played`: number of its answers returned so far. */
+/** Makes the error message for a prompt that has no answer left on the cassette. `played` is the number of its answers already returned. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
 /**
- * Returns a function without arguments. Each call returns an array with the next answer of the script, or an empty array at the end of the
- * script. Functions that are made from the same iterator share its answers.
+ * Makes a function that returns the next answer of the script at each call, in an array. The array is empty at the end of the script.
+ * Functions that are made from the same iterator share its answers.
  */
 const queueOf = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()
@@ -201,9 +201,9 @@ const CassetteEntry = Schema.Struct({
 interface CassetteEntry extends Schema.Schema.Type<typeof CassetteEntry> {}
 
 /**
- * Opens a cassette, and returns a function that appends an entry to it. Each entry is one line and one write, and writes run one at a time.
- * Creates the folder if it is missing, and removes a last line that a crash left incomplete. Fails with `unsupported`, and changes nothing,
- * if a newer release of the library recorded the cassette.
+ * Opens a cassette, and returns a function that appends an entry. Each entry is a line of its own, appended in one write; writes run one at
+ * a time. Creates the folder if it is missing, and removes an incomplete last line, which a crash left. Fails with `unsupported`, and
+ * leaves the cassette unchanged, if a newer release of the library recorded the cassette.
  */
 const recordTo = (file: string) =>
   Effect.gen(function*() {
@@ -254,7 +254,7 @@ const readCassette = (file: string) =>
 
 const reading = "Cassette.read"
 const asLine = Schema.parseJson(CassetteEntry)
-// these are functions, so that a codec is compiled at its first use, not when the package is imported
+// functions, so that each codec is compiled at its first use, and not when the package is imported
 const encodeEntry = (entry: CassetteEntry) => Schema.encode(asLine)(entry)
 const decodeEntry = (line: string) => Schema.decode(asLine)(line)
 

@@ -13,31 +13,31 @@ import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
 /**
- * Reason to embed a text: to store it, to search with it, or to store it after a change. Some models embed queries differently from stored
- * texts.
+ * Reason for embedding a text: `add` for a new text, `update` for a changed text, `search` for a query. Some models embed queries
+ * differently from stored texts.
  */
 export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
 export interface Service {
-  /** Name of the model. Vectors are stored under this name, so a model that makes different vectors must have a different name. */
+  /** Name of the model, under which its vectors are stored. Models that make different vectors must have different names. */
   readonly model: string
-  /** Number of dimensions of a vector; 0 if there are no vectors. */
+  /** Number of dimensions of each vector; 0 if the model makes no vectors. */
   readonly dimensions: number
-  /** Calibration of the model's cosines. The function `calibrate` measures `floor`. Default: the defaults of `Calibration`. */
+  /** Settings that convert the model's cosines into scores. Default: see `Calibration`. `calibrate` measures `Calibration.floor`. */
   readonly calibration?: Calibration | undefined
-  /** Returns one vector per text, in order. Callers must not change a vector, since it may be shared. No timeout. Fails with `model`. */
+  /** Returns one vector per text, in order. Vectors may be shared: callers must not change them. No timeout. Fails with `model`. */
   readonly embed: (
     texts: ReadonlyArray<string>,
     purpose: Purpose
   ) => Effect.Effect<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
 }
 
-/** Calibration of a model: how cosines become scores in a search by vectors, or by words and vectors. */
+/** Settings that convert a model's cosine similarities into the scores of searches that use vectors. */
 export interface Calibration {
-  /** Typical cosine of two unrelated texts, from 0 to less than 1. A search finds no text whose cosine is `floor` or less. Default 0. */
+  /** Typical cosine of two unrelated texts, 0 or more and less than 1. Vectors find only texts whose cosine is above `floor`. Default 0. */
   readonly floor?: number | undefined
-  /** Weight of the vectors, relative to a weight of 1 for words. Default .4; use 1 or more for a model that ranks better than words. */
+  /** Weight of the vectors in a search; words have weight 1. Default .4. Use 1 or more for a model that ranks better than words. */
   readonly weight?: number | undefined
 }
 
@@ -46,21 +46,21 @@ export class Embedder extends Context.Tag("@memory/Embedder")<Embedder, Service>
 
 /** Options of `make`. */
 export interface Options {
-  /** Largest number of texts per call of the wrapped model; default 32. */
+  /** Largest number of texts in one call of the wrapped model. Default 32. */
   readonly batch?: number | undefined
-  /** Largest number of concurrent calls of the wrapped model, by all callers together; default 4. */
+  /** Largest number of concurrent calls of the wrapped model, counting the calls of all callers. Default 4. */
   readonly concurrency?: number | undefined
   /**
-   * Largest number of cached vectors. Beyond it, the least recently used vector is dropped. Default 1,000 (1.5 MB at 384 dimensions); 0
-   * turns the cache off.
+   * Largest number of vectors in the cache, which evicts the least recently used vector. Default 1,000 (1.5 MB at 384 dimensions); 0 turns
+   * the cache off.
    */
   readonly cache?: number | undefined
 }
 
 /**
- * Adds batches, bounded concurrency and a cache to a model (`primitives`). Callers that request the same text at the same time share one
- * call of the model. `embed` fails with `model` if the wrapped model returns a wrong number of vectors, or a vector that has a wrong number
- * of dimensions or contains a number that is not finite. An invalid option is a defect.
+ * Wraps a model (`primitives`): adds batches, bounded concurrency and a cache. Concurrent requests for the same text share one call of the
+ * model. `embed` fails with `model` if the wrapped model returns a wrong number of vectors, a vector with a wrong number of dimensions, or
+ * a number that is not finite. Dies if an option is invalid.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
@@ -78,7 +78,7 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
     return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
   })
 
-/** Dies if an option of `make` is invalid, since some invalid values would make `embed` wait or loop for ever. */
+/** Dies if an option of `make` is invalid. Some invalid values would make `embed` wait or loop for ever. */
 const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   Effect.orDie(Validation.refuseOptions("Embedder.make", [
     ...batch === Infinity ? [] : Validation.countIssues("batch", batch, 1),
@@ -87,9 +87,9 @@ const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   ]))
 
 /**
- * Returns the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to 0..0.95. The
- * `weight` stays as it is. Costs one call of the model, and fails if that call fails. Returns an embedder of 0 dimensions unchanged,
- * without a call.
+ * Returns a copy of the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to
+ * 0..0.95. The `weight` is unchanged. Calls `embed` once, and fails if this call fails. An embedder without vectors (0 dimensions) is
+ * returned unchanged, without a call.
  */
 export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
   embedder.dimensions === 0
@@ -120,10 +120,10 @@ const unrelated = [
 ]
 
 /**
- * Embeds offline, without a model. The vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words.
- * A table has these vectors for 20,000 English words, in 100 dimensions. The order of the words makes no difference. The vector of a text
- * has the Euclidean norm 1; a text without a known word has the zero vector. The layer reads the table, 2 MB, from the package's folder. It
- * fails with `io` if the folder is missing, as it is in bundled code, and with `corrupt` if the table is incomplete.
+ * Embeds offline, without a model. The vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words,
+ * scaled to Euclidean norm 1. The order of the words makes no difference. A text without a known word has the zero vector. The word vectors
+ * come from a table of 20,000 English words, in 100 dimensions. The layer reads this table (2 MB) from the package's folder. The layer
+ * fails with `io` if the folder is missing, for example in bundled code, and with `corrupt` if the table is incomplete.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
@@ -137,11 +137,11 @@ export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, Fi
   })
 )
 
-/** Error message for a missing `Embedder`; it names the layer to provide. @internal */
+/** Error message for a missing `Embedder`, with the layer to provide. @internal */
 export const missing = "there is nothing to embed with: provide an Embedder to the layer that asks it, " +
   "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))"
 
-/** Provides an embedder without vectors, so that every search is by words only. */
+/** Provides an embedder that makes no vectors. Every search then uses words only. */
 export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
   model: "none",
   dimensions: 0,
@@ -149,9 +149,9 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 })
 
 /**
- * Embeds by hashing, for tests: equal texts have equal vectors, and the vectors of two texts are the more similar the more words the texts
- * share. Each word stem adds 1 to the component that its hash selects, or subtracts 1 from it (feature hashing, Weinberger et al. 2009). A
- * vector has the Euclidean norm 1; a text without words has the zero vector. Default: 256 dimensions.
+ * Embeds by hashing, for tests. Equal texts have equal vectors, and the more words two texts share, the more similar are their vectors. The
+ * hash of each word stem selects one component of the vector; 1 is added to this component or subtracted from it (feature hashing,
+ * Weinberger et al. 2009). The vector is scaled to Euclidean norm 1. A text without words has the zero vector. Default: 256 dimensions.
  */
 export const layerHash = (
   { dimensions = 256 }: { readonly dimensions?: number | undefined } = {}
@@ -192,7 +192,7 @@ const hashed = (text: string, dimensions: number): Float32Array => {
   for (const term of stemsOf(text)) {
     let hash = 2_166_136_261 // FNV-1a, 32 bits
     for (let at = 0; at < term.length; at++) hash = Math.imul(hash ^ term.charCodeAt(at), 16_777_619)
-    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // mixes in the high bits: the low bits of FNV-1a collide for similar words
+    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // mixes in the high bits, since the low bits collide for similar words
     vector[(hash >>> 1) % dimensions]! += hash & 1 ? 1 : -1
   }
   const length = Math.hypot(...vector)
@@ -203,11 +203,11 @@ type Vectors = ReadonlyArray<Float32Array>
 type Embed = Service["embed"]
 
 /**
- * Adds a cache of vectors, keyed by purpose and text, and merges concurrent requests for the same text. `ask` receives at most `batch`
- * texts at a time, without duplicates. The vectors that `ask` returns are shared, not copied.
+ * Adds a cache of at most `limit` vectors, keyed by purpose and text. `ask` receives at most `batch` texts per call, without duplicates.
+ * The vectors that `ask` returns are shared between callers, not copied.
  *
- * Law: one caller at a time requests a text, and all other callers that need the text wait for the result. If the request fails, all these
- * callers fail, and the failure is not cached. If the requesting caller is interrupted, the waiting callers request the text themselves.
+ * Law: while one caller requests a text, all other callers that need this text wait for the result. If the request fails, all these callers
+ * fail, and the failure is not cached. If the requesting caller is interrupted, the waiting callers request the text themselves.
  */
 const cached = (limit: number, batch: number, ask: Embed): Embed => {
   const kept = recentlyUsed(limit)
@@ -234,7 +234,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
       const settle = (claims: ReadonlyArray<Claim>, exit: Exit.Exit<Vectors, MemoryError.MemoryError>) =>
         Effect.sync(() => {
           for (const [n, { key, pending, text }] of claims.entries()) {
-            if (underWay.get(key) !== pending) continue // this text was already settled with its batch
+            if (underWay.get(key) !== pending) continue // this text was settled when its batch ended
             underWay.delete(key)
             if (Exit.isSuccess(exit)) {
               vectors.set(text, exit.value[n]!)
@@ -270,10 +270,10 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
   return embed
 }
 
-/** A vector that one caller has requested and others may wait for; `undefined` if the requesting caller was interrupted. */
+/** The vector of a requested text, for the callers that wait for the vector; `undefined` if the requesting caller was interrupted. */
 type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
 
-/** A text that this caller requests, or that another caller has requested and this one waits for. */
+/** A text whose vector this caller requests or waits for. */
 interface Claim {
   readonly text: string
   readonly key: string
@@ -296,13 +296,13 @@ const recentlyUsed = (limit: number) => {
   }
 }
 
-/** Model name under which word vectors are stored. Increase its last number if the table, the tokenizer or the weights change. */
+/** Name of the model of the word vectors. Increase the last number whenever the table, the tokenizer or the weights change. */
 const wordModel = "glove-100d-20k-1"
 const wordDimensions = 100
 
 /**
- * Reads the table of word vectors, 2 MB. Returns the function that embeds a text as the weighted mean of the vectors of its words. Rare
- * words weigh more; a word that occurs twice counts twice; a word that is not in the table does not count. Word order and negation make no
+ * Reads the table of word vectors (2 MB). Returns a function that embeds a text as the weighted mean of the vectors of its words. Rare
+ * words weigh more. Repeated words count each time. Words that are not in the table are ignored. Word order and negation make no
  * difference. The function takes 5 µs for a short text.
  *
  * ```text
@@ -310,11 +310,11 @@ const wordDimensions = 100
  * p(w)    = 1 / (H · (rank(w) + 2.7)),  Σ p = 1              rank 1 = the most frequent
  * ```
  *
- * Here v(w) is the vector of the word w, scaled to norm 1. p(w) is the frequency of w, which is estimated from the rank of w by the
- * Zipf–Mandelbrot law.
+ * Here v(w) is the vector of the word w, scaled to norm 1. p(w) is the frequency of w, estimated from the rank of w by the Zipf–Mandelbrot
+ * law.
  *
- * This is smooth inverse frequency (Arora, Liang and Ma 2017) with one difference: the common component of all vectors is not removed,
- * since searches of dialogue found less after its removal.
+ * This method is smooth inverse frequency (Arora, Liang and Ma 2017) with one difference: the common component of all vectors is not
+ * removed, because its removal made searches of dialogue find less.
  */
 const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
   Effect.gen(function*() {
@@ -341,10 +341,10 @@ const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError
 
 const loading = "Embedder.layerWordVectors"
 
-/** Returns the path of a file of the table. The relative path is the same from `src` and from `dist`. */
+/** Returns the path of a file of the table. The same relative path works in `src` and in `dist`. */
 const pathOf = (name: string): string =>
   decodeURIComponent(new URL(`../../assets/word-vectors/${name}`, import.meta.url).pathname)
-    .replace(/^\/(?=[A-Za-z]:\/)/, "") // a URL path has a slash before the drive letter of Windows
+    .replace(/^\/(?=[A-Za-z]:\/)/, "") // removes the slash that a URL has before a Windows drive letter
 
 const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
   const scales = scalesOf(ranks.size, table)
@@ -364,7 +364,7 @@ const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
 
 const wordsOf = Tokenizer.make({ stopwords: "wide" })
 
-/** Returns the factor of each row of the table: the weight of the row's word divided by the norm of the row's vector. */
+/** Returns one factor per row of the table: the weight of the row's word divided by the norm of the row's vector. */
 const scalesOf = (size: number, table: Int8Array): Float64Array => {
   const zipf = Float64Array.from({ length: size }, (_, rank) => 1 / (rank + 1 + 2.7))
   const total = zipf.reduce((sum, x) => sum + x, 0)

@@ -2,8 +2,8 @@
  * Splits long synchronous work into steps, with pauses in which the event loop runs. No step should block the loop for more than
  * 50 ms.
  *
- * A pause lasts until the next iteration of the event loop, in which timers and sockets run. `Effect.yieldNow` would let only other fibers
- * run, since fibers resume in microtasks.
+ * A pause lasts until the next iteration of the event loop, in which timers and sockets run. `Effect.yieldNow` is not enough: fibers resume
+ * in microtasks, so only other fibers would run.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -17,9 +17,9 @@ import { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /**
- * Pauses until the next iteration of the event loop; returns at once under a `TestClock`. Uses `setImmediate` if the runtime has it, and
- * `sleep(0)` otherwise. `sleep(0)` takes a millisecond, and does not always let sockets run: if several fibers pause by timers, another
- * timer is due whenever a step ends, and the loop runs one timer after the other.
+ * Pauses until the next iteration of the event loop. Returns at once under a `TestClock`. Uses `setImmediate` if the runtime has it,
+ * otherwise `sleep(0)`, which takes a millisecond and may delay sockets: if several fibers pause by timers, another timer is due whenever a
+ * step ends, and the event loop runs all due timers before sockets.
  */
 export const pause: Effect.Effect<void> = Effect.clockWith((clock) =>
   clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)
@@ -32,20 +32,20 @@ const immediate = Effect.async<void>((resume) => {
   return Effect.sync(() => clearImmediate(handle))
 })
 
-/** The work that may be done in one iteration of the event loop. Needs `setImmediate`. */
+/** Limit on the work of one iteration of the event loop. Needs `setImmediate`. */
 export interface IterationBudget {
-  /** Adds work that was done to the work of this iteration. */
+  /** Adds `work` to the work done in this iteration. */
   readonly spend: (work: number) => void
   /**
-   * Whether the budget of this iteration is used up. It is used up once all units of work were done or, if `clock` is given, once 4 ms have
-   * passed since the first call with a clock in this iteration.
+   * Whether the budget of this iteration is used up: all units of work are done or, if `clock` is given, 4 ms have passed since the
+   * iteration's first call with a clock. The clock is read only once per sixteenth of the work.
    */
   readonly isSpent: (clock?: Clock.Clock) => boolean
-  /** Sets work and time back to 0, as happens at the start of each iteration. */
+  /** Resets the work and the time to 0. Each iteration starts with such a reset. */
   readonly renew: () => void
 }
 
-/** Makes a budget for each iteration of the event loop: `most` units of work, and 4 ms. */
+/** Makes a budget of at most `most` units of work and 4 ms for each iteration of the event loop. */
 export const makeIterationBudget = (most: number): IterationBudget => {
   let done = 0
   let isDue: IsDue | undefined
@@ -84,15 +84,15 @@ export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
 const machineClock = Clock.make()
 
 /**
- * Decides when long work pauses. The caller runs the pacer after each step, with the amount of work of that step. The pacer pauses once
- * enough work has been done since the last pause. One unit of work is one character that was parsed or split into terms, which takes 0.1 µs
- * for English and 2 µs for Chinese.
+ * Pauses long work from time to time. The caller runs the pacer after each step, with the amount of work of the step. The pacer pauses once
+ * enough work has been done since the last pause. One unit of work is one character parsed or split into terms, which takes 0.1 µs in
+ * English and 2 µs in Chinese.
  */
 export interface Pacer {
   (work: number): Effect.Effect<void>
 }
 
-/** Makes a pacer that pauses after every `budget` units of work (default 8,192), and earlier if the work takes longer than 4 ms. */
+/** Makes a pacer that pauses after `budget` units of work (default 8,192) or after 4 ms, whichever comes first. */
 export const pacer = (budget = 8_192): Pacer => {
   let done = 0
   let isDue: IsDue | undefined
@@ -107,13 +107,13 @@ export const pacer = (budget = 8_192): Pacer => {
     })
 }
 
-/** Whether a step should end, given the work that the step has done so far, in units of a `Pacer`. */
+/** Whether a step should end after the given amount of work, in units of a `Pacer`. */
 export type IsDue = (work: number) => boolean
 
 /**
- * Returns a function that says whether the step that begins now should end: after `stretch` units of work, or once 4 ms have passed. The
- * time is limited, too, since a unit of work takes longer on a slow machine, before the code is compiled, and during garbage collection.
- * Reads the clock once per sixteenth of `stretch`.
+ * Starts a step. Returns a function that says whether the step should end: after `stretch` units of work or after 4 ms, whichever comes
+ * first. The time limit matters where a unit of work takes longer: on a slow machine, before the code is compiled, and during garbage
+ * collection. The clock is read once per sixteenth of `stretch`.
  */
 const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
   const end = clock.unsafeCurrentTimeMillis() + 4
@@ -128,8 +128,8 @@ const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
 }
 
 /**
- * Makes a function that runs synchronous steps of concurrent fibers one at a time, and pauses between steps like a `pacer`. Without it,
- * many fibers together could block the event loop. `work` computes the amount of work of a finished step from the step's result.
+ * Makes a function that runs the synchronous steps of concurrent fibers one at a time, with pauses like those of a `pacer`. Otherwise, many
+ * fibers together could block the event loop. `work` returns the amount of work of a finished step, given the step's result.
  */
 export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
   Effect.makeSemaphore(1),
@@ -140,8 +140,8 @@ export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => nu
 )
 
 /**
- * Makes a queue: a function that runs effects one at a time, in the order in which they arrive. An effect that is interrupted while it
- * waits leaves the queue. Entering an empty queue is ten times as fast as taking a permit of a semaphore.
+ * Makes a queue: a function that runs effects one at a time, in order of arrival. An effect that is interrupted while it waits leaves the
+ * queue. Entering an empty queue is ten times as fast as taking a permit of a semaphore.
  */
 export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
   let last: Deferred.Deferred<void> | undefined
@@ -164,9 +164,9 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
 }
 
 /**
- * Calls `call` with each value. Pauses after every `stretch` units of work, and earlier if they take longer than 4 ms. Pauses at the end,
- * too, if more than a quarter of `stretch` was done since the last pause. `work` returns the work of one value; default 1. The next value
- * is read before each pause, so `call` gets this value even if `values` is a Map that loses it during the pause.
+ * Calls `call` with each value. Pauses after `stretch` units of work or after 4 ms, whichever comes first. Also pauses at the end if more
+ * than a quarter of `stretch` was done since the last pause. `work` returns the units of work of a value; default 1. The next value is read
+ * before each pause: `call` gets this value even if it is deleted from `values` (for example a Map) during the pause.
  */
 export const forEach = <A>(
   values: Iterable<A>,
@@ -189,7 +189,7 @@ export const forEach = <A>(
     return some()
   })
 
-/** Runs a generator of steps until it returns. Pauses like `forEach`, after every `stretch` units of work (default 16,384, about 2 ms). */
+/** Runs all steps of a generator, and returns its result. Pauses like `forEach`. Default `stretch`: 16,384 units, about 2 ms. */
 export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect<A> =>
   Effect.clockWith((clock) => {
     const steps = begin()
@@ -206,43 +206,40 @@ export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect
   })
 
 /**
- * Whether to pause after the last step: only if more than a quarter of `stretch` was done. Without this pause, many calls in a row, each
- * with a little less work than `stretch`, would block the event loop.
+ * Whether to pause at the end of the work: true if more than a quarter of `stretch` was done since the last pause. This pause keeps many
+ * short calls in a row from blocking the event loop.
  */
 const isLong = (work: number, stretch: number): boolean => work < Infinity && 4 * work > stretch
 
 /** Options of a `LazyIndex`. */
 export interface LazyOptions<Row, A> {
-  /** Makes an index without rows. */
+  /** Makes an empty index. */
   readonly make: () => A
-  /** Adds a row. Returns the work that it took, in units of a `Pacer`. */
+  /** Adds a row. Returns the work done, in units of a `Pacer`. */
   readonly add: (index: A, row: Row) => number
   /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
   /**
-   * Returns the current rows, without tombstones (rows of forgotten records). A row that is set during the iteration may or may
-   * not be returned.
+   * Returns the current rows, except tombstones (rows of forgotten records). A row that is added during the iteration may or may not be
+   * returned.
    */
   readonly rows: () => Iterable<Row>
 }
 
 interface Making<Row, A> {
   readonly index: A
-  /** Iterator over the rows that were not read yet; `undefined` once all rows are read. */
+  /** Rows that are not read yet; `undefined` once all rows are read. */
   unread: Iterator<Row> | undefined
   /**
-   * Rows that were read and not yet added, in parts. Rows are added only once all rows are read. They are taken from the end, but in
-   * the order in which they were read: each part is reversed when it is complete, and the list of parts when all rows are read.
+   * Rows that are read but not yet added, in parts. Rows are added only once all rows are read. Each part is reversed, and in the end so
+   * is the list of parts: removing rows from the end then yields the rows in the order in which they were read.
    */
   readonly parts: Array<Array<Row>>
-  /**
-   * Rows that were passed to `set` while rows were read. If such a row is also in `parts`, it is skipped there, because `changes` adds it
-   * if it is still current.
-   */
+  /** Rows that were passed to `set` during reading. Skipped in `parts`, since `changes` adds the rows that are still current. */
   touched: ReadonlySet<Row | undefined>
   /**
-   * Calls of `set` since reading began, as pairs of an old and a new row. Once all rows are read, the calls so far are shortened to one
-   * addition for each new row that no later call has replaced. Calls that arrive after that are appended.
+   * Calls of `set` since reading began, each a pair of an old and a new row. Once all rows are read, the calls so far are replaced by one
+   * addition for each new row that is still current. Later calls are appended.
    */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
   /** Number of changes that have been applied. */
@@ -250,9 +247,9 @@ interface Making<Row, A> {
 }
 
 /**
- * An index over the rows of a table. The index is built when it is first used, and updated from then on. Changes that arrive during the
- * build are applied after all rows were added. If several fibers wait for the index, each of them continues the build, so the build
- * goes on if one of them is interrupted.
+ * An index over the rows of a table. The index is built on first use, and updated from then on. Changes that arrive during the build are
+ * applied after all rows are added. All fibers that wait for the index take part in the build, so the build goes on even if one of these
+ * fibers is interrupted.
  */
 export class LazyIndex<in out Row, in out A> {
   readonly #options: LazyOptions<Row, A>
@@ -274,12 +271,12 @@ export class LazyIndex<in out Row, in out A> {
     return this.#index
   }
 
-  /** Returns the index. If it is not built yet, adds all rows at once, which blocks the event loop until it is built. */
+  /** Returns the index. Builds it if necessary, without pauses; this blocks the event loop. */
   build(): A {
     return this.#index ?? atOnce(this.#building())
   }
 
-  /** Builds the index in steps: reads the rows, adds them, and applies changes. Continues what other callers have built. */
+  /** Builds the index in steps: reads rows, adds rows, and applies changes. Continues a build that another caller has begun. */
   *#building(): Steps<A> {
     while (this.#index === undefined) yield this.#step()
     return this.#index
@@ -290,7 +287,7 @@ export class LazyIndex<in out Row, in out A> {
     this.#index !== undefined ? Effect.succeed(this.#index) : paced(() => this.#building())
   )
 
-  /** Does one step of the build: reads some rows, adds some of the read rows, or applies one change. Returns its cost for a `Pacer`. */
+  /** Does one step of the build: reads rows, adds rows, or applies one change. Returns the work done, in units of a `Pacer`. */
   #step(): number {
     const { add, make, rows } = this.#options
     const making = this.#making ??= {
@@ -327,7 +324,7 @@ export class LazyIndex<in out Row, in out A> {
   }
 }
 
-/** Reads up to `partSize` rows, and returns the work that this took. After the last row, sets `touched` and shortens `changes`. */
+/** Reads up to `partSize` rows, and returns the work done. After the last row, sets `touched` and shortens `changes`. */
 const readSome = <Row, A>(making: Making<Row, A>): number => {
   const part: Array<Row> = []
   while (making.unread !== undefined && part.length < partSize) {
@@ -349,11 +346,11 @@ const readSome = <Row, A>(making: Making<Row, A>): number => {
   return partSize
 }
 
-/** Largest number of rows of a part. One step reads one part. */
+/** Largest number of rows that one step reads. */
 const partSize = 4_096
 
-/** Work after which a step that adds rows ends, in units of a `Pacer`. With one step per row, the build would take a tenth longer. */
+/** Work after which a step stops adding rows, in units of a `Pacer`. Building would take a tenth longer with one row per step. */
 const perYield = 512
 
-/** Work of adding or changing a row, in units of a `Pacer`, without the work for the row's text. */
+/** Work of adding or changing a row, in units of a `Pacer`, apart from the work that `add` returns. */
 const perRow = 8

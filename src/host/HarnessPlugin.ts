@@ -1,6 +1,6 @@
 /**
- * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and the end of sessions, and may
- * deny tool calls.
+ * Plugins of the harness, the program that runs the agent. A plugin is told when a turn starts, a turn ends or a session ends. A plugin may
+ * also deny tool calls.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -8,18 +8,18 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Viewer from "../domain/Viewer.ts"
 
-/** Schema of a signal, by which the harness reports that a turn began, a turn ended, or a session ended. */
+/** Schema of a signal, which tells plugins that a turn began, a turn ended, or a session ended. */
 export const Signal = Schema.Union(
   Schema.TaggedStruct("turn_start", { viewer: Viewer.Viewer }),
   Schema.TaggedStruct("turn_end", { viewer: Viewer.Viewer }),
   Schema.TaggedStruct("session_end", { viewer: Viewer.Viewer })
 )
-/** A report of the harness that a turn began, a turn ended, or a session ended. */
+/** A signal, which tells plugins that a turn began, a turn ended, or a session ended. */
 export type Signal = typeof Signal.Type
 
 /**
- * A tool call, which plugins allow or deny. `writes` says whether the call writes memories: it is the result of the tool's `isWrite` or, if
- * the `MemoryTool` has no `isWrite`, the tool's `writes`.
+ * A tool call, which plugins allow or deny. `writes` says whether the call writes memories: the result of the tool's function `isWrite` or,
+ * if the tool has no `isWrite`, the tool's own `writes`.
  */
 export interface ToolCall {
   readonly tool: string
@@ -37,15 +37,15 @@ export const deny = (reason: string): Verdict => ({ kind: "deny", reason })
 
 /** A plugin, which handles signals and decides on tool calls. All of its methods are optional. */
 export interface HarnessPlugin {
-  /** Unique id. This library adds plugins of its own, such as the write limit; a provided plugin replaces the one that has its id. */
+  /** Unique id. A provided plugin replaces the library's own plugin of the same id, such as the write limit. */
   readonly id: string
   /** Handles a signal. A defect is logged, and the turn continues. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined
   /** Allows or denies a call. Plugins are asked in order, until one denies the call. A plugin that dies denies the call. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
   /**
-   * Runs after a call that was allowed, but failed validation and wrote nothing. A plugin that counts calls can then subtract the call. The
-   * argument is the same object that `beforeToolCall` received.
+   * Runs after an allowed call that failed validation and wrote nothing. A plugin that counts calls can then subtract the call. `call` is
+   * the same object that `beforeToolCall` received.
    */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }
@@ -55,11 +55,11 @@ export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
   defaultValue: (): ReadonlyArray<HarnessPlugin> => []
 }) {}
 
-/** A plugin; or, for a plugin with state, an Effect that makes it. */
+/** A plugin, or an Effect that makes a plugin. Use an Effect for a plugin with state. */
 export type PluginSource<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
 
 /**
- * Adds plugins after those that are already provided. Pass a plugin with state as an Effect that makes it: each build of the
+ * Adds plugins after the plugins that are already provided. Pass a plugin with state as an Effect that makes the plugin: each build of the
  * layer runs this Effect once.
  */
 export const layer = <E = never, R = never>(

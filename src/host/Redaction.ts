@@ -1,29 +1,29 @@
 /**
  * Replaces secrets in texts before the texts are stored or sent to a model. Secrets are keys, tokens, card numbers and, on request, e-mail
- * addresses, or whatever your own function finds. Provide one redaction to all layers of memory; without one, nothing is redacted.
+ * addresses, or whatever your own function finds. Provide one redaction to all layers of memory. If none is provided, nothing is redacted.
  *
- * Drafts, patches, and the messages of outboxes and threads are redacted before any store stores them. Texts are redacted before a model is
- * asked to extract from them, reconcile or embed them. These are not redacted: texts that are already stored, files that people write
- * into a vault, rows that `Copy` moves, ids, scopes, kinds, sessions, names of threads, keys and numbers of JSON, and updates by
+ * Drafts, patches, and the messages of outboxes and threads are redacted before they are stored. Texts are redacted before they are sent to
+ * a model for extraction, reconciliation or embedding. The following are not redacted: texts that are already stored, files that people
+ * write into a vault, rows that `Copy` moves, ids, scopes, kinds, sessions, names of threads, keys and numbers of JSON, and updates by
  * `Viewer.system`. The query text of a `memory_recalled` event is not redacted either; only `MemoryEvents.layer({ texts: true })`
  * publishes this text.
  *
- * A `memory_redacted` event reports the number of secrets found, never the secrets. Two sorts of `MemoryEvents` services publish it: those
- * to which the redaction is provided, and those that are provided together with a `MemoryService` over a store with the redaction. The
- * secrets of an instruction file are counted when the file is first read, and again when its text has changed.
+ * A `memory_redacted` event reports the number of secrets found, never the secrets. A `MemoryEvents` service publishes this event if the
+ * redaction is provided to the service, or if the service is provided together with a `MemoryService` over a store with the redaction. The
+ * secrets of an instruction file are counted when the file is first read, and again after each change of its text.
  *
- * A store keeps the redaction with which it was built, and all services over the store use that one. `MemoryService.layer`,
+ * A store keeps the redaction with which it was built, and all services over the store use this redaction. `MemoryService.layer`,
  * `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` if another redaction is provided to them. Building a federation
  * fails if one of its writable stores lacks the federation's redaction.
  *
- * One layer is one redaction, even if it is built twice; two calls of `Redaction.layer` make two different redactions. So make one layer,
- * and provide it last, to the store and everything over it, or to the store alone. `Layer.mergeAll(Store, Redaction.layer())` provides it
- * to nothing.
+ * Each call of `Redaction.layer` makes a different redaction; one layer is one redaction, even if the layer is built twice. So call
+ * `Redaction.layer` once, and provide the layer last: either to the store and everything over the store, or to the store alone.
+ * `Layer.mergeAll(Store, Redaction.layer())` does not provide the redaction to the store.
  *
- * `Copy` does not redact the rows that it moves, so it moves them to a store with a redaction only if `unredacted: true` is given. A store
- * without a redaction redacts nothing. If a redaction is provided to the service of a kind of memory, to `Threads` or to `MemoryPipeline`,
- * but not to the store beneath it, that service logs a warning. The service then uses the redaction only for its own names, messages and
- * prompts.
+ * `Copy` does not redact the rows that it moves. To move rows to a store with a redaction, `Copy` requires the option `unredacted: true`. A
+ * store without a redaction redacts nothing. If a redaction is provided to the service of a kind of memory, to `Threads` or to
+ * `MemoryPipeline`, but not to the store of that service, the service logs a warning. The service then uses the redaction only for its own
+ * names, messages and prompts.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -47,21 +47,19 @@ import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** A report of the number of secrets in a text. `viewer` is who wrote the text, or `Viewer.system()` for a text sent to a model. */
+/** Report of the number of secrets found. `viewer` is who wrote the texts, or `Viewer.system()` for texts sent to a model. */
 export interface Report {
   readonly viewer: Viewer.Any
   readonly count: number
 }
 
-/** A redaction. It finds secrets in a text, replaces them, and reports their number to listeners. */
+/** A redaction, which replaces the secrets in texts and reports the number of secrets to listeners. */
 export interface Service {
-  /**
-   * Redacts a text. Must find no secret in its own result, since a text may be redacted several times on its way to a store.
-   */
+  /** Redacts a text. Must find no secret in its own result, since a text may be redacted several times before it is stored. */
   readonly redact: (text: string) => Redacted
   /**
-   * Calls the listener for every text in which a secret was found, until the Effect scope closes. Of several listeners with the same `key`,
-   * only one is called. Default: each listener has a key of its own.
+   * Calls the listener with each report until the Effect scope closes. If several listeners have the same `key`, only one is called.
+   * Default: each listener has a key of its own.
    */
   readonly listen: (
     listener: (report: Report) => Effect.Effect<void>,
@@ -79,8 +77,8 @@ export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
 
 /**
- * Provides a redaction by a function. If the function throws, the operation on memory fails with `unavailable`, and the text is neither
- * stored nor sent to a model.
+ * Provides a redaction that redacts with the given function. If the function throws, the operation on memory fails with `unavailable`, and
+ * the text is neither stored nor sent to a model.
  */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
   Layer.sync(Redaction, () => {
@@ -103,7 +101,7 @@ export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
     }
   })
 
-/** Metric: the number of secrets found. A secret counts once, whatever the number of listeners. */
+/** Metric: the number of secrets found. Each secret counts once, even if there are several listeners. */
 const redactions = Metric.counter("memory_redactions", {
   description: "Secrets that were taken out of texts",
   incremental: true
@@ -111,18 +109,18 @@ const redactions = Metric.counter("memory_redactions", {
 
 /* Functions that choose the redaction of a service that is built on a store. */
 
-/** The fields of a store that decide which redaction the services over the store use. */
+/** The fields of a store that determine the redaction of the services over the store. */
 interface Carrier {
   readonly name: string
   readonly redaction: Option.Option<Service>
 }
 
-/** Whether two redactions come from the same layer, even if it was built twice, or are both absent. @internal */
+/** Whether two redactions come from the same layer (even if it was built twice), or are both absent. @internal */
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**
- * Returns the redaction for a service over a store: that of the store or, if the store has no redaction, the provided one. Logs a warning
- * if the provided redaction is not that of the store. @internal
+ * Returns the redaction for a service over a store: the store's redaction or, if the store has none, the provided redaction. Logs a warning
+ * if a redaction is provided that differs from the store's. @internal
  */
 export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
   Effect.flatMap(Redaction, (provided) => {
@@ -135,7 +133,7 @@ export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
     )
   })
 
-/** Returns the redaction of the store. Fails with `unsupported` if another one is provided. @internal */
+/** Returns the redaction of the store. Fails with `unsupported` if a different redaction is provided. @internal */
 export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)
@@ -149,9 +147,9 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
   "or provide the redaction to the store alone"
 
 /**
- * Returns one redaction for several stores that are used as one; `None` if no store has a redaction. If all stores have the same redaction
- * (`isSame`), the result is the same as theirs. If the redactions differ, or some stores have no redaction, the result applies the stores'
- * redactions in turn; it is then not the same (`isSame`) as any of them. Its `listen` adds the listener to the redactions of all stores.
+ * Combines the redactions of several stores that are used as one. Returns `None` if no store has a redaction. If all stores have the same
+ * redaction (`isSame`), the result is the same, too. Otherwise, the result is a different redaction, which applies the redactions of the
+ * stores one after another. The `listen` of the result adds the listener to the redactions of all stores.
  * @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
@@ -170,9 +168,9 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
   return Option.some({ ...first, listen, redact: all.every((one) => isSame(one, first)) ? first.redact : redact })
 }
 
-/* Functions with which the library redacts what it writes and reads. Without a redaction, each of them changes nothing. */
+/* Functions with which the library redacts what it writes and reads. Each function changes nothing if there is no redaction. */
 
-/** Redacts the texts of a batch. Does not change rows that the library writes for itself, nor updates by the viewer `System`. @internal */
+/** Redacts the texts of a batch, except the library's own rows and updates by the viewer `System`. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -192,7 +190,7 @@ export const mutations = (
       )
   )
 
-/** Whether a draft is a row that the library writes for itself. False for a draft without a scope; the store refuses it later. */
+/** Whether the library writes this draft for itself. Returns false for a draft without a scope, which the store refuses later. */
 const isOurs = ({ scope }: Draft): boolean => Predicate.isRecord(scope) && isInternal(scope)
 
 /** Redacts messages, and the JSON that a thread stores with each message. @internal */
@@ -218,9 +216,9 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
     }))
 
 /**
- * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. If they were removed only when the
- * message is stored, the text before a block and the text after it could together form a secret. The removal
- * of one block can form another block, so it is repeated up to eight times; then all remaining closing tags are made invalid.
+ * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. Otherwise, a block inside a secret
+ * would hide the secret from the redaction. The block is removed before the message is stored, so the secret would be stored. The removal
+ * of one block can form another block, so the removal is repeated up to eight times. Then all remaining closing tags are made invalid.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")
@@ -247,7 +245,7 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
 
 /**
  * Returns a function that redacts the texts of files that are read repeatedly; `place` is the path of a file. The function reports the
- * number of a file's secrets at the first call for the file, and again only when the file's text has changed. @internal
+ * number of secrets when a file is first read, and again whenever the text of the file has changed. @internal
  */
 export const rereading = (redaction: Service | undefined) => {
   const known = new Map<string, string>()
@@ -257,7 +255,7 @@ export const rereading = (redaction: Service | undefined) => {
       if (known.get(place) === digest) return redactQuery(redaction, text)
       known.set(place, digest)
       return within(redaction, Viewer.system(), text, (redact) => redact(text)).pipe(
-        Effect.onError(() => Effect.sync(() => known.get(place) === digest && known.delete(place))) // reported by the next call
+        Effect.onError(() => Effect.sync(() => known.get(place) === digest && known.delete(place))) // lets the next call report the secrets
       )
     })
 }
@@ -285,7 +283,7 @@ export const completion = (redaction: Service | undefined, model: Completion.Ser
   }
 }
 
-/** Wraps an embedder so that its texts are redacted. @internal */
+/** Wraps an embedder so that the texts to embed are redacted. @internal */
 export const embedder = (redaction: Service | undefined, model: Embedder.Service): Embedder.Service =>
   redaction === undefined ? model : {
     ...model,
@@ -296,7 +294,7 @@ export const embedder = (redaction: Service | undefined, model: Embedder.Service
       )
   }
 
-/** Calls `use` with the function that redacts a text, then reports the number of secrets. Without a redaction, returns `otherwise`. */
+/** Calls `use` with a function that redacts a text, then reports the number of secrets. Returns `otherwise` if there is no redaction. */
 const within = <A>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -308,7 +306,7 @@ const within = <A>(
     return Effect.try({
       try: () =>
         use((text) => {
-          if (typeof text !== "string") return text // the store refuses any other value later
+          if (typeof text !== "string") return text // the store later refuses a value that is not a string
           const redacted = redaction.redact(text)
           if (typeof redacted.text !== "string") throw new TypeError("it returned no text")
           count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
@@ -319,7 +317,7 @@ const within = <A>(
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })
 
-/** Redacts the fields that both drafts and patches have. A field that is absent stays absent. */
+/** Redacts the fields that both drafts and patches have. Absent fields stay absent. */
 const redactFields = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
   redact: (text: string) => string,
   { body, data, links, metadata, summary, tags, ...rest }: A
@@ -350,7 +348,7 @@ const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   } as Draft // the cast: redaction keeps the types of the draft's fields
 }
 
-/** Redacts the strings of a JSON value, but not its keys. Returns the same object if it contains no secret, or is not JSON. */
+/** Redacts the strings of a JSON value, but not its keys. Returns `value` itself if it contains no secret, or is not JSON. */
 const json = <A extends Json>(redact: (text: string) => string, value: A): A => {
   const walk = (value: Json, depth: number): Json => {
     if (typeof value === "string") return redact(value)
@@ -369,9 +367,7 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
   return walk(value, 0) as A // `walk` replaces strings by strings only
 }
 
-/**
- * Redacts a string whose key may name a secret. For `{ password: "…" }`, redacts the text `password="…"`, since the patterns need the name.
- */
+/** Redacts a string whose key may name a secret, together with the key (`password="…"`), since some patterns need the key. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
   // quotes are tried first, since only a quoted value may contain spaces

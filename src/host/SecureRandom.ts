@@ -1,9 +1,9 @@
 /**
- * Random bytes for secrets, such as keys, which nobody must be able to guess.
+ * Random bytes for secrets, such as keys, that nobody must be able to guess.
  *
- * Values that are no secrets (ids, jitter, samples) come from Effect's `Random`, whose output can be predicted from earlier output.
- * Secrets come from this module, by default from the operating system. Tests provide `layerSeeded`, so that a run can be repeated byte
- * for byte.
+ * Values that are not secret (ids, jitter, samples) come from Effect's `Random`, whose output can be predicted from earlier output. Secrets
+ * come from this module, by default with bytes from the operating system. Tests provide `layerSeeded`, which makes the same bytes in every
+ * run.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ import { secretBytes, sha256, sha256Bytes } from "../domain/Digest.ts"
 
 /** A generator of bytes that cannot be predicted. */
 export interface Service {
-  /** Draws `length` bytes; `length` is an integer of at least 0. */
+  /** Returns `length` new random bytes; `length` is an integer of at least 0. */
   readonly bytes: (length: number) => Effect.Effect<Uint8Array>
 }
 

@@ -17,9 +17,9 @@
  * POST /api/why                    { id, text }: why a search for the text does not find the record
  * ```
  *
- * A POST must have the content type `application/json`: a page of another site can send such a request only after a CORS preflight. A
- * failure has the body `{ error: { reason, message, detail? } }`. A record that the viewer does not see is reported like one that does not
- * exist.
+ * A POST must have the content type `application/json`, because a page of another site can send such a request only after a CORS preflight.
+ * The body of a failure is `{ error: { reason, message, detail? } }`. A record that the viewer does not see is reported like a record that
+ * does not exist.
  */
 import { Size } from "@effect/platform/FileSystem"
 import type * as HttpApp from "@effect/platform/HttpApp"
@@ -70,8 +70,8 @@ export const End = Schema.Struct({
 export const Shown = Schema.Struct({ record: MemoryRecord, to: Schema.Array(End), from: Schema.Array(End) })
 
 /**
- * Schema of the response of `/api/records/:id/history`, newest revision first. The last item is the earliest revision that is kept. It has
- * no `difference`, as there is no revision to compare it with.
+ * Schema of the response of `/api/records/:id/history`, newest revision first. The last item is the earliest kept revision. This item has
+ * no `difference`, since there is no earlier revision to compare with.
  */
 export const History = Schema.Struct({
   items: Schema.Array(Schema.Struct({
@@ -97,15 +97,15 @@ export const Prompt = Schema.Struct({
   instructions: Schema.String,
   index: Block,
   context: Block,
-  /** Text that was searched for, taken from the message; `null` if the message names no topic, so that nothing was searched. */
+  /** Text that was searched for, taken from the message; `null` if the message contains nothing to search for. */
   query: Schema.NullOr(Schema.String),
   /** Hits of the search for `query`, best first. `isShown` says whether the hit is in `context`. */
   hits: Schema.Array(Schema.Struct({ hit: Hit, isShown: Schema.Boolean }))
 })
 
 /**
- * Schema of the response of `/api/why`: the reason why the record is not found, and a sentence about the reason. Both are `null` if the
- * record is found.
+ * Schema of the response of `/api/why`: the reason why a search does not find the record, and a text that explains the reason. Both fields
+ * are `null` if the search finds the record.
  */
 export const Why = Schema.Struct({ reason: Schema.NullOr(Absence), text: Schema.NullOr(Schema.String) })
 
@@ -130,11 +130,11 @@ const Restored = Schema.Struct({ revision: Schema.optional(Revision) })
 const Prompted = Schema.Struct({ text: Text })
 const Asked = Schema.Struct({ id: MemoryId, text: Text })
 
-/** Largest size of a request's body in bytes. The longest text of a record fits, even if JSON escapes each character. */
+/** Largest size of a request's body, in bytes. The longest text of a record fits, even if each of its characters is escaped in JSON. */
 const maxBytes = 4 * 1024 * 1024
 /** Number of records per page of a list. */
 const pageSize = 30
-/** Number of hits that `/api/prompt` shows beyond `contextSize`. */
+/** Number of hits that `/api/prompt` shows in addition to `contextSize` hits. */
 const beyond = 5
 /** Largest number of records in the context of `/api/prompt`; equal to the default of `Injection.InjectionConfig`. */
 const contextSize = 5
@@ -150,7 +150,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     const store = yield* MemoryStore
     const { CurrentViewer } = MemoryService
 
-    /** Returns a Map, by id, of the records that have one of these ids and that the viewer sees. */
+    /** Returns a Map from id to record. Leaves out the records that the viewer does not see. */
     const recordsOf = (ids: ReadonlyArray<MemoryId>) =>
       Effect.gen(function*() {
         const found = yield* store.get(yield* CurrentViewer, ids)
@@ -305,7 +305,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     )
   })
 
-/** Rejects requests that a page of another site could send: those that the browser marks as cross-site, and POSTs without JSON. */
+/** Rejects requests that other sites could send (cross-site requests, and POSTs without JSON), and requests whose body is too long. */
 const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }): HttpApp.Default<E, R> => {
     const site = headers["sec-fetch-site"]

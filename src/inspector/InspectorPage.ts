@@ -1,6 +1,6 @@
 /**
- * The files of the inspector's page, and the HTTP headers that isolate the page. Due to these headers, the page can run only its own
- * scripts and can send nothing to other hosts, and no other page can embed it in a frame.
+ * The files of the inspector's page, and the HTTP headers that isolate the page. With these headers, the page can run only its own scripts,
+ * and cannot send anything to other hosts. No other page can embed the page in a frame.
  */
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -9,7 +9,7 @@ import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 
-/** Schema of the page's files: each file's text, by name. */
+/** Schema of the page's files: the text of each file, by file name. */
 export const Files = Schema.Record({ key: Schema.String, value: Schema.String })
 /** Files of the page, as their schema decodes them. */
 export interface Files extends Schema.Schema.Type<typeof Files> {}
@@ -33,9 +33,7 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml"
 }
 
-/**
- * Makes the function that returns the response for a path: the file of that name, `index.html` for `/`, and `undefined` for any other path.
- */
+/** Makes a function that returns the file at a path as a response: `index.html` for `/`, `undefined` if there is no such file. */
 export const make = (files: Files) => {
   const answers = new Map(
     Object.entries(files).map(([name, text]) => [
@@ -50,8 +48,8 @@ export const make = (files: Files) => {
 }
 
 /**
- * Reads the page's files from JSON, which the build embeds in the command `effect-memory`. Fails with `unavailable` if the JSON is missing
- * or invalid.
+ * Reads the page's files from the JSON that the build embeds in the command `effect-memory`. Fails with `unavailable` if the JSON is
+ * missing or invalid.
  */
 export const fromJson = (json: string | undefined): Either.Either<Files, MemoryError.MemoryError> =>
   Either.mapLeft(

@@ -1,4 +1,4 @@
-/** The graph around a record: linked records up to a given distance, and the links between them, as far as the viewer sees them. */
+/** The graph around a record: the records up to a given distance, and the links between them. Contains only what the viewer sees. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
@@ -12,9 +12,9 @@ export const maxNodes = 60
 
 /** Schema of a graph of ids. */
 export const Graph = Schema.Struct({
-  /** Records, nearest first, each with its distance in links; the first is the requested record. */
+  /** Records, nearest first, beginning with the requested record. `depth` is the distance from the requested record, in links. */
   nodes: Schema.Array(Schema.Struct({ id: MemoryId, depth: Schema.NonNegativeInt })),
-  /** Links between these records, each once. */
+  /** Links between the records in `nodes`, each link once. */
   edges: Schema.Array(
     Schema.Struct({ from: MemoryId, to: MemoryId, type: Schema.String, weight: Schema.Number })
   ),
@@ -25,8 +25,8 @@ export const Graph = Schema.Struct({
 export interface Graph extends Schema.Schema.Type<typeof Graph> {}
 
 /**
- * Follows the links of a record in both directions, breadth first. Cost: one call of `links` for each record of the graph, including those
- * at the largest distance, to find the links between them.
+ * Returns the graph around a record. Follows links in both directions, breadth first. Cost: one call of `links` for each record of the
+ * graph. The records at the largest distance need a call, too, to find the links between them.
  */
 export const around = (
   links: (id: MemoryId) => Effect.Effect<Neighbours, MemoryError>,

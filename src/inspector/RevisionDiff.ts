@@ -3,14 +3,14 @@ import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import { encoded, type MemoryRecord } from "../domain/MemoryRecord.ts"
 
-/** Schema of a line of text. `same`: in both revisions; `added`: only in the later revision; `removed`: only in the earlier one. */
+/** Schema of a line of text. `same`: in both revisions; `added`: only in the later revision; `removed`: only in the earlier revision. */
 export const Line = Schema.Struct({ change: Schema.Literal("same", "added", "removed"), text: Schema.String })
 /** A line, as its schema decodes it. */
 export interface Line extends Schema.Schema.Type<typeof Line> {}
 
 /** Schema of a difference. */
 export const Difference = Schema.Struct({
-  /** Fields that differ, apart from the body, with both values as JSON; `null` if a revision lacks the field. */
+  /** Changed fields except the body, with both values as JSON. A value is `null` if the revision lacks the field. */
   fields: Schema.Array(Schema.Struct({
     field: Schema.String,
     before: Schema.NullOr(Schema.String),
@@ -23,8 +23,8 @@ export const Difference = Schema.Struct({
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
 /**
- * Fields that a difference never lists: fields that never change, fields that change in every revision, and `body` (it is compared by
- * lines).
+ * Fields that a difference never lists: fields that never change, fields that change in every revision, and `body`, whose lines are
+ * compared instead.
  */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
 
@@ -40,12 +40,12 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
   return { fields, lines: before.body === after.body ? [] : linesOf(before.body, after.body) }
 }
 
-/** Largest number of pairs of lines that are compared. If there are more, all differing lines are shown as removed and added. */
+/** Largest number of line pairs to compare. If there are more, all lines from the first to the last change count as removed and added. */
 const maxPairs = 1_000_000
 
 /**
- * Returns the difference of two texts as lines, by their longest common subsequence. Cost: proportional to the product of the two
- * numbers of lines, or to `maxPairs` if that is less. The equal lines at the beginning and at the end do not count.
+ * Returns the difference of two texts as lines, computed from their longest common subsequence. Cost: proportional to the product of the
+ * two numbers of lines, but at most to `maxPairs`. Equal lines at the beginning and at the end of the texts do not count.
  */
 export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
   const a = before.split("\n")
@@ -66,7 +66,7 @@ export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
 
 const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<Line> => {
   const width = b.length + 1
-  // common[i * width + j]: length of the longest common subsequence of the lines of a from i on, and of b from j on
+  // `common[i * width + j]` is the length of the longest common subsequence of `a.slice(i)` and `b.slice(j)`
   const common = new Uint32Array((a.length + 1) * width)
   const at = (i: number, j: number) => common[i * width + j]! // the table has one more row and column than the texts have lines
   for (let i = a.length - 1; i >= 0; i--) {
@@ -84,7 +84,7 @@ const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArr
     } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) {
       lines.push({ change: "removed", text: a[i++]! }) // i is below the length
     } else {
-      lines.push({ change: "added", text: b[j++]! }) // j is below the length, else the branch above is taken
+      lines.push({ change: "added", text: b[j++]! }) // j is below the length: otherwise, the branch above is taken
     }
   }
   return lines

@@ -1,6 +1,6 @@
 /**
- * Ranks records of any kind by priority: the weighted mean of three components, each 0..1 (after Park et al., 2023). The weights below are
- * the defaults.
+ * Ranks records of any kind by priority: the weighted mean of three components, each 0..1 (after Park et al., 2023). The table shows the
+ * default weights.
  *
  * ```text
  * recency     .4   max(.1, ½^(age / half-life)); the age counts from the last use or change, half-life 24 hours
@@ -41,7 +41,7 @@ export const defaultPriority: Priority = { recency: 0.4, importance: 0.3, releva
 /** Default half-life of recency: 24 hours, in milliseconds. */
 export const defaultHalfLife = 86_400_000
 
-/** Adds the default of each missing weight, and scales the weights to a sum of 1. Returns `undefined` if all weights are 0. */
+/** Sets missing weights to their defaults, and scales the weights to a sum of 1. Returns `undefined` if all weights are 0. */
 export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined => {
   const {
     recency = defaultPriority.recency,
@@ -50,7 +50,7 @@ export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined 
   } = weights
   const largest = Math.max(recency, importance, relevance)
   if (largest === 0) return undefined
-  // divides before adding, since a sum of huge weights would be Infinity
+  // each weight is divided before the addition, since the sum of huge weights would be Infinity
   const total = recency / largest + importance / largest + relevance / largest
   const share = (weight: number) => weight / largest / total
   return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
@@ -64,7 +64,7 @@ export const priorityOf = (components: Priority, shares: Priority): number =>
       shares.relevance * components.relevance
   )
 
-/** Returns the recency of a record at `now`, 0.1..1: halved for each `halfLife` (milliseconds) since the record's last use or change. */
+/** Returns the recency of a record at `now`: 1 at the last use or change, then halved per `halfLife` (milliseconds), but at least 0.1. */
 export const recencyAt = (
   record: MemoryRecord,
   { accessedAt = 0, halfLife, now }: {
@@ -76,8 +76,8 @@ export const recencyAt = (
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
 /**
- * Returns a function that computes which share of `terms`, 0..1, occurs in the summary, body and tags of a record; 0.5 if there are no
- * terms. The first call for a record takes time linear in its text, each later call time linear in the number of terms.
+ * Returns a function that computes which share of `terms`, 0..1, a record contains in its summary, body and tags. The share is 0.5
+ * if there are no terms. The first call for a record takes time linear in its text. Later calls take time linear in the number of terms.
  */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
   if (terms.size === 0) return () => 0.5
@@ -97,11 +97,11 @@ const termsBy = (tokenizer: Tokenizer): WeakMap<MemoryRecord, ReadonlySet<string
   return known
 }
 
-/** A query, with the weights and the half-life by which the results are ranked. */
+/** A query, and the weights and the half-life that determine the ranking of the results. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /**
-   * Weights, each 0 or more, scaled to a sum of 1. Defaults: recency 0.4, importance 0.3, relevance 0.3. If all are 0, the call fails with
-   * `invalid_draft`.
+   * Weights of the components, each 0 or more, scaled to a sum of 1. Defaults: recency 0.4, importance 0.3, relevance 0.3. The call
+   * fails with `invalid_draft` if all weights are 0.
    */
   readonly weights?: Partial<Priority> | undefined
   /** Half-life of recency, above 0. Default 24 hours. */
@@ -125,11 +125,11 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `AdaptiveMemory`. */
 export interface Service {
   /**
-   * Returns the records that match the filter, best first; of equal scores, the newest first. A record need not contain a word of the
-   * query. Default `limit` 20. With an embedding, the relevance of each of the nearest 1,000 records is its similarity to the embedding or
-   * the share of the query's words that it contains, whichever is greater. Fails with `unsupported` if an embedding is given but the store
-   * has no vectors. Cost: reads all records that match the filter. Does not mark the returned records as used: call `touch` for those
-   * that the agent uses.
+   * Returns the records that match the filter, best first. Records with the same score are sorted newest first. A record may be returned
+   * although it contains no word of the query. Default `limit` 20. If an embedding is given, the relevance of each of the nearest 1,000
+   * records is its similarity to the embedding or the share of the query's words that it contains, whichever is greater. Fails with
+   * `unsupported` if an embedding is given but the store has no vectors. Cost: reads all records that match the filter. Does not mark the
+   * returned records as used; call `touch` for the records that the agent uses.
    */
   readonly retrieve: (
     viewer: Viewer.Any,
@@ -141,7 +141,7 @@ export interface Service {
     id: MemoryId,
     question?: Question
   ) => Effect.Effect<Prioritised, MemoryError.MemoryError>
-  /** Marks a record as used now. This makes no new revision. */
+  /** Marks a record as used now, without a new revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 

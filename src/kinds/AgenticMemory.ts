@@ -1,9 +1,9 @@
 /**
  * Notes with attributes, suggested links and suggested changes of older notes (A-MEM; Xu et al., 2025).
  *
- * Rules make the suggestions. If there is a `Completion`, its model improves them; if the model fails, a warning is logged and the
- * suggestions are those of the rules. Links and changes are only suggested until the caller applies them. All operations on a stored note
- * except `get` fail with `not_found` if the viewer sees no note with the id.
+ * Fixed rules make the suggestions. If the context has a `Completion`, its model improves them. If the model fails, the suggestions of the
+ * rules are returned and a warning is logged. A suggested link or change takes effect only when the caller applies it. An operation on a
+ * stored note, except `get`, fails with `not_found` if the viewer sees no note with the id.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -46,27 +46,27 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /** Derives attributes from a text: at most 10 keywords, 5 tags, 10 entities, and a context of at most 200 characters. Writes nothing. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
-  /** Stores a note with its attributes. The tags of the draft come first, then those derived from the text. */
+  /** Stores a note with attributes that are derived from its text. Its tags are the tags of the draft, then the derived tags. */
   readonly store: (
     viewer: Viewer.Any,
     note: Omit<TypedMemory.DraftOf<Note>, "data">
   ) => Effect.Effect<Stored, MemoryError.MemoryError>
-  /** Returns a note. If the note was stored without attributes, the result has attributes derived by rule, which are not stored. */
+  /** Returns a note. Attributes that are missing in the stored note are derived by rule for the result, but not stored. */
   readonly get: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
   /**
-   * Suggests at most 5 links, best first, to other notes whose similarity is 0.5 or more. Compares the note only with the 100 best matches
-   * of a search for its keywords and entities, and with the 100 newest notes.
+   * Suggests at most 5 links to other notes, best first. A suggested note has a similarity of 0.5 or more. Only the 100 best matches of a
+   * search for the keywords and entities of the note, and the 100 newest notes, are compared with the note.
    */
   readonly suggestLinks: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Applies each suggestion of similarity 0.7 or more, if the suggested note exists: adds a link from the note to the suggested note, and a
-   * link back. All links are added in one batch: a failure adds no link. Returns the suggestions that were applied.
+   * Applies the suggestions whose similarity is 0.7 or more and whose note exists. Applying a suggestion adds a link from the note to the
+   * suggested note, and a link back. All links are added in one batch; if it fails, no link is added. Returns the applied suggestions.
    */
   readonly link: (
     viewer: Viewer.Any,
@@ -74,22 +74,22 @@ export interface Service {
     suggestions: ReadonlyArray<LinkSuggestion>
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Suggests changes of older notes in the same scope, based on this note, best first. Compares the note only with the 50 best matches of a
-   * search and the 50 newest notes. Writes nothing.
+   * Suggests changes of older notes in the same scope, based on this note, best first. Only the 50 best matches of a search and the 50
+   * newest notes are compared with this note. Writes nothing.
    */
   readonly evolution: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /**
-   * Derives attributes from the note's current text, which a person may have edited, and stores them. Replaces the
-   * derived tags, that is, the note's tags that are in `NoteAnalysis.subjects`. Keeps the note's other tags.
+   * Derives attributes from the note's current text, which a person may have edited, and stores them. The new derived tags replace all
+   * tags of the note that are in `NoteAnalysis.subjects`, the list of the tags that can be derived. Other tags stay.
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
-   * Returns the notes that share values of an attribute with this note. The notes that share the most values come first; of equal ones, the
-   * newest. For `tags`, compares only the 200 newest notes that have one of the tags. For another attribute, compares only the 200 best
-   * matches of a search and the 200 newest notes.
+   * Returns the notes that share values of an attribute with this note. The notes that share the most values come first; among equals, the
+   * newest note comes first. For `tags`, only the 200 newest notes with one of the tags are compared. For another attribute, only the 200
+   * best matches of a search and the 200 newest notes are compared.
    */
   readonly findByShared: (
     viewer: Viewer.Any,
@@ -154,7 +154,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
 /** Provides `AgenticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<AgenticMemory, never, MemoryStore.MemoryStore> = Layer.effect(AgenticMemory, make)
 
-/** The notes of a store, with the model that judges them if there is one. */
+/** The notes of a store, and the model that judges the notes, if there is one. */
 interface Notes {
   readonly store: MemoryStore.Service
   readonly put: (viewer: Viewer.Any, note: DraftOf) => Io<Typed>
@@ -172,12 +172,12 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Numbers by operation: each operation compares a note with this many best matches of a search, and with this many newest notes. */
+/** Each operation compares a note with this many best matches of a search, and with this many newest notes. */
 const windows = { link: 100, evolution: 50, shared: 200 }
-/** Number of notes in one prompt for a model. */
+/** Largest number of notes with which a model compares a note in one prompt. */
 const shown = 10
 
-/** Returns the result of `ask`, which asks the model. If there is no model, or if it fails, returns `rules`. Logs a failure. */
+/** Returns the result of `ask`. If there is no model, or if `ask` fails, returns `rules`. Logs a warning if `ask` fails. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),
@@ -205,7 +205,7 @@ const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryI
   )
 
 /**
- * Returns the notes to compare with a note: first the best matches of a search, then the newest. Leaves out the note with the id `self`.
+ * Returns the notes to compare with a note: the best matches of a search, then the newest notes. Leaves out the note with the id `self`.
  */
 const candidates = (
   { list, search }: Notes,
@@ -223,7 +223,7 @@ const candidates = (
   })
 
 /**
- * Relates all candidates to a note by rule, then asks the model, if there is one, about the candidates that are most similar to the note.
+ * Returns how each note in `all` relates to `note`, by rule. If there is a model, it judges the notes that are most similar to `note`.
  */
 const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
   const rules = all.map((candidate) => NoteAnalysis.byRule(note, candidate))
@@ -265,7 +265,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // searches before the note is stored: a later search would find the note and leave out older notes that say nearly the same
+    // searches before the note is stored: a later search would return the new note in place of older notes with nearly the same text
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
@@ -302,7 +302,7 @@ const Suggestions = Schema.Struct({
   suggestions: Schema.Array(Schema.Struct({ to: MemoryId, type: Link.fields.type, similarity: Unit }))
 })
 
-/** Returns the mutation that adds links to a record. An added link replaces the record's link with the same target and type. */
+/** Returns the mutation that adds links to a record. An added link replaces a link of the record with the same target and type. */
 const linked = (from: MemoryRecord, links: MemoryRecord["links"]): MemoryMutation => ({
   _tag: "Update",
   id: from.id,
@@ -340,7 +340,7 @@ const findByShared = (within: Notes, viewer: Viewer.Any, id: MemoryId, attribute
       .map(({ one }) => one)
   })
 
-/** Adds the attributes that a note lacks, by rule. Writes nothing; `refreshAttributes` stores attributes. */
+/** Fills in the missing attributes of a note by rule. Does not store them. */
 const complete = (
   { data, record }: TypedMemory.Typed<{ readonly [K in keyof Note]?: Note[K] | undefined }>
 ): Typed => {
@@ -367,8 +367,8 @@ const valuesOf = ({ data, record }: Typed, attribute: "keywords" | "tags" | "ent
   attribute === "tags" ? record.tags : data[attribute]
 
 /**
- * Returns the tags of both lists without repetitions, the first list first. Cuts the result to 32 tags, or to the length of `tags` if that
- * is more.
+ * Returns the tags of both lists without repetitions, the first list first. Returns at most 32 tags, or as many as `tags` has if that is
+ * more.
  */
 const united = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   Array.from(new Set([...tags, ...others])).slice(0, Math.max(32, tags.length))

@@ -1,7 +1,7 @@
 /**
- * Beliefs: statements that an agent takes to be true. Each has a confidence (that of its record) and an audit (a list of its changes with
- * their reasons). A belief is closed once another belief supersedes it or its validity has ended; a closed belief can be read, but not
- * changed. This module also stores hindsights (what tasks taught about beliefs) and counterfactuals.
+ * Beliefs: statements that an agent takes to be true. Each belief has a confidence, which is a field of its record, and an audit, which is
+ * the list of its changes with their reasons. A belief is closed when another belief supersedes it, or when its validity ends. A closed
+ * belief can be read, but not changed. The module also stores counterfactuals, and hindsights: what tasks taught about beliefs.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -29,7 +29,7 @@ import { type DraftOf, make as typed, orNotFound, type PatchOf, type Typed, with
 export type Belief = Payload.Belief
 /** The `data` of a hindsight: the outcome of a task, the beliefs held before the task, and the beliefs that the outcome corrected. */
 export type Hindsight = Payload.Hindsight
-/** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools say that it is a hypothesis, not a fact. */
+/** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools present it as a hypothesis, not as a fact. */
 export type Counterfactual = Payload.Counterfactual
 
 export { BeliefQuery } from "../domain/MemoryFilter.ts"
@@ -38,22 +38,22 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** `active` counts the beliefs that are not closed, `superseded` those that another replaced. Those closed otherwise are in neither. */
+  /** `active` counts the beliefs still valid, `superseded` those that another belief replaced. Other beliefs are in neither count. */
   readonly active: number
   readonly superseded: number
-  /** `byConfidence` and `bySource` count all beliefs, including superseded ones, by level of confidence and by type of source. */
+  /** Numbers of all beliefs, including superseded ones: `byConfidence` by level of confidence, `bySource` by type of source. */
   readonly byConfidence: Readonly<Record<Payload.Level, number>>
   readonly bySource: Readonly<Record<Belief["sourceType"], number>>
   /** Number of changes in the audits of all beliefs. */
   readonly updates: number
   readonly hindsights: number
   readonly counterfactuals: number
-  /** `oldest` and `newest` are the times at which the first and last belief were stored, epoch ms; `undefined` without beliefs. */
+  /** Times at which the oldest and the newest belief were stored, epoch ms; `undefined` if there are no beliefs. */
   readonly oldest: number | undefined
   readonly newest: number | undefined
 }
 
-/** The result of a hindsight: the stored hindsight, and the beliefs that it corrected, as they are after the correction. */
+/** The result of `applyHindsight`: the stored hindsight, and the current state of the beliefs that the hindsight corrected. */
 export interface Corrected {
   readonly hindsight: Typed<Hindsight>
   readonly corrected: ReadonlyArray<Typed<Belief>>
@@ -61,20 +61,20 @@ export interface Corrected {
 
 /** The fields of a belief to change. A field that is left out stays unchanged. */
 export type BeliefPatch = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
-/** Names of the fields of a hindsight or counterfactual that this service sets; the caller leaves them out. */
+/** Names of the fields of a hindsight or counterfactual that this service sets. The caller leaves these fields out. */
 type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Operations of `BeliefMemory`. They fail with `not_found` if there is no such belief, with `read_only` if a belief to be changed is
- * superseded or no longer valid, and with `invalid_draft` if the reason for a change is blank. Of concurrent changes, none is lost.
+ * Operations of `BeliefMemory`. Changes and `audit` fail with `not_found` if the belief does not exist. A change fails with `read_only` if
+ * the belief is superseded or no longer valid, and with `invalid_draft` if the reason is blank. No concurrent change is lost.
  */
 export interface Service {
   /** Stores a belief. Its summary defaults to its subject, predicate and object; its confidence defaults to 0.6. */
   readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Returns a belief, whether superseded or not. */
+  /** Returns a belief, even if the belief is superseded. */
   readonly recall: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<Belief>>, MemoryError>
-  /** Returns matching beliefs, by default most confident first, equal ones newest first. Cost: reads all beliefs that the viewer sees. */
+  /** Returns matching beliefs. Default order: highest confidence first, then newest. Cost: reads all beliefs that the viewer sees. */
   readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
   /** Changes fields of a belief, but not its confidence. A field that is `undefined` stays unchanged. */
   readonly revise: (
@@ -83,7 +83,7 @@ export interface Service {
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Ends the validity of the belief `id`, and stores `by` with a link to `id`. Of concurrent calls, all but one fail with `read_only`. */
+  /** Ends the validity of belief `id`, and stores belief `by` with a link to `id`. All concurrent calls but one fail with `read_only`. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -104,39 +104,39 @@ export interface Service {
     by: number,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Returns those revisions of a belief that are still in the store, newest first. */
+  /** Returns the revisions of a belief that are still in the store, newest first, at most 20. */
   readonly history: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
-  /** Returns all changes of a belief, oldest first, even if the store has erased their revisions. */
+  /** Returns all changes of a belief, oldest first, including changes whose revisions the store has erased. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
-   * Stores the outcome of a task (a hindsight) and, in the same batch, lowers the confidence of the beliefs that it corrects, as `weaken`
-   * does with `by` (default 0.5). The source type of these beliefs becomes `hindsight`. Their audit names the hindsight's id as evidence,
-   * but does not repeat its text. If the hindsight's body is empty, a text made from its data replaces it. A repeated call with the same id
-   * and data changes nothing. Fails with `invalid_draft` if another record has the id.
+   * Stores a hindsight: the outcome of a task, and the beliefs that the outcome corrects. In the same batch, lowers the confidence of these
+   * beliefs as `weaken` does with `by` (default 0.5), and sets their source type to `hindsight`. Their audit has the id of the hindsight as
+   * evidence, but not its text. If the body of the hindsight is blank, a text made from its data is stored. A repeated call with the same
+   * id and data changes nothing. Fails with `invalid_draft` if another record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
     hindsight: DraftOf<Omit<Hindsight, Mark>>,
     by?: number
   ) => Effect.Effect<Corrected, MemoryError>
-  /** Returns the hindsights of one task, or all hindsights if `taskId` is absent, newest first. Default `limit` 20. */
+  /** Returns hindsights, newest first: those of one task, or of all tasks if `taskId` is absent. Default `limit` 20. */
   readonly hindsights: (
     viewer: Viewer.Any,
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. Its `beliefs` default to the ten beliefs of its scope and broader scopes that match its body best. */
+  /** Stores a hypothesis. `beliefs` defaults to at most ten beliefs of the same or a broader scope that match the body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
   ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
-  /** Stores the outcome of a hypothesis. Fails with `not_found` if the id is not that of a counterfactual. */
+  /** Stores the outcome of a hypothesis. Fails with `not_found` if there is no counterfactual with the id. */
   readonly validateCounterfactual: (
     viewer: Viewer.Any,
     id: MemoryId,
     actual: ReadonlyArray<string>
   ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
-  /** Returns the counterfactuals of one task, or all if `taskId` is absent, newest first. Default `limit` 20. */
+  /** Returns counterfactuals, newest first: those of one task, or all counterfactuals if `taskId` is absent. Default `limit` 20. */
   readonly counterfactuals: (
     viewer: Viewer.Any,
     taskId?: string,
@@ -144,7 +144,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
   /** Counts the beliefs, hindsights and counterfactuals that the viewer sees. Cost: reads all of them. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets beliefs superseded before `olderThan` (epoch ms), but none that was changed meanwhile or is read-only. Returns how many. */
+  /** Forgets beliefs superseded before `olderThan` (epoch ms), unless changed meanwhile or not writable. Returns how many it forgot. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 
@@ -178,7 +178,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       () => makeError("read_only", { op, id, message: "this belief is no longer held" })
     )
 
-  /** Reads a belief, changes it, and writes it if it was not changed in between; on a conflict, reads it again and retries. */
+  /** Reads a belief and passes it to `write`. If another writer changed the belief in between, starts again. */
   const change = <A>(
     op: Payload.Audited["action"],
     viewer: Viewer.Any,
@@ -349,7 +349,7 @@ export const layer: Layer.Layer<BeliefMemory, never, MemoryStore> = Layer.effect
 
 const nameOf = ({ object, predicate, subject }: Belief): string => `${subject} ${predicate} ${object}`
 
-/** Adds the defaults to a draft. Removes its audit, which only this service may write. */
+/** Adds the defaults to the draft of a belief. Removes the audit, which only this service may write. */
 const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
   ...withNameAsSummary(nameOf(belief.data), belief),
   confidence: belief.confidence ?? Payload.confidenceOf.medium,
@@ -370,7 +370,7 @@ const audited = ({ data, record }: Typed<Belief>, change: Omit<Payload.Audited, 
   audit: [...(data.audit ?? []), { ...change, revision: record.revision + 1 }]
 })
 
-/** Returns the filter for hindsights or counterfactuals, of one task or of all. */
+/** Returns the filter for hindsights or counterfactuals: those of one task, or all if `taskId` is absent. */
 const about = (trigger: keyof typeof Payload.marks, taskId?: string): Pick<MemoryFilter, "where"> => ({
   where: {
     "data.beliefMemory": { eq: Payload.marks[trigger].beliefMemory },

@@ -1,7 +1,7 @@
 /**
  * The identity of an agent: one record, whose body is the agent's system prompt.
  *
- * The record is in the agent's scope, `{ agentId }`, if the viewer sees that scope, and in the viewer's own scope otherwise.
+ * The record is in the agent's scope, `{ agentId }`, if the viewer sees that scope. Otherwise, it is in the viewer's own scope.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -26,15 +26,15 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /** Returns the identity of the agent, if there is one. */
   readonly getIdentity: (viewer: Viewer.Any) => Effect.Effect<Option.Option<Typed<Identity>>, MemoryError.MemoryError>
-  /** Sets the whole identity. Without `systemPrompt`, the stored prompt stays, and a new identity gets an empty prompt. */
+  /** Sets the whole identity. If `systemPrompt` is absent, a stored prompt stays, and a new identity gets an empty prompt. */
   readonly setIdentity: (
     viewer: Viewer.Any,
     identity: Identity,
     systemPrompt?: string
   ) => Effect.Effect<Typed<Identity>, MemoryError.MemoryError>
-  /** Returns the constraints of the identity; an empty list if there is no identity. */
+  /** Returns the constraints of the identity, or an empty list if there is no identity. */
   readonly getConstraints: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
-  /** Replaces the constraints and nothing else. Fails with `not_found` if there is no identity. */
+  /** Replaces only the constraints. Fails with `not_found` if there is no identity. */
   readonly updateConstraints: (
     viewer: Viewer.Any,
     constraints: ReadonlyArray<string>

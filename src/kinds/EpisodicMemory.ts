@@ -1,9 +1,9 @@
 /**
- * Episodes: events, the emotions that were felt with them, and reflections on them. `beforeTurn` is called before each turn of a chat, and
- * searches for the episodes that matter for the reply. `afterTurn` is called after the turn, and stores it as a new episode.
+ * Episodes: events, the emotions that were felt with them, and reflections on them. A harness calls `beforeTurn` before each turn of a chat
+ * to find the episodes that matter for the reply. It calls `afterTurn` after the turn to store the turn as a new episode.
  *
- * The time of an episode is its `validAt`. The counterpart of an episode is the person with whom the agent talked: the `actorId` of the
- * episode's scope. "Newest first" means ordered by `validAt`, then by id.
+ * The time of an episode is its `validAt`. The counterpart of an episode is the person with whom the agent talked, that is, the `actorId`
+ * of the episode's scope. "Newest first" means the latest `validAt` first; at equal times, the greatest id comes first.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -36,12 +36,12 @@ export type Episode = Payload.Episode
 /** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
-/** The interface of an adapter (an object of the caller that stores episodes), and the type of the queries that it receives. */
+/** The interface of an adapter (an object of the caller that stores episodes), and the type of the queries for an adapter. */
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
 /** The queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
 
-/** Schema of the limit of a query of `beforeTurn`: 0..1,000; 0 switches the query off. */
+/** Schema of the limit of one query of `beforeTurn`, 0..1,000. A query with limit 0 is not run. */
 const QueryLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
 /** Schema of the limits of `beforeTurn`. Defaults: 5 episodes, 3 episodes found by meaning, 3 reflections; minimum importance 0. */
@@ -52,7 +52,7 @@ export const RecallLimits = Schema.Struct({
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
 })
 
-/** Schema of the limits of `beforeTurn`, and of the types of the episodes that it returns (at least one; default: all types). */
+/** Schema of the limits of `beforeTurn`, and of the types of the returned episodes: at least one type; default: all types. */
 export const RecallConfig = Schema.Struct({
   ...RecallLimits.fields,
   types: Schema.optional(Schema.NonEmptyArray(Schema.String))
@@ -60,9 +60,9 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Chat messages and events, newest first. Each group may fill half of `episodicLimit`, or more if the other group leaves room. */
+  /** Chat messages and events, newest first. Each group may fill half of `episodicLimit`, or more if the other group needs less. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /** Episodes found by meaning, best first. Leaves out episodes that are in `episodic` or nearly repeat a text in it. */
+  /** Episodes found by meaning, best first. Leaves out episodes that are in `episodic` or have nearly the same text as an episode there. */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
@@ -88,8 +88,8 @@ export interface Service {
     episode: DraftOf<Episode>
   ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
-   * Returns the matching episodes, the latest `validAt` first. Considers only the 1,000 matching episodes whose records were created or
-   * changed last. With `context`, only one of several episodes with nearly the same text is returned.
+   * Returns the matching episodes, the latest `validAt` first. Considers only the 1,000 matching episodes that were stored or changed last.
+   * If the query has a `context`, only one of several episodes with nearly the same text is returned.
    */
   readonly recall: (
     viewer: Viewer.Any,
@@ -101,7 +101,7 @@ export interface Service {
     text: string,
     options?: Source.SemanticRecallOptions
   ) => Effect.Effect<ReadonlyArray<Found<Episode>>, MemoryError.MemoryError>
-  /** Returns episodes in the order of the ids. Skips an id if the viewer sees no episode with it. */
+  /** Returns the episodes with these ids, in the order of the ids. Skips an id if the viewer sees no episode with that id. */
   readonly getByIds: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
@@ -117,9 +117,9 @@ export interface Service {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Reflection>>, MemoryError.MemoryError>
   /**
-   * Returns the memories that matter for the reply to a message. First waits until the turns that this viewer has passed to `afterTurn` are
-   * stored. Fails only if each of its searches fails. A search finds what the viewer sees: episodes with the viewer's `actorId` as
-   * counterpart, and episodes without a counterpart. The types in `config` apply to all searches for episodes.
+   * Returns the memories that matter for the reply to a message. Before searching, waits until all turns that this viewer has passed to
+   * `afterTurn` are stored. Fails if all searches fail. Finds what the viewer sees: with reach `exact`, episodes whose counterpart is the
+   * viewer's `actorId`, and episodes without a counterpart. The types in `config` apply to all searches for episodes.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
@@ -127,8 +127,8 @@ export interface Service {
     config?: typeof RecallConfig.Encoded
   ) => Effect.Effect<Recalled, MemoryError.MemoryError>
   /**
-   * Starts a fiber that stores the turn, and returns at once. The Effect scope of the layer waits for the fiber when it closes. A failure
-   * is logged and added to `failures`.
+   * Starts a fiber that stores the turn, and returns without waiting for the fiber. The layer waits for the fiber when the Effect scope of
+   * the layer closes. A failure is logged and added to `failures`.
    */
   readonly afterTurn: (viewer: Viewer.Any, turn: Turn) => Effect.Effect<void>
   /** Failures of `afterTurn` since the layer was built, oldest first. */
@@ -161,9 +161,9 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 })
 
 /**
- * Provides episodes over an adapter. If the adapter lacks the method for an operation, the operation fails with `unsupported`. `beforeTurn`
- * skips a query for which the method is missing; `afterTurn` adds the failure to `failures`. The service filters the adapter's results by
- * query and viewer, even if the adapter has already done so. It clamps numbers that are out of range.
+ * Provides episodes over an adapter. An operation fails with `unsupported` if the adapter lacks the method for the operation. `beforeTurn`
+ * skips queries for which the method is missing. `afterTurn` adds the failure to `failures`. The service filters the adapter's results by
+ * query and viewer, even if the adapter has already done so. Numbers in the results that are out of range are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
@@ -172,9 +172,9 @@ export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<Episod
  * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. For an agent with many counterparts, use a viewer with
  * the agent's `agentId` and the reach `within`.
  *
- * The adapter corrects values of an episode that `saveEpisode` of the service would reject: it clamps importance, intensity, emotion and
- * appraisal to their ranges, and sets a future time to now. Such values come from a model, and callers of an adapter ignore a rejected
- * promise. A query with a number out of range is rejected, except for `limit`: a `limit` of 0 or beyond 1,000 means 1,000.
+ * The adapter corrects values that `saveEpisode` of the service would reject: it clamps importance, intensity, emotion and appraisal to
+ * their ranges, and sets a future time to now. Such values come from a model, and callers of an adapter ignore a rejected promise. A query
+ * with a number out of range is rejected. Exceptions: a `limit` of 0 or beyond 1,000 means 1,000, and a `timeRange` is clamped.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
@@ -227,7 +227,7 @@ const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope
     const viewers = new Map<Fiber.RuntimeFiber<unknown, unknown>, Viewer.Any>()
     const failed = yield* Ref.make<ReadonlyArray<MemoryError.MemoryError>>([])
 
-    /** Waits until every turn with which this viewer has called `afterTurn` is stored. */
+    /** Waits until all turns that this viewer has passed to `afterTurn` are stored. */
     const settled = (viewer: Viewer.Any) =>
       Fiber.awaitAll(Array.from(viewers).flatMap(([fiber, of]) => Viewer.equals(viewer, of) ? [fiber] : []))
 
@@ -296,7 +296,7 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
 
 /**
  * Runs the queries of `beforeTurn`. Skips a query if its limit is 0, or if `types` excludes all types that the query searches for.
- * Lists each failed query in `failures`, unless it failed with `unsupported`. Fails if all queries that were run fail.
+ * Lists failed queries in `failures`, except those that failed with `unsupported`. Fails if all queries that were run fail.
  */
 const recall = (
   source: Source.Source,
@@ -343,7 +343,7 @@ const recall = (
     return {
       ...recalled,
       block: buildMemoryBlock(recalled),
-      // `unsupported` says that the adapter lacks the method, which is no failure of the query
+      // `unsupported` is left out: it means only that the adapter lacks the method for a query
       failures: [...failures.filter(({ error }) => error.reason !== "unsupported"), ...within]
     } satisfies Recalled
   })
@@ -351,7 +351,7 @@ const recall = (
 const orNone = <A>(answer: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
   Either.getOrElse(answer, (): ReadonlyArray<A> => [])
 
-/** Merges chat messages and events, newest first. Each of the two may fill half of the limit, and more if the other leaves room. */
+/** Merges chat messages and events, newest first. Each group may fill half of the limit, or more if the other group needs less. */
 const shared = (
   limit: number,
   talk: ReadonlyArray<Typed<Episode>>,
@@ -362,7 +362,7 @@ const shared = (
 }
 
 /**
- * Returns the found episodes, without those that are in `episodic` and those whose text nearly repeats that of an episode in `episodic`.
+ * Returns the found episodes. Leaves out the episodes in `episodic`, and episodes with nearly the same text as an episode in `episodic`.
  */
 const withoutRepeats = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
@@ -386,7 +386,7 @@ const episodeLine = (episode: Typed<Episode>): string => {
   ].join(" ")
 }
 
-/** Returns a text on one line, escaped, and cut to 1,000 UTF-16 units. */
+/** Returns the text on one line, escaped. A text of more than 1,000 UTF-16 units is cut to 1,000. */
 const text = (all: string): string => PromptText.line(all.length > 1_000 ? `${all.slice(0, 999).toWellFormed()}…` : all)
 
 /** The greatest time of a JavaScript `Date`, epoch milliseconds. */

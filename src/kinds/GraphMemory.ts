@@ -1,8 +1,8 @@
 /**
- * Entities and their relationships. Relationships are links between records, indexed in both directions. A relationship is a link of the
- * record at which it begins, or a `[[Name]]` in the body of that record, which counts as a link of type `wikilink` and weight 1. A viewer
- * sees a relationship if it sees the records at both ends. A traversal follows only links between entities; a search follows links between
- * records of all kinds. The cost of a traversal grows with the number of records that it visits, not with the size of the graph.
+ * Entities and their relationships. A relationship is a link from one record to another, or a `[[Name]]` in the body of a record, which
+ * counts as a link of type `wikilink` and weight 1. Links are indexed in both directions. A viewer sees a relationship if it sees the
+ * records at both ends. A traversal follows only links between entities; a search follows links between records of all kinds. The cost of
+ * a traversal grows with the number of records that it visits, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -35,10 +35,10 @@ const RelationshipSchema = Schema.Struct({
 })
 /** A typed, weighted connection from one entity to another. */
 export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
-/** A path from one record to another: its relationships in order. A path may follow a relationship in either direction. */
+/** A path from one record to another: the relationships on the way, in order. Each relationship may be followed in either direction. */
 export type Path = ReadonlyArray<Relationship>
 
-/** Schema of the conditions that a relationship must meet to be followed. */
+/** Schema of the conditions for relationships. Only relationships that meet all conditions are followed. */
 const Along = Schema.Struct({
   /** Types of relationships to follow; `wikilink` is the type of a `[[Name]]` in a body. Default: all types. */
   types: Schema.optional(Schema.Array(Schema.String)),
@@ -65,7 +65,7 @@ export const PathSearch = Schema.Struct({
   ...Along.fields,
   /** Largest length of a path, in relationships, at least 1. Default: any length. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Largest number of linked records to visit, entities or not, at least 1; the nearest are visited first. Default 10,000. */
+  /** Largest number of linked records to visit, entities or not, at least 1. The nearest records are visited first. Default 10,000. */
   maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
 })
 /** The options of a search for a path, as `PathSearch` decodes them. */
@@ -76,12 +76,12 @@ export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: Path
 }
 
-/** A record that a search found: either by its text, or by following relationships from a record that was found by its text. */
+/** A record that a search found by its text, or by following relationships from a record that was found by its text. */
 export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** The path from a hit of the text search to the record; empty if the record is a hit itself, and no path gives it a higher score. */
+  /** Path from a hit of the text search to the record. Empty if the record is a hit itself and no path gives it a higher score. */
   readonly path: Path
 }
 
@@ -89,12 +89,12 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `GraphMemory`. */
 export interface Service {
-  /** Adds an entity. Its summary defaults to its name, by which a `[[Name]]` in a text links to it. */
+  /** Adds an entity. Its summary defaults to its name. A `[[Name]]` in a text links to the entity with this summary. */
   readonly addEntity: (
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
-  /** Adds a relationship or sets its weight. Fails with `not_found` unless both ends are visible. Cost: linear in the links of `from`. */
+  /** Adds a relationship, or sets its weight. Fails with `not_found` if an end is not visible. Cost: linear in the links of `from`. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
   /** Removes a relationship. Returns whether it existed. */
   readonly unrelate: (
@@ -107,21 +107,21 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns the reached entities: nearest first, neighbours of an entity highest weight first. Empty if the viewer does not see `from`. */
+  /** Returns the reached entities, nearest first, and neighbours of one entity by falling weight. Empty if `from` is not visible. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Follows outgoing relationships: in step n, those of the n-th type. Returns what the last step reaches; `from` if there is no step. */
+  /** Follows outgoing relationships in steps: step n follows type n of `types`. Returns the entities at the end; with no step, `from`. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
     types: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
-   * Returns a shortest path; `None` if there is no path of at most `maxDepth` relationships (default: any number). The path from an entity
-   * to itself is empty. Fails with `unsupported` if the search ends after `maxVisits` records, since a path may still exist beyond them.
+   * Returns a shortest path, or `None` if there is no path of at most `maxDepth` relationships (default: any number). The path from an
+   * entity to itself is empty. Fails with `unsupported` if the search stops after `maxVisits` records: a path may still exist.
    */
   readonly findPath: (
     viewer: Viewer.Any,
@@ -130,15 +130,16 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns the query's hits, and linked records that pass its filter. A link passes on `weight · g ÷ (1 + g)` of a record's score; `g` is
-   * `query.weights.graph`, default 1. A record has the score of its best path. A hop starts from the best `options.limit` records.
+   * Returns the hits, and linked records that pass the query's filter. A link passes on a record's score × the link's weight ×
+   * `g ÷ (1 + g)`, where `g` is `query.weights.graph`, default 1. If several paths lead to a record, the best score counts. Each hop
+   * follows the links of the best records, at most `options.limit` of them.
    */
   readonly search: (
     viewer: Viewer.Any,
     query: Omit<MemoryQuery, "budget" | "explain">,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Reached>, MemoryError.MemoryError>
-  /** Forgets the entity and, in the same batch, removes every visible relationship that points to it. */
+  /** Forgets an entity and, in the same batch, removes the links to it from all entities that the viewer sees. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
@@ -150,7 +151,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const store = yield* MemoryStore.MemoryStore
   const entities = yield* TypedMemory.make(MemoryKind.entity)
   const graph: Graph = { store, entities }
-  // one write at a time, so that neither entity of a link is forgotten between the check and the write
+  // writes run one at a time, so that no entity is forgotten between the check that it exists and the write of a link to it
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
@@ -300,7 +301,7 @@ interface Step {
   readonly relationship: Relationship
 }
 
-/** Returns the steps from a record, highest weight first. If equal, first its own links, in order; then links to it, newest first. */
+/** Returns the steps from a record, highest weight first. If equal, links of the record come first, then links to it, newest first. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,
@@ -327,7 +328,6 @@ interface PathNode {
   /** The entity before this one on the path; `undefined` for the first entity after the start. */
   readonly previous: PathNode | undefined
   readonly via: Relationship
-  /** Distance from the start in relationships, at least 1. */
   readonly depth: number
 }
 
@@ -337,7 +337,7 @@ const pathTo = (end: PathNode): Path => {
   return path.reverse()
 }
 
-/** Finds entities breadth first, each by a shortest path. After every visited record, entity or not, stops if `isEnough` returns true. */
+/** Finds entities breadth first, each by a shortest path. Stops if `isEnough` is true after a visited record, which may be no entity. */
 const breadthFirst = (
   graph: Graph,
   viewer: Viewer.Any,
@@ -367,14 +367,14 @@ const breadthFirst = (
     return all
   })
 
-/** Returns the hits and the records linked to them, best first. A link passes on score × `share` × its weight. */
+/** Returns the hits and the records linked to them, best first. A link passes on a record's score × `share` × the link's weight. */
 const spreadActivation = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along
   readonly hops: number
   /** Share of a score that a link of weight 1 passes on, 0..1. */
   readonly share: number
-  /** Largest number of records from which a hop follows links: those with the best scores. */
+  /** Largest number of records whose links one hop follows. The hop starts from the records with the best scores. */
   readonly width: number
 }): Io<ReadonlyArray<Reached>> =>
   Effect.gen(function*() {

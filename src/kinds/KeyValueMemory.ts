@@ -1,8 +1,8 @@
 /**
- * Values by key, like a Map that is stored. A layer is for one namespace of keys; the viewer decides whose values are read and written.
- * Each key is one record in exactly the viewer's scope, neither in a broader nor in a narrower one. A string is stored as the body of the
- * record. A string that is too long for a body, or a value that is no string, is stored in `data`. Keys are redacted: keys that differ only
- * in a secret are one key. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
+ * Values by key, like a stored Map. A layer has one namespace of keys. The viewer of a call decides whose values are read and written. Each
+ * key is one record in exactly the viewer's scope, neither in a broader nor in a narrower scope. A string is stored as the body of the
+ * record. Other values, and strings that are too long for a body, are stored in `data`. Secrets in keys are redacted, so keys that differ
+ * only in a secret are equal. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -31,7 +31,7 @@ export interface Metadata {
   /** Importance, 0..1 or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Time of expiry, epoch milliseconds, exclusive. A write whose `expiresAt` has passed does nothing: an older value stays. */
+  /** Time of expiry, epoch milliseconds, exclusive. A write whose `expiresAt` has already passed is ignored: an older value stays. */
   readonly expiresAt?: number | undefined
   /** Place or program that the value comes from, at most 1,024 characters. */
   readonly source?: string | undefined
@@ -57,7 +57,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `KeyValueMemory`, on the values of one namespace. */
 export interface Service {
-  /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. The last of concurrent writes stays. */
+  /** Sets the value of a key. Fails with `invalid_draft` if the value is not JSON. The last of several concurrent writes wins. */
   readonly set: (
     viewer: Viewer.Any,
     key: string,
@@ -72,13 +72,13 @@ export interface Service {
   readonly delete: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
   /** Deletes the selected entries of this namespace, by default all of them. Returns the number of deleted entries. */
   readonly clear: (viewer: Viewer.Any, selection?: Selection) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Returns the keys in the order of `entries`, at the same cost. */
+  /** Returns all keys. Order and cost are those of `entries`. */
   readonly keys: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
   /** Returns all entries, last written first. Cost: reads every value of the viewer's own scope in this namespace. */
   readonly entries: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
   /** Returns the number of entries, at the same cost as `entries`. */
   readonly size: (viewer: Viewer.Any) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Writes all entries in one batch: a failure writes no entry. If a key occurs twice, its later entry is stored. */
+  /** Writes all entries in one batch. If the batch fails, no entry is written. If a key occurs twice, its later entry is stored. */
   readonly batchWrite: (
     viewer: Viewer.Any,
     entries: ReadonlyArray<Entry>
@@ -157,7 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies the values of `keys` from a `KeyValueStore`, which cannot list its keys, in one write. Returns the number of copied values. */
+/** Copies values from a `KeyValueStore` in one write. Needs `keys`, since the store cannot list its keys. Returns the number of values. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -244,7 +244,7 @@ interface Namespace {
 }
 type Found = TypedMemory.Typed<Payload.Entry>
 
-/** Derives the record id of a key. It is the same on every machine, and different for another namespace, key or scope. */
+/** Derives the record id of a key from scope, namespace and key. The id is the same on every machine. */
 export const idOf = (scope: MemoryScope.MemoryScope, namespace: string, key: string): MemoryId =>
   stableId(JSON.stringify(["entry", MemoryScope.key(scope), namespace, key]))
 
@@ -295,7 +295,7 @@ const write = (
         }))
         : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
     const now = yield* Clock.currentTimeMillis
-    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // an absent `expiresAt` passes
+    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // keeps drafts without `expiresAt`
   })
 
 const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
@@ -304,7 +304,7 @@ const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
       ? within.records.forget(Viewer.exactly(viewer), found.value.record.id)
       : Effect.succeed(false))
 
-/** Deletes entries for which `goes` is true; retries if an entry was written after it was read. Returns the number of deleted entries. */
+/** Deletes the entries for which `goes` is true. Starts again if an entry was changed meanwhile. Returns the number of deleted entries. */
 const remove = (within: Namespace, viewer: Viewer.Any, goes: (entry: Found) => boolean) =>
   Effect.gen(function*() {
     const found = (yield* all(within, viewer)).filter(goes)
@@ -349,7 +349,7 @@ const draftOf = (
 /** Greatest length of a record's body, in UTF-16 units. */
 const maxBody = 65_536
 
-/** Returns the record fields of a value. A string that fits is the body. Any other value is in `data`; the body then lists its words. */
+/** Returns the fields of the record. A string that fits is the body. Any other value is in `data`; its text, cut to fit, is the body. */
 const toRecord = (
   value: Payload.Json
 ): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>
@@ -357,7 +357,7 @@ const toRecord = (
     ? { body: value, data: {} }
     : { body: cut(lines(value)), data: { value } }
 
-/** Returns one line for each leaf of a JSON value: `path.to.it: leaf`. */
+/** Returns one line for each leaf of a JSON value: the path to the leaf, a colon and the leaf, such as `user.name: Ada`. */
 const lines = (value: Payload.Json, path: ReadonlyArray<string> = []): string => {
   if (typeof value === "object" && value !== null) {
     return Object.entries(value).map(([key, inner]) => lines(inner, [...path, key])).filter((line) => line !== "")

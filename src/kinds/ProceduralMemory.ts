@@ -17,7 +17,7 @@ export type Procedure = Payload.Procedure
 
 /** Operations of `ProceduralMemory`. */
 export interface Service {
-  /** Stores a procedure. Its summary defaults to its name. Fails with `invalid_draft` if it has more successes than executions. */
+  /** Stores a procedure. Its summary defaults to its name. Fails with `invalid_draft` if the successes exceed the executions. */
   readonly storeProcedure: (
     viewer: Viewer.Any,
     procedure: DraftOf<Procedure>
@@ -32,8 +32,8 @@ export interface Service {
     context: string
   ) => Effect.Effect<ReadonlyArray<Typed<Procedure>>, MemoryError.MemoryError>
   /**
-   * Counts one execution, and one success if `success` is true. Concurrent calls are all counted. Fails with `not_found` if the id is not
-   * that of a procedure.
+   * Counts one execution, and one success if `success` is true. Concurrent calls are all counted. Fails with `not_found` if there is no
+   * procedure with the id.
    */
   readonly recordExecution: (
     viewer: Viewer.Any,
@@ -70,7 +70,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         successes: procedure.successes + (success ? 1 : 0)
       })).pipe(
         MemoryError.catchReason("corrupt", () =>
-          // a record of this kind that does not decode is plain text, and no procedure
+          // a record of this kind that does not decode is a plain text, not a procedure
           MemoryError.make("not_found", { op: "recordExecution", id, message: "there is no such procedure" })),
         Effect.withSpan("ProceduralMemory.recordExecution")
       )
@@ -90,6 +90,6 @@ const isIn = (context: string) => (trigger: string): boolean => {
   return phrase !== "" && context.includes(phrase)
 }
 
-/** Orders procedures by success rate, then by executions, both highest first. The sort is stable: equal ones stay newest first. */
+/** Orders procedures by success rate, then by executions, both highest first. The sort is stable, so equal procedures stay newest first. */
 const bestFirst = (a: Typed<Procedure>, b: Typed<Procedure>): number =>
   successRate(b.data) - successRate(a.data) || b.data.executions - a.data.executions

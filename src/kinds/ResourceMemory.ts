@@ -24,7 +24,7 @@ export interface Service {
     type: Resource["type"]
   ) => Effect.Effect<ReadonlyArray<Typed<Resource>>, MemoryError>
   /**
-   * Returns all resources whose location contains `location`, case-sensitively, newest first. Cost: reads all resources that the viewer
+   * Returns all resources whose location contains `location` (case-sensitive), newest first. Cost: reads all resources that the viewer
    * sees.
    */
   readonly findByLocation: (
@@ -37,7 +37,7 @@ export interface Service {
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Resource>>, MemoryError>
-  /** Marks a resource as used now. This makes no new revision. */
+  /** Marks a resource as used now, without a new revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError>
 }
 

@@ -1,4 +1,4 @@
-/** Facts as subject, predicate and object. They have the kind `semantic`, like facts that are stored as plain sentences. */
+/** Facts as subject, predicate and object. Their kind is `semantic`, which is also the kind of facts stored as plain sentences. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -45,8 +45,8 @@ export interface Service {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Fact>>, MemoryError.MemoryError>
   /**
-   * Ends the validity of a fact now; the fact stays stored. A fact whose validity has ended stays unchanged. Fails with `not_found` if the
-   * id is not that of a fact.
+   * Ends the validity of a fact now. The fact stays stored. A fact whose validity has already ended stays unchanged. Fails with `not_found`
+   * if there is no fact with the id.
    */
   readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
@@ -78,7 +78,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     invalidateFact: (viewer, id) =>
       Effect.gen(function*() {
         const found = yield* facts.get(viewer, id).pipe(
-          MemoryError.catchReason("corrupt", () => Effect.succeedNone) // a plain sentence has no triple to decode
+          MemoryError.catchReason("corrupt", () => Effect.succeedNone) // a record that does not decode is a plain sentence
         )
         if (Option.isNone(found)) {
           return yield* MemoryError.make("not_found", { op: "invalidateFact", id, message: "there is no such fact" })
@@ -97,7 +97,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 /** Provides `SemanticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<SemanticMemory, never, MemoryStore> = Layer.effect(SemanticMemory, make)
 
-/** Selects records that have subject, predicate and object. A plain sentence has none of them. */
+/** Selects records that have subject, predicate and object. Facts stored as plain sentences have none of these fields. */
 const isFact: NonNullable<MemoryFilter["where"]> = {
   "data.subject": { exists: true },
   "data.predicate": { exists: true },

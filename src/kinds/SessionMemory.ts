@@ -3,8 +3,8 @@
  * is called. Only `end` stores a summary of the session.
  *
  * A learning is stored as soon as it is recorded. Its `MemoryScope` has the viewer's ids and the id of the session. A viewer with reach
- * `exact` sees only the sessions of viewers with exactly its ids, including sessions that still run. A viewer that has a session id sees
- * only that session. A viewer without ids sees no session.
+ * `exact` sees only the sessions that were started with exactly its ids, including running sessions. If such a viewer has a session id, it
+ * sees only that session. If it has no ids, it sees no session.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -30,10 +30,10 @@ import { type Found, make as typed, type Typed } from "./TypedMemory.ts"
 /** The `data` of a learning. */
 export type Learning = Payload.Learning
 
-/** A running session. Its `record…` methods fail with `unsupported` after its end, and with `invalid_draft` if the text is blank. */
+/** A session. Its `record…` methods fail with `unsupported` after the session has ended, and with `invalid_draft` if the text is blank. */
 export interface Session {
   readonly id: string
-  /** Learnings of the last 10 sessions: at most 20, of confidence 0.5 or more, highest confidence first, equal ones newest first. */
+  /** Learnings of the last 10 sessions with confidence 0.5 or more: at most 20, the highest confidence first, then the newest. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
   /** Records a learning. `confidence` is 0..1, default 0.5. A session keeps its last 500 learnings. */
   readonly recordLearning: (
@@ -68,14 +68,14 @@ export interface Session {
 /** Operations of `SessionMemory`. */
 export interface Service {
   /**
-   * Starts a session. Sessions may run at the same time; two with the same id share their learnings. Fails with `invalid_scope` if the
-   * viewer has a session id other than `sessionId`. Cost: reads all learnings that the viewer sees.
+   * Starts a session. Several sessions may run at the same time; sessions with the same id share their learnings. Fails with
+   * `invalid_scope` if the viewer has another session id than `sessionId`. Cost: reads all learnings that the viewer sees.
    */
   readonly start: (
     viewer: Viewer.Viewer,
     sessionId: string
   ) => Effect.Effect<Session, MemoryError.MemoryError, Scope.Scope>
-  /** Finds learnings, also those of running sessions, best first. Default `limit` 10. */
+  /** Finds learnings, including those of running sessions, best first. Default `limit` 10. */
   readonly search: (
     viewer: Viewer.Any,
     text: string,
@@ -96,7 +96,7 @@ export interface Service {
 /** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Largest number of learnings of one session, by type. Beyond it, the session forgets its oldest learning of that type. */
+/** Largest number of learnings of one session, by type. A session with more learnings of a type forgets the oldest of that type. */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
@@ -117,7 +117,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   const running = new Map<string, { retained: ReadonlyArray<RetainedLearning>; count: number }>()
 
   /**
-   * Returns the list of a session's stored learnings. All running sessions with the same id share the list, until the last of them ends.
+   * Returns the object with the stored learnings of a session. Running sessions with the same `key` share it until the last of them closes.
    */
   const openSession = (key: string, retained: ReadonlyArray<RetainedLearning>) =>
     Effect.acquireRelease(
@@ -156,8 +156,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // learnings that were stored under this session id before count towards `caps`, too. A viewer without ids does not see them, so they
-      // are read with `own`, the viewer narrowed to the session id
+      // learnings stored earlier under this session id count towards `caps`. A viewer without ids does not see these learnings, so `own`,
+      // which is the viewer with the session id added, reads them
       const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
       const session = yield* openSession(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -165,7 +165,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const hasEnded = yield* Ref.make(false)
-      // calls of a session's `record…` methods and of `end` run one at a time
+      // the `record…` methods and `end` of a session run one at a time
       const exclusively = (yield* Effect.makeSemaphore(1)).withPermits(1)
       yield* Effect.addFinalizer(() => Ref.set(hasEnded, true))
 
@@ -231,9 +231,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter. Together, they select the scope of the given viewer and the sessions in it, but no scope that is narrower
- * by any other id. If the given viewer is `System`, has no ids, or has a reach other than `exact`, returns this viewer unchanged and a
- * filter without conditions.
+ * Returns a viewer and a filter that together select the scope of the given viewer and the sessions in that scope. Scopes with any other
+ * additional id are left out. If the given viewer is `System`, has no ids, or has a reach other than `exact`, returns the same viewer and
+ * an empty filter.
  */
 const sessionReader = (
   viewer: Viewer.Any
@@ -242,7 +242,7 @@ const sessionReader = (
   const ids = Viewer.idsOf(viewer)
   return {
     reader: Viewer.make({ ...ids, tenant: viewer.tenant, reach: "within" }),
-    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // any session id passes
+    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // the value "any" is not compared: every session id passes
   }
 }
 
@@ -264,7 +264,7 @@ interface RetainedLearning {
   readonly type: unknown
 }
 
-/** Applies the cap of a type to `all`, ordered oldest first. Returns the ids of the learnings to forget, and the learnings that stay. */
+/** Applies `caps[type]` to learnings, ordered oldest first. Returns the ids of the learnings to forget, and the learnings that stay. */
 const capped = (
   all: ReadonlyArray<RetainedLearning>,
   type: Learning["type"]

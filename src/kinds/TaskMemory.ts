@@ -23,7 +23,7 @@ export interface TaskEpisode extends Schema.Schema.Type<typeof TaskEpisode> {}
 
 /** Schema of a query for task episodes. */
 export const EpisodeQuery = Schema.Struct({
-  /** `since` and `until` limit the episode's `validAt`, epoch milliseconds, both inclusive. */
+  /** Range of the episodes' `validAt`, epoch milliseconds: from `since` to `until`, both inclusive. */
   since: Schema.optional(Millis),
   until: Schema.optional(Millis),
   taskId: Schema.optional(Schema.String),
@@ -39,8 +39,8 @@ export interface EpisodeQuery extends Schema.Schema.Type<typeof EpisodeQuery> {}
 /** Operations of `TaskMemory`. */
 export interface Service {
   /**
-   * Stores an episode with the time `validAt`, default now. Its summary defaults to its action; its importance defaults to high for a
-   * failure, else to medium.
+   * Stores an episode. `validAt` defaults to now, and the summary to the action of the task. The importance defaults to high for a failure,
+   * otherwise to medium.
    */
   readonly recordEpisode: (
     viewer: Viewer.Any,

@@ -1,4 +1,4 @@
-/** A service for the records of one kind, with typed `data`. Most kinds of this library are built on it; your own kinds can be, too. */
+/** Stores and reads the records of one kind, with typed `data`. Most kinds of this library use this service; your own kinds can, too. */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -27,29 +27,29 @@ export interface Found<out A> extends Typed<A> {
   readonly score: number
 }
 
-/** A draft of a record with typed `data`, without the kind, which the service sets. */
+/** A draft of a record with typed `data`. It has no `kind`, since the service sets the kind. */
 export type DraftOf<A> = Omit<Draft, "kind" | "data"> & { readonly data: A }
 /** A patch of a record with typed `data`. */
 export type PatchOf<A> = Omit<Patch, "data"> & { readonly data?: A | undefined }
-/** A filter or query without `kinds`, which the service sets. */
+/** A filter or query without the field `kinds`, which the service sets. */
 export type WithoutKinds<Q> = Omit<Q, "kinds">
 
 /**
- * Operations on the records of one kind. A record of another kind counts as absent. An operation fails with `corrupt` if the `data` of a
- * record does not decode.
+ * Operations on the records of one kind. Records of other kinds are treated as absent. An operation fails with `corrupt` if the `data` of a
+ * record cannot be decoded.
  */
 export interface TypedMemory<in out A> {
   readonly kind: MemoryKind<string, A>
   /** Stores a record. Fails with `invalid_draft` if the Schema rejects its `data`. */
   readonly put: (viewer: Viewer.Any, draft: DraftOf<A>) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
-  /** Returns a record, if the viewer sees it. */
+  /** Returns the record with this id, or `None` if the viewer does not see such a record. */
   readonly get: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<A>>, MemoryError.MemoryError>
   /** Returns a page of records, newest first. */
   readonly list: (
     viewer: Viewer.Any,
     filter?: WithoutKinds<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** Returns the records of `list`, without those whose `data` does not decode. */
+  /** Returns the same page as `list`, but leaves out records whose `data` cannot be decoded. */
   readonly listReadable: (
     viewer: Viewer.Any,
     filter?: WithoutKinds<MemoryFilter>
@@ -72,8 +72,8 @@ export interface TypedMemory<in out A> {
     options?: IfRevision
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   /**
-   * Reads a record, changes its `data`, and writes it if it was not changed in between; on a conflict, reads it again and retries. Fails
-   * with `not_found` if the record is absent.
+   * Replaces the `data` of a record by `f(data)`. If another writer changes the record in the meantime, reads the record again and retries.
+   * Fails with `not_found` if the record is absent.
    */
   readonly modify: (
     viewer: Viewer.Any,
@@ -83,32 +83,32 @@ export interface TypedMemory<in out A> {
   /** Forgets a record. Returns whether it existed. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
-   * Forgets at most 1,000 records, except those that were changed since they were read and those that the viewer may not write. Returns the
-   * number of forgotten records. Forgets them in one batch or, if the batch is rejected, each separately.
+   * Forgets the given records, at most 1,000. Skips records that were changed after they were read, and records that the viewer may not
+   * write. Returns the number of forgotten records. Uses one batch. If the batch is rejected, forgets each record separately.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,
     all: ReadonlyArray<Typed<A>>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Returns the revisions of a record that are still in the store, newest first. An absent record has no revisions. Default `limit` 20. */
+  /** Returns the revisions of a record that the store still has, newest first. Returns `[]` for an absent record. Default `limit` 20. */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** Encodes `data` for a draft that the caller itself puts into a batch. Fails with `invalid_draft` if the Schema rejects the `data`. */
+  /** Encodes `data` for a draft that the caller stores in its own batch. Fails with `invalid_draft` if the Schema rejects the `data`. */
   readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
-  /** Decodes the `data` of a record. Fails with `corrupt` if the Schema rejects it. */
+  /** Decodes the `data` of a record. Fails with `corrupt` if the Schema rejects the `data`. */
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Sets a missing summary of a draft to the name, so that a search for the name, or a link `[[Name]]`, finds the record. */
+/** Uses the name as summary if the draft has no summary. A search for the name, or a link `[[Name]]`, then finds the record. */
 export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)
 })
 
-/** Returns the value of an Option. Fails with `not_found` if it is `None`. @internal */
+/** Returns the value of an Option. Fails with `not_found` if the Option is `None`. @internal */
 export const orNotFound = <A>(
   op: string,
   id: MemoryId,
@@ -123,7 +123,7 @@ export const orNotFound = <A>(
     })
   )
 
-/** Makes the service for a kind over the `MemoryStore` in the context. */
+/** Makes the service for the records of a kind. The records are stored in the `MemoryStore` of the context. */
 export const make = <N extends string, A>(
   kind: MemoryKind<N, A>
 ): Effect.Effect<TypedMemory<A>, never, MemoryStore> =>
@@ -175,7 +175,7 @@ export const make = <N extends string, A>(
           Effect.gen(function*() {
             const encoded = yield* encode("put", data)
             const [put] = yield* store.put(viewer, [{ ...draft, kind: kind.name, data: encoded }])
-            return yield* decode("put", put!.record) // one result per draft
+            return yield* decode("put", put!.record) // `store.put` returns one result per draft
           })
         ),
       get: (viewer, id) => span("get", get(viewer, id)),
@@ -275,12 +275,12 @@ const forgetUnchanged = (
 /** Parse options: fields that the Schema does not name are kept, and all issues are reported. */
 const keeping = { errors: "all", onExcessProperty: "preserve" } as const
 
-/** Removes the fields that are `undefined`, at every depth. */
+/** Returns the data without the fields whose value is `undefined`, at every depth. */
 const defined = <A>(data: A): A => {
   if (Array.isArray(data)) return data.map(defined) as A // `map` keeps the length
   if (typeof data !== "object" || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data
   const entries = Object.entries(data).flatMap(([key, value]) => value === undefined ? [] : [[key, defined(value)]])
-  return Object.fromEntries(entries) as A // the removed fields are optional
+  return Object.fromEntries(entries) as A // the type `A` allows the removed fields to be missing
 }
 
 const undecodable = (op: string, error: ParseResult.ParseError) => {

@@ -21,21 +21,21 @@ import * as MemoryService from "../harness/MemoryService.ts"
 import * as McpError from "./McpError.ts"
 import type { Holder, Tokens } from "./McpTokens.ts"
 
-/** Options of the checks: who may use a server over HTTP, and how often. */
+/** Options that say who may use a server over HTTP, and how often. */
 export interface Access {
-  /** The viewer of requests without a token, which must come from this machine. Ignored if `tokens` is set. */
+  /** The viewer on whose behalf requests without a token act. Such requests must come from this machine. Ignored if `tokens` is set. */
   readonly viewer?: Viewer | undefined
-  /** The accepted tokens. If set, every request must have one of them. Default: no token is required. */
+  /** The accepted tokens. If set, every request must have an accepted token. Default: no token is required. */
   readonly tokens?: Tokens | undefined
-  /** Host names, without ports, under which clients may address the server, besides `localhost` and IP addresses. Default: no others. */
+  /** Host names, without ports, that the header Host may contain. `localhost` and IP addresses are always allowed. Default: no others. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined
-  /** Origins of pages that may call the server, such as `https://app.example`, besides the server's own. Default: no others. */
+  /** Origins of pages that may call the server, such as `https://app.example`. The server's own is always allowed. Default: no others. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
-  /** Largest number of requests per token in a minute, all of which may come at once; 0 means no limit. Default 600. */
+  /** Largest number of requests per token in a minute. They may all come at once. 0 means no limit. Default 600. */
   readonly requestsPerMinute?: number | undefined
 }
 
-/** Wraps an app. Only requests that pass the checks reach the app, which then runs with the request's viewer as `CurrentViewer`. */
+/** Wraps an app. Only requests that pass the checks reach the app. The app runs with the viewer of the request as `CurrentViewer`. */
 export interface Guard {
   <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, Exclude<R, MemoryService.CurrentViewer>>
 }
@@ -57,7 +57,7 @@ const answered = ({ code, data, message }: McpError.McpError) => ({
   ...(data !== undefined && { data })
 })
 
-/** Wraps an app so that only Host and Origin are checked, not the token. Use it only for files without secrets, such as those of a page. */
+/** Wraps an app: checks the headers Host and Origin, but no token. Use it only for files without secrets, such as those of a web page. */
 export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins">) => {
   const hosts = new Set((access.allowedHosts ?? []).map((host) => host.toLowerCase()))
   const origins = new Set((access.allowedOrigins ?? []).map((origin) => origin.toLowerCase()))
@@ -75,7 +75,7 @@ export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins"
     })
 }
 
-/** Makes a guard, which checks Host, Origin, token and rate. Each guard counts requests separately. */
+/** Makes a guard that checks Host, Origin, token and rate. Each guard counts requests separately. */
 export const make = (access: Access): Effect.Effect<Guard> =>
   Effect.sync(() => {
     const { requestsPerMinute = 600, tokens, viewer } = access
@@ -114,8 +114,8 @@ export const make = (access: Access): Effect.Effect<Guard> =>
   })
 
 /**
- * Makes the rate limiter, a token bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once, and an empty
- * one is full again after a minute. The limiter returns the seconds to wait; 0 if the request may proceed.
+ * Makes the rate limiter: a token bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once. An empty
+ * bucket is full again after a minute. The limiter returns the number of seconds to wait, or 0 if the request may proceed.
  */
 const limiter = (perMinute: number) => {
   const buckets = new Map<Holder, { left: number; at: number }>()

@@ -1,9 +1,9 @@
-/** Errors that an MCP client receives, with the codes of JSON-RPC and of the protocol. */
+/** Errors that are sent to an MCP client, with the error codes of JSON-RPC and MCP. */
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { failureOf } from "../host/MemoryTool.ts"
 
-/** Codes of errors, by name. */
+/** The error codes, by name. */
 export const codes = {
   parse: -32_700,
   invalidRequest: -32_600,
@@ -25,7 +25,7 @@ export class McpError extends Schema.TaggedError<McpError>("@memory/McpError")("
   data: Schema.optional(Schema.Unknown)
 }) {}
 
-/** Makes an error; `code` is the name of its code. */
+/** Makes an error from the name of its code, a message and optional data. */
 export const make = (code: keyof typeof codes, message: string, data?: unknown): McpError =>
   new McpError({ code: codes[code], message, ...(data !== undefined && { data }) })
 
@@ -36,8 +36,8 @@ export const internal: McpError = make("internal", "internal error")
 export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
 
 /**
- * Converts a `MemoryError` to an error for the client. Its `data` holds the reason. Its message comes from `failureOf`, so a model may see
- * it.
+ * Converts a `MemoryError` to an error for the client. The `data` of the new error holds the reason. The message is made by `failureOf`, so
+ * it may be shown to a model.
  */
 export const ofMemory = (error: MemoryError): McpError => {
   const { message, reason } = failureOf(error)

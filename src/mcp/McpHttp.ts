@@ -1,6 +1,6 @@
 /**
- * MCP over streamable HTTP, as an app of @effect/platform. A session is the conversation of one client, and belongs to the viewer that
- * began it; any other viewer gets the answer that there is no such session.
+ * Serves MCP over streamable HTTP, as an app of @effect/platform. A session is the conversation of one client, and belongs to the viewer
+ * that began the session. All other viewers are told that there is no such session.
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -26,16 +26,16 @@ import * as McpSession from "./McpSession.ts"
 
 /** Options of the app that serves MCP over HTTP. */
 export interface Options extends McpSession.Options {
-  /** Largest size of a request's body in bytes; a larger one is answered with 413. Default 4 MiB. */
+  /** Largest size of a request's body in bytes. A request with a larger body is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
-   * Largest number of sessions of a viewer. Once it is reached, starting a session ends the session of this viewer that has been idle
-   * longest. If all sessions of the viewer are in use, the new session is rejected. Default 64.
+   * Largest number of sessions of a viewer. If a viewer starts one more session, the viewer's session that has been idle longest ends. If
+   * no session of the viewer is idle, the new session is rejected. Default 64.
    */
   readonly maxSessions?: number | undefined
-  /** Time after which a session without a running request and without an open stream ends. Default 30 minutes. */
+  /** Idle time after which a session ends. An idle session has no running request and no open stream. Default 30 minutes. */
   readonly idle?: Duration.DurationInput | undefined
-  /** Time that running requests have to finish when the server stops. Default 5 seconds. */
+  /** Longest time that the server waits for running requests when the server stops. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
 }
 
@@ -46,14 +46,14 @@ interface Session {
   readonly connection: McpProtocol.HttpConnection
   /** Number of responses that are still being sent. */
   open: number
-  /** Time of the last request or of the end of the last response, epoch milliseconds. */
+  /** Time at which the session began or its last response ended, epoch milliseconds. */
   usedAt: number
 }
 
 /** The app, and the effect that stops it. A stopped app answers requests with 503. */
 export interface Mcp {
   readonly app: HttpApp.Default<never, MemoryService.CurrentViewer | Scope.Scope>
-  /** Waits for the running requests, at most for `grace`, and then ends all sessions. */
+  /** Waits for the running requests, at most for `Options.grace`, and then ends all sessions. */
   readonly stop: Effect.Effect<void>
 }
 
@@ -78,8 +78,8 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
     /**
-     * Makes room for another session of the owner. If `maxSessions` are open, ends the owner's session that has been idle longest, or
-     * returns false if none is idle.
+     * Makes room for another session of the owner. If the owner already has `maxSessions` sessions, ends the session that has been idle
+     * longest. Returns false if no session is idle.
      */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
@@ -121,7 +121,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
         return yield* answer(yield* known(request, owner), request, body)
       })
 
-    /** Returns the session that a request names, if it belongs to the owner. */
+    /** Returns the session that the header of a request names. Fails with an error response if the owner has no such session. */
     const known = (request: HttpServerRequest.HttpServerRequest, owner: string) =>
       Effect.suspend(() => {
         const id = request.headers[sessionHeader]
@@ -197,7 +197,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
 const sessionHeader = "mcp-session-id"
 const stoppingError = McpError.make("refused", "the server stops")
 
-/** Returns a key that is equal for equal viewers, to compare the owner of a session with the viewer of a request. */
+/** Returns the key of a viewer. Equal viewers have equal keys. The `owner` of a session is such a key. */
 const ownerOf = (viewer: Viewer.Viewer): string =>
   canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)])
 
@@ -205,8 +205,8 @@ const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, Http
   Effect.fail(refusal(...args))
 
 /**
- * Reads the body of a request as JSON. Fails if the body is too large, too slow or not JSON, or if the server stops. The failure is the
- * response to send.
+ * Reads the body of a request as JSON. Fails if the body is too large, arrives too late or is not JSON, and also if the server stops. The
+ * failure is the response to send.
  */
 const bodyOf = (
   request: HttpServerRequest.HttpServerRequest,
@@ -236,7 +236,7 @@ const bodyOf = (
   )
 }
 
-/** The request headers that are passed to the SDK's transport. The bearer token is not among them. */
+/** The request headers that are passed to the SDK's transport. The header with the bearer token is not passed. */
 const passedOn = ["accept", "content-type", "last-event-id", "mcp-protocol-version", sessionHeader]
 
 const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest): Request =>
@@ -249,8 +249,8 @@ const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest):
   })
 
 /**
- * Converts the response of the SDK's transport to one of @effect/platform. When the request ends, the stream of the response's body is
- * cancelled, even if it was not read to its end.
+ * Converts a response of the SDK's transport to a response of @effect/platform. When the request ends, the stream of the response's body is
+ * cancelled, even if the stream was not read to the end.
  */
 const sent = (response: Response): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
   Effect.gen(function*() {

@@ -1,9 +1,9 @@
 /**
- * Writes the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. A log that a request causes is also
- * sent to the client of that request, as a notification.
+ * Writes the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. A log that is written while a request
+ * runs is also sent to the client of the request, as a notification.
  *
- * No log contains a stack trace. Of a `MemoryError`, the operation, the reason and the message are logged, none of which quotes input. Of
- * any other error, only the name is logged.
+ * No log contains a stack trace. A `MemoryError` is logged as its operation, reason and message, which quote no input. Any other error is
+ * logged as its name only.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -32,18 +32,18 @@ export interface Notice {
 /** Largest length of the text of one log entry, in characters. */
 const maxText = 2_000
 
-/** Writes each log as one line of time, level and text. */
+/** Formats each log as one line: time, level, text and annotations. */
 const line = Logger.make<unknown, string>(({ annotations, cause, date, logLevel, message }) => {
   const notes = Array.from(HashMap.entries(annotations), ([key, value]) => ` ${oneLine(key)}=${textOf(value)}`).join("")
   return `${date.toISOString()} ${logLevel.label} ${textWithCause(message, cause)}${notes}`
 })
 
-/** Sends all logs of the program to stderr. Provide it as the outermost layer, so that no part of the program logs to stdout. */
+/** Sends all logs of the program to stderr. Provide this layer as the outermost one, so that no part of the program logs to stdout. */
 export const layer: Layer.Layer<never> = Logger.replace(Logger.defaultLogger, Logger.withConsoleError(line))
 
 /**
- * Runs an effect whose logs are also sent to the client. `levelOf` returns the least severe level that the client wants; logs on stderr are
- * not affected by it. `notify` is called synchronously for each log, and must not block.
+ * Runs an effect, and also sends its logs to the client by `notify`. Logs that are less severe than the level that `levelOf` returns are
+ * not sent. The logs on stderr stay the same. `notify` is called synchronously, and must not block.
  */
 export const notified = (
   levelOf: () => Level,
@@ -96,8 +96,7 @@ const textWithCause = (message: unknown, cause: Cause.Cause<unknown>): string =>
 }
 
 /**
- * Converts a logged value to one line of text. Of a `MemoryError`, keeps the operation, the reason and the message; of any other error,
- * only the name.
+ * Converts a logged value to one line of text. A `MemoryError` becomes its operation, reason and message. Any other error becomes its name.
  */
 const textOf = (value: unknown): string => {
   if (typeof value === "string") return oneLine(value)
@@ -116,7 +115,7 @@ const textOf = (value: unknown): string => {
   return typeof value === "object" || typeof value === "function" ? typeof value : oneLine(String(value))
 }
 
-/** Returns the name under which a failure or defect is logged: its `_tag`, else its `name` if it is an Error, else its type. */
+/** Returns the name of a failure or defect for a log: its `_tag`, else its `name` if it is an Error, else its type. */
 export const nameOf = (value: unknown): string =>
   Predicate.hasProperty(value, "_tag") && typeof value._tag === "string"
     ? oneLine(value._tag)

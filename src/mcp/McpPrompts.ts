@@ -1,6 +1,6 @@
 /**
- * The MCP prompts, which a person selects in the client. `recall` adds the memories on a topic to the chat; `review` asks the model to
- * review the newest memories.
+ * The MCP prompts, which a person selects in the client. The prompt `recall` adds the memories on a topic to the chat. The prompt `review`
+ * asks the model to review the newest memories.
  */
 import * as Effect from "effect/Effect"
 import type { Hit, MemoryFilter } from "../domain/MemoryFilter.ts"
@@ -26,7 +26,7 @@ export const declarations = [
   }
 ]
 
-/** Returns the messages of a prompt. Fails with `invalidParams` for an unknown prompt, or an unknown or invalid argument. */
+/** Returns the messages of a prompt. Fails with `invalidParams` if the prompt or an argument is unknown, or an argument is invalid. */
 export const get = (
   memory: Service,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * Wraps the server of the official MCP SDK in Effect; this is the only module that imports the SDK. Each request runs in a fiber of its
- * own, which is interrupted when the client cancels the request or the connection ends.
+ * Wraps the server of the official MCP SDK in Effect. This is the only module that imports the SDK. Each request runs in a fiber of its
+ * own. The fiber is interrupted when the client cancels the request or the connection ends.
  */
 import { Server } from "@modelcontextprotocol/sdk/server/index.js"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js"
@@ -33,13 +33,13 @@ export interface Info {
   readonly instructions: string
 }
 
-/** Largest number of requests that run at once on a connection; any further request is rejected. */
+/** Largest number of requests that run at once on a connection. Any further request is rejected. */
 const maxCalls = 1_024
 
-/** Largest number of logs of a request that wait to be sent. Beyond it, the oldest waiting logs are dropped. */
+/** Largest number of logs of one request that wait to be sent. If more logs wait, the oldest are dropped. */
 const maxLogs = 256
 
-/** Longest line on stdin, in bytes. A longer one is answered with an error and skipped. */
+/** Longest line on stdin, in bytes. A longer line is answered with an error and skipped. */
 const maxLine = 8 * 1024 * 1024
 
 /** Whether a message is the `initialize` request, which begins a session. */
@@ -52,8 +52,8 @@ interface Connection {
 }
 
 /**
- * Connects a session to a transport. When the Effect scope closes, running requests are interrupted and answered, and the transport is
- * closed. `cancelled` is called with the id of each request that the client cancelled. Such a request gets no answer.
+ * Connects a session to a transport. When the Effect scope closes, running requests are interrupted and answered with an error, and the
+ * transport is closed. `cancelled` is called with the id of each request that the client cancelled. Such a request gets no answer.
  */
 const connect = (
   info: Info,
@@ -82,7 +82,7 @@ const connect = (
           return reject(McpError.make("refused", `more than ${maxCalls} requests run at once`))
         }
         const notify = (method: string, params: object) =>
-          Effect.tryPromise(() => sendNotification({ method, params: { ...params } } as never)).pipe( // the cast: it is an MCP notification
+          Effect.tryPromise(() => sendNotification({ method, params: { ...params } } as never)).pipe( // cast: `method` is a method of MCP
             Effect.catchAll((error) => Effect.logDebug("a notification could not be sent", error))
           )
         const fiber = run(
@@ -101,7 +101,7 @@ const connect = (
     return { server, calls }
   })
 
-/** Runs a request and sends its logs to the client; the last logs are sent before the answer. */
+/** Runs a request, and sends its logs to the client. Logs that still wait when the request ends are sent before the answer. */
 const logging = <A, E>(
   notify: (method: string, params: object) => Effect.Effect<void>,
   handle: (log: (notice: McpLogger.Notice) => void) => Effect.Effect<A, E>
@@ -117,7 +117,7 @@ const logging = <A, E>(
     return yield* Effect.ensuring(handle((notice) => notices.unsafeOffer(notice)), rest)
   })
 
-/** A validator that the SDK requires for questions to the user. It is never used, since this server asks no questions. */
+/** A validator of the user's answers, which the SDK requires. It is never used, since this server asks the user no questions. */
 const noValidator = {
   getValidator: () => () => ({ valid: false as const, data: undefined, errorMessage: "nothing was asked" })
 }
@@ -126,11 +126,11 @@ const noValidator = {
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
   Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepLive(0))
 
-/** Runs an effect for at most the given time. Makes the effect interruptible, so that the limit holds in a finalizer, too. */
+/** Runs an effect for at most the given time. Makes the effect interruptible, so that the limit also holds in a finalizer. */
 const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(self), time)
 
-/** Standard input and output, and the time that running requests have to finish after the input has ended. */
+/** Standard input and output. `grace` is the longest wait for running requests after the input has ended. */
 export interface Stdio {
   readonly stdin: Stream.Stream<Uint8Array, unknown>
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
@@ -138,7 +138,7 @@ export interface Stdio {
 }
 
 /**
- * Serves a session over standard input and output, one message per line, until the input ends or the output fails. A line that is not a
+ * Serves a session over standard input and output until the input ends or the output fails. Each line is one message. A line that is not a
  * valid message is answered with an error.
  */
 export const stdio = (info: Info, session: Session, { grace, stdin, stdout }: Stdio): Effect.Effect<void> =>
@@ -207,12 +207,12 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
         found.push(...completeLines())
         from = end + 1
       }
-      add(chunk.slice(from)) // copied, since the source may reuse its buffer
+      add(chunk.slice(from)) // `slice` copies, since the source may reuse its buffer
       return found
     })
   })
 
-/** The error response to a line that is not a valid message. `id` is the id in the line, or null if the line has none. */
+/** The error response to a line that is not a valid message. `id` is the id in the line, or null if the line has no id. */
 interface Refusal {
   readonly id: string | number | null
   readonly error: { readonly code: number; readonly message: string }
@@ -239,11 +239,11 @@ const messageOf = (line: Uint8Array | undefined): Either.Either<JSONRPCMessage, 
   return Either.left(refusal("invalidRequest", "the line is no message of JSON-RPC", id))
 }
 
-/** A session over HTTP. The transport sends its answers as event streams. */
+/** A session over HTTP. Answers are sent as event streams. */
 export interface HttpConnection {
   /**
-   * Handles a request, whose JSON body is passed in parsed form as `body`. The response ends when all messages in `body` are answered, or
-   * when the Effect scope closes.
+   * Handles a request. `body` is the parsed JSON body of the request. The response ends when all messages in `body` are answered, or when
+   * the Effect scope of the session closes.
    */
   readonly respond: (request: Request, body: unknown) => Effect.Effect<Response>
   /** Number of requests that run now. */
@@ -257,10 +257,10 @@ export const http = (info: Info, session: Session, id: string): Effect.Effect<Ht
   Effect.gen(function*() {
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id })
     const { calls } = yield* connect(info, session, transport as Transport, (id) => {
-      // the client expects no answer to a request that it cancelled, so the stream of the answer is closed before `send`. `send` is
-      // called nevertheless, because the transport forgets the id of a request only when it is given a response.
+      // the client expects no answer to a cancelled request, so the stream of the answer is closed before `send`. `send` then sends
+      // nothing, but makes the transport forget the id of the request.
       transport.closeSSEStream(id)
-      transport.send({ jsonrpc: "2.0", id, error: { ...McpError.stopped } }).catch(() => {}) // rejects, as the stream is closed
+      transport.send({ jsonrpc: "2.0", id, error: { ...McpError.stopped } }).catch(() => {}) // `send` rejects, since the stream is closed
     })
     return {
       respond: (request, parsedBody) => Effect.promise(() => transport.handleRequest(request, { parsedBody })),

@@ -1,7 +1,7 @@
 /**
- * Offers memory as MCP resources to one viewer. The resource `memory://index` contains the summaries of memories, and
- * `memory://record/{id}` contains one memory. The text of a resource is rendered as in a prompt: it is marked as data, and states the
- * origin of each record.
+ * Offers the memory of one viewer as MCP resources. The resource `memory://index` contains the summaries of memories. Each resource
+ * `memory://record/{id}` contains one memory, and states the origin of the memory. The texts of all resources are marked as data, as in a
+ * prompt.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ import * as McpError from "./McpError.ts"
 export const indexUri = "memory://index"
 const recordUri = "memory://record/"
 
-/** Number of records per page of the list. */
+/** Number of records on one page of `list`. */
 const pageSize = 100
 
 /** The URI templates, as `resources/templates/list` returns them. */
@@ -58,7 +58,7 @@ export const list = (
     return { resources: after === undefined ? [index, ...records] : records, ...(next && { nextCursor: next }) }
   })
 
-/** Returns the text of a resource. The error is the same for a record that does not exist and for one that the viewer does not see. */
+/** Returns the text of a resource. Fails with `noResource` both if a record does not exist and if the viewer does not see the record. */
 export const read = (memory: Service, uri: string): Effect.Effect<object, McpError.McpError, CurrentViewer> =>
   Effect.gen(function*() {
     if (uri === indexUri) return contents(uri, (yield* memory.index).text || "(nothing is remembered yet)")

@@ -2,10 +2,10 @@
  * A server of the Model Context Protocol (MCP) that offers a `MemoryService` to clients as tools, resources and prompts. It serves one
  * viewer over standard input and output, or one viewer per bearer token over streamable HTTP.
  *
- * The viewer is determined by the configuration or the token, never by an argument of a call. A call that the client cancels is
- * interrupted. A defect is answered with "internal error". Neither responses nor logs contain stack traces.
+ * The configuration or the token determines the viewer. No argument of a call can change the viewer. A call that the client cancels is
+ * interrupted. A call that ends with a defect is answered with "internal error". Responses and logs contain no stack traces.
  *
- * Set `writesPerTurn: 0` in the `spec` of the `MemoryService`. MCP has no turns, so a limit of writes per turn would never be reset.
+ * Set `writesPerTurn: 0` in the `spec` of the `MemoryService`. MCP has no turns, so a write limit per turn would apply to a whole session.
  *
  * ```ts
  * import { Client } from "@modelcontextprotocol/sdk/client/index.js"
@@ -55,7 +55,7 @@ import * as McpLogger from "./McpLogger.ts"
 import * as McpProtocol from "./McpProtocol.ts"
 import * as McpSession from "./McpSession.ts"
 
-/** Options of a server, whichever transport it uses (standard input and output, or HTTP). */
+/** Options that all servers have, both over standard input and output and over HTTP. */
 export interface Options extends McpSession.Options {}
 
 /** Options of a server over standard input and output. */
@@ -63,9 +63,9 @@ export interface StdioOptions extends Options {
   readonly viewer: Viewer
   /** The bytes from the client: `NodeStream.stdin` of @effect/platform-node. */
   readonly stdin: Stream.Stream<Uint8Array, unknown>
-  /** The bytes to the client: `NodeSink.stdout`. Nothing else may write there. */
+  /** The bytes to the client: `NodeSink.stdout` of @effect/platform-node. Nothing else may write to this output. */
   readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
-  /** Longest wait for the requests that still run when the input has ended or the fiber is interrupted. Default 5 seconds. */
+  /** Longest wait for running requests once the input has ended or the fiber is interrupted. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
 }
 
@@ -75,12 +75,12 @@ export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 /** Options of the app that `httpApp` makes. */
 export interface AppOptions extends McpHttp.Options {}
 
-/** `Access` contains the options that say who may use a server over HTTP, and how often. A `Guard` wraps an app to enforce them. */
+/** `Access` contains options that say who may use a server over HTTP, and how often. A `Guard` wraps an app to enforce these options. */
 export type { Access, Guard } from "./HttpGuard.ts"
 
 /**
- * Sends all logs of the program to stderr, one line each, without stack traces and without texts of defects. A program that serves over
- * standard output must provide this layer as its outermost one, because a log on stdout would break the protocol.
+ * Sends all logs of the program to stderr, one line per log. The logs contain no stack traces and no texts of defects. A program that
+ * serves over standard output must provide this layer as its outermost one, because a log on stdout would break the protocol.
  */
 export const layerLogger: Layer.Layer<never> = McpLogger.layer
 
@@ -102,8 +102,8 @@ export const stdio = (
   )
 
 /**
- * Makes the app for streamable HTTP. Each request acts on behalf of the `CurrentViewer` in its context, which `guard` provides. Sessions
- * end when the Effect scope in which the app was made closes.
+ * Makes the app that serves MCP over streamable HTTP. Each request acts on behalf of the `CurrentViewer` in its context. `guard` makes a
+ * wrapper that provides this viewer. All sessions end when the Effect scope in which the app was made closes.
  */
 export const httpApp = (
   options: AppOptions = {}
@@ -114,27 +114,27 @@ export const httpApp = (
 > => Effect.map(McpHttp.make(options), ({ app }) => app)
 
 /**
- * Makes a function that wraps an app with the checks of Host, Origin, token and rate that `layerHttp` applies. Use it for other routes of a
- * program. A request that passes the checks acts on behalf of the viewer of its token, or of `access.viewer` if no tokens are set.
+ * Makes a function that wraps an app with the checks of `layerHttp`: Host, Origin, token and rate. Use this function for other routes of
+ * your program. A request that passes the checks acts on behalf of the viewer of its token, or of `access.viewer` if no tokens are set.
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
-/** Wraps an app so that only Host and Origin are checked, not the token. Use it only for files without secrets, such as those of a page. */
+/** Wraps an app: checks the headers Host and Origin, but no token. Use it only for files without secrets, such as those of a web page. */
 export const checkHost: (
   access: Pick<HttpGuard.Access, "allowedHosts" | "allowedOrigins">
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
- * Serves memory over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles every other path, and may use the current
- * viewer. Requests to it must pass the same checks as those to `/mcp`.
+ * Serves MCP over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles every other path, and may use the current
+ * viewer. Requests to `routes` must pass the same checks as requests to `/mcp`.
  *
- * The function `assets` is called first, with the path of each GET or HEAD request. If it returns a response, this response is sent to
- * everybody who passes the checks of Host and Origin, even without a token. So `assets` must return nothing secret. An example is the page
+ * The function `assets` is called first, with the path of each GET or HEAD request. A response that `assets` returns is sent to every
+ * client that passes the checks of Host and Origin, even without a token. So `assets` must return nothing secret. An example is the page
  * that asks for a token.
  *
- * Fails with `unsupported` if neither tokens nor a viewer are given, and also if there are no tokens and the server listens on an address
- * that other machines can reach. When the Effect scope of the layer closes, the server rejects new requests, waits for running requests (at
- * most for `grace`), interrupts those that still run, and closes all streams.
+ * Fails with `unsupported` if neither `tokens` nor `viewer` is set. Without `tokens`, also fails if the server listens on an address that
+ * other machines can reach. When the Effect scope of the layer closes, the server rejects new requests, waits for running requests at most
+ * for `grace`, interrupts requests that still run, and closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

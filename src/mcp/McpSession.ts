@@ -1,6 +1,6 @@
 /**
- * A session: one conversation with an MCP client on behalf of one viewer. It answers the client's requests with the tools, resources and
- * prompts of memory, and depends on neither transport nor SDK.
+ * A session is one conversation with an MCP client on behalf of one viewer. A session answers the client's requests with the tools,
+ * resources and prompts of memory. Sessions depend neither on the transport nor on the SDK.
  */
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"
@@ -17,15 +17,15 @@ import * as McpPrompts from "./McpPrompts.ts"
 import * as McpResources from "./McpResources.ts"
 import * as McpTools from "./McpTools.ts"
 
-/** Options of a server, whichever transport it uses (standard input and output, or HTTP). */
+/** Options that all servers have, both over standard input and output and over HTTP. */
 export interface Options {
   /** Name that the server reports to clients. Default `effect-memory`. */
   readonly name?: string | undefined
   /** Version that the server reports to clients. Default `0.0.0`. */
   readonly version?: string | undefined
-  /** Text that tells the model what the server is for. Clients may cut it after 2,048 characters. Default: the constant `instructions`. */
+  /** Tells the model what the server is for. Clients may cut the text after 2,048 characters. Default: the constant `instructions`. */
   readonly instructions?: string | undefined
-  /** Makes the tools of a viewer. Default: `MemoryTools.make`, which makes `recall`, and `remember` and `forget` where they are allowed. */
+  /** Makes the tools of a viewer. Default: `MemoryTools.make`, which makes `recall`, and, if allowed, `remember` and `forget`. */
   readonly tools?:
     | ((viewer: Viewer) => Effect.Effect<
       ReadonlyArray<MemoryTool.MemoryTool>,
@@ -46,7 +46,7 @@ export const infoOf = (options: Options) => ({
   instructions: options.instructions ?? instructions
 })
 
-/** A request of the client, as the transport passes it on. */
+/** A request of the client, as a transport passes it to `Session.handle`. */
 export interface Request {
   readonly method: string
   readonly params: unknown
@@ -56,9 +56,9 @@ export interface Request {
   readonly log: (notice: McpLogger.Notice) => void
 }
 
-/** A session, as a transport uses it. */
+/** Answers the requests of one client on behalf of one viewer. */
 export interface Session {
-  /** Answers a request. If answering ends with a defect, logs only the defect's name, and fails with `McpError.internal`. */
+  /** Answers a request. If a defect occurs, logs only the name of the defect, and fails with `McpError.internal`. */
   readonly handle: (request: Request) => Effect.Effect<object, McpError.McpError>
 }
 
@@ -125,14 +125,14 @@ const known = new Set(
     "logging/setLevel").split(" ")
 )
 
-/** Logs the name of a defect, and fails with `McpError.internal`. Only the tracing span of the tool contains the text of the defect. */
+/** Logs the name of a defect, and fails with `McpError.internal`. Only tracing spans contain the text of the defect. */
 const died = (what: string, defect: unknown) => Effect.zipRight(logDefect(what, defect), Effect.fail(McpError.internal))
 
 /** Logs that `what` ended with a defect. The log contains the name of the defect, but not its text. */
 export const logDefect = (what: string, defect: unknown): Effect.Effect<void> =>
   Effect.logError(`${what} ended by a defect: ${McpLogger.nameOf(defect)}`)
 
-/** Sends the client a progress notification for each step that the tool reports, if the request has a progress token. */
+/** Sends the client a progress notification for each step that a tool reports. Does nothing if the request has no progress token. */
 const progressing =
   (params: unknown, notify: Request["notify"]) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
     const token = tokenOf(params)

@@ -1,14 +1,14 @@
 /**
- * Bearer tokens of a server over HTTP. Each token belongs to one viewer. A token file has one line of JSON per token. The line contains the
- * hash of the token, from which the token cannot be derived.
+ * Bearer tokens of a server over HTTP. Each token belongs to one viewer. A token file has one line of JSON per token. The line contains a
+ * hash, from which the token cannot be derived.
  *
  * ```text
  * # a comment
  * {"name":"laptop","sha256":"9f86d0…","viewer":{"userId":"ada"}}
  * ```
  *
- * A token has 256 random bits, so its hash needs no salt. A look-up compares the hash of the given token with the hash in every line, so
- * that the duration does not reveal which line matches.
+ * A token has 256 random bits, so its hash needs no salt. A look-up compares the hash of the given token with the hash in every line.
+ * So the duration does not reveal which line matches.
  *
  * ```ts
  * import { Effect, Option } from "effect"
@@ -35,7 +35,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { SecureRandom } from "../host/SecureRandom.ts"
 
-/** The holder of a token. It has the `name` in the line of the token file, and the viewer on whose behalf requests with the token act. */
+/** The holder of a token. `name` is the name in the line of the token file. Requests with the token act on behalf of `viewer`. */
 export interface Holder {
   readonly name: string
   readonly viewer: Viewer.Viewer
@@ -54,8 +54,8 @@ const maxToken = 512
 
 /**
  * Makes a token for a viewer, and the line for the token file. `name` distinguishes the lines of a file. Show the token to its holder at
- * once, since it cannot be derived from the line later. `viewer` must not be one that sees the whole tenant, since `fromText` rejects the
- * line of such a viewer.
+ * once, since the token cannot be derived from the line later. `viewer` must not see the whole tenant, since `fromText` rejects the line of
+ * such a viewer.
  */
 export const generate = (
   name: string,
@@ -70,8 +70,8 @@ export const generate = (
   })
 
 /**
- * Parses the lines of a token file; skips blank lines and those that begin with `#`. Fails with `invalid_draft` if a line is invalid or two
- * lines have the same token. The error gives the numbers of the invalid lines, and quotes no line.
+ * Parses a token file. Skips blank lines and lines that begin with `#`. Fails with `invalid_draft` if a line is invalid or two lines have
+ * the same token. The error gives the numbers of the invalid lines, and quotes no line.
  */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {
@@ -104,7 +104,7 @@ export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.Memory
     }
   })
 
-/** Reads a token file. Fails with `io` if the file cannot be read, and with `invalid_draft` in the same cases as `fromText`. */
+/** Reads a token file. Fails with `io` if the file cannot be read, and with `invalid_draft` if `fromText` rejects its content. */
 export const fromFile = (path: string): Effect.Effect<Tokens, MemoryError.MemoryError, FileSystem.FileSystem> =>
   Effect.flatMap(
     FileSystem.FileSystem,
@@ -125,7 +125,7 @@ const Line = Schema.parseJson(Schema.Struct({
 }))
 const decode = Schema.decode(Line, { errors: "all", onExcessProperty: "error" })
 
-/** Returns a message that lists the invalid fields, or that says that the line is no JSON object. */
+/** Returns an error message that lists the invalid fields, or says that the line must be a JSON object. */
 const messageOf = (error: ParseResult.ParseError): string => {
   const fields = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) => path.join(".").slice(0, 50))
   return fields.every((field) => field === "") ? "expected a JSON object" : `wrong: ${fields.join(", ")}`

@@ -26,12 +26,12 @@ export interface Result {
   readonly _meta?: object
 }
 
-/** The key in `_meta` whose value is the `MemoryTool.Failure` of a call, so that a client need not parse the text of the result. */
+/** The key in `_meta` under which a result holds the `MemoryTool.Failure` of a call. So clients need not parse the text of the result. */
 export const failureKey = "effect-memory/failure"
 
 /**
- * Returns the declaration of a tool. The protocol requires that the output is an object, so any other output is declared as the field
- * `result` of an object.
+ * Returns the declaration of a tool. The protocol requires an object as output. Any other output is declared as the field `result` of an
+ * object.
  */
 export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
   const output = MemoryTool.jsonSchemaOf(tool.output)
@@ -52,8 +52,8 @@ export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
 }
 
 /**
- * Calls a tool. A failure becomes a result with `isError`. The text of this result, which the model reads, is `reason: message`, and
- * `_meta` contains the failure as an object.
+ * Calls a tool. A failure becomes a result with `isError`. The model reads the text of this result, `reason: message`. The field `_meta`
+ * contains the failure as an object.
  */
 export const call = (tool: MemoryTool.MemoryTool, input: unknown): Effect.Effect<Result> =>
   Effect.match(tool.call(input), {

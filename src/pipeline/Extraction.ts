@@ -1,7 +1,7 @@
 /**
- * Functions that extract facts from a conversation. They build the prompt that asks a model for facts, parse the list in the model's
- * answer, and limit the size of the conversation and of the facts. They are pure, except that long-running ones let the event loop run
- * between their steps. They do not call the model; the pipeline does.
+ * Functions that the pipeline uses to extract facts from a conversation. They build the prompt for the model, parse the list of facts in
+ * the model's answer, and limit the size of the conversation and of the list. The pipeline itself calls the model. The functions are pure,
+ * except that long-running functions let the event loop run between their steps.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -19,12 +19,12 @@ import type { Prompt } from "../host/Completion.ts"
 import type * as EventLoop from "../host/EventLoop.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 
-/** Attributes that a custom extractor may add to a fact. A model is not asked for them, and those in a model's answer are ignored. */
+/** Attributes that a custom extractor may add to a fact. A model is not asked for them. Those in a model's answer are ignored. */
 const Attributes = Schema.Struct({
   tags: Schema.optional(Tags),
   links: Schema.optional(Schema.Array(Link)),
   metadata: Schema.optional(JsonObject),
-  /** Time from which the fact is valid, epoch milliseconds. Default: the time at which it is written. */
+  /** Time from which the fact is valid, epoch milliseconds. Default: the time at which the fact is written. */
   validAt: Schema.optional(Millis)
 })
 
@@ -36,13 +36,13 @@ export const Fact = Schema.Struct({
   /** Importance, 0..1. */
   importance: Schema.optional(Schema.Number)
 })
-/** A fact, as `Fact` decodes it. */
+/** A fact: a statement that is worth knowing in later conversations. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /**
- * Builds the prompt that asks a model for the facts in a conversation. The prompt says that the conversation is data, and encloses it in a
- * fence that no message can close. Each message begins on a new line, and the further lines of the message are indented. Blank messages are
- * left out, and so is memory that was inserted into messages.
+ * Builds the prompt that asks a model for the facts in a conversation. The prompt says that the conversation is data, and encloses the
+ * conversation in a fence that no message can close. Each message begins on a new line, and its further lines are indented. Blank messages
+ * are left out, and so is memory that was inserted into messages.
  */
 export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customInstructions = ""): Prompt => ({
   system: [
@@ -60,18 +60,18 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 })
 
 /**
- * Returns the facts in a model's answer. Fails with `model`, which is retryable, for prose, an empty string, JSON of another shape, and a
- * list of which no item is a fact. Only an explicit empty list means that there are no facts. Accepts all that `parseFacts` accepts, and
- * also a single fact under the key `facts`, without a list around it.
+ * Returns the facts in a model's answer. An explicit empty list means that there are no facts. Fails with `model`, a retryable error, if
+ * the answer is empty, prose, JSON of another shape, or a list without any fact. Reads the same lists as `parseFacts`, and also accepts a
+ * single fact under the key `facts`, without a list around it.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Returns the facts in a model's answer, or an empty array; never fails. Looks at the lists under the key `facts`. If the answer has no
- * such list, looks at the lists that are not inside an object. Uses the first list that contains a fact, and drops its items that are no
- * facts and those that repeat the text of an earlier item. Returns an empty array both for an explicit empty list and for text without any
- * list, such as an apology; `readFacts` distinguishes the two.
+ * Returns the facts in a model's answer. Never fails: returns an empty array if no fact is found. Looks at the lists under the key `facts`
+ * or, if there are none, at the lists that are not inside an object. Uses the first list that contains a fact. Leaves out items that are
+ * not facts, and facts that repeat the text of an earlier fact. Unlike `readFacts`, does not distinguish an explicit empty list from text
+ * without any list, such as an apology.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const found = values(answer)
@@ -85,17 +85,17 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
 }
 
 /**
- * Returns the items that are facts, with trimmed and well-formed texts. Of facts with the same text, returns only the first. An item whose
- * text is too long for the body of a record is no fact.
+ * Returns the items that are facts, with trimmed and well-formed texts. If several facts have the same text, returns only the first of
+ * them. An item is no fact if its text is too long for the body of a record.
  */
 export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
 /**
- * Returns the first `most` facts of a custom extractor, cleaned by `clean`, with their tags, links, metadata and `validAt`. A string is a
- * fact without attributes. An item that is neither a string nor an object is dropped. `leftOut` counts the items that were not read because
- * `most` facts had been found. Fails with `invalid_draft` if the attributes of an item violate their Schema, and then lists all violations.
- * Also fails with `invalid_draft` if the metadata of an item has the key `turnMark`.
+ * Reads the items of a custom extractor until `most` facts are found. Returns the facts, cleaned by `clean`, with their tags, links,
+ * metadata and `validAt`. A string is a fact without attributes. An item that is neither a string nor an object is ignored. `leftOut`
+ * counts the items that were not read. Fails with `invalid_draft` if the attributes of an item violate their Schema; the error lists all
+ * violations. Also fails with `invalid_draft` if the metadata of an item has the key `turnMark`.
  *
  * @internal
  */
@@ -127,14 +127,14 @@ export const extracted = (
 /** The key in `metadata` that marks a record as a message stored word for word. Its value is the role of the speaker. @internal */
 export const turnMark = "turn"
 
-/** Drops each fact that has the same text as an earlier fact in the list. */
+/** Leaves out each fact that has the same text as an earlier fact in the list. */
 const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   const found = new Map<string, Fact>()
   for (const fact of facts) if (!found.has(fact.text)) found.set(fact.text, fact)
   return Array.from(found.values())
 }
 
-/** Returns the text of a message, without the memory that was inserted into it. Returns `""` if the message contains nothing else. */
+/** Returns the text of a message, without the memory that was inserted into the message; `""` if no text is left. */
 export const textOf = ({ content }: Message): string => PromptText.withoutMemory(content).toWellFormed().trim()
 
 const turn = (message: Message): ReadonlyArray<string> => {
@@ -158,7 +158,7 @@ const kindFrom = (kind: unknown): Pick<Fact, "kind"> => {
   return isName(name) ? { kind: name } : {}
 }
 
-/** Parses an importance: a number 0..1, or the name of a level. Returns nothing for any other value. */
+/** Parses an importance, which is a number 0..1 or the name of a level. Returns `{}` for any other value. */
 const importanceFrom = (importance: unknown): Pick<Fact, "importance"> => {
   if (importance === undefined) return {}
   if (isUnit(importance)) return { importance }
@@ -170,13 +170,13 @@ const isBody = Schema.is(Body)
 const isName = Schema.is(MemoryKind.Name)
 const isUnit = Schema.is(Unit)
 
-/* Functions for sets of words. The texts of facts, decisions and memories are compared by the words that they share. */
+/* Functions that return the words of a text. The texts of facts, decisions and memories are compared by the words that they share. */
 
 /** Returns the distinct words of a text. @internal */
 export type WordsOf = (text: string) => ReadonlySet<string>
 
 /**
- * Returns a function that returns the distinct words of a text. The returned function caches the words of each text.
+ * Makes a function that returns the distinct words of a text. The function caches the words of each text.
  *
  * @internal
  */
@@ -191,7 +191,7 @@ export const makeWordsOf = (): WordsOf => {
   }
 }
 
-/** Computes the words of these texts in steps that let the event loop run. Returns a `WordsOf` that has them in its cache. @internal */
+/** Returns a `WordsOf` whose cache has the words of the given texts. Lets the event loop run between steps. @internal */
 export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
   Effect.suspend(() => {
     const wordsOf = makeWordsOf()
@@ -205,8 +205,8 @@ export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effec
 const tokenise = Tokenizer.make({ stem: true })
 
 /*
- * Functions that parse the list that a model was asked for. They distinguish an answer from an apology, from prose and from JSON of another
- * shape. Examples of texts, and what `readList` returns for them:
+ * Functions that parse the list that a model was asked for. They distinguish a list from an apology, from other prose and from JSON of
+ * another shape. Examples of answers, and what `readList` returns for each:
  *
  * ```text
  * {"facts": ["a", null]}; ["a"]; also cut short, fenced, in prose   the valid items
@@ -220,31 +220,31 @@ const tokenise = Tokenizer.make({ stem: true })
 
 /** Describes the list that the model was asked for: its key, and how to read its items. @internal */
 export interface WantedList<A> {
-  /** Name of the operation in a failure. */
+  /** Name of the operation, for the field `op` of errors. */
   readonly op: string
   /** Key of the list in the requested JSON object. */
   readonly name: "facts" | "memory"
   /** Returns the valid items of a list. */
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
-  /** Whether an object that is in no list counts as an item. Default: no object does. */
+  /** Whether an object outside a list counts as an item. Default: always false. */
   readonly isItem?: (value: unknown) => boolean
-  /** Whether an invalid item still shows that the model answered the question. Default: no invalid item does. */
+  /** Whether an answer without valid items is accepted because of this invalid item. The result is then empty. Default: always false. */
   readonly isAnswer?: (item: unknown) => boolean
 }
 
-/** Matches an empty list at the start or end of an answer, in a fence or not. An empty list in the middle may be a part of prose. */
+/** Matches an empty list at the start or end of an answer, fenced or not. An empty list in the middle may be a part of prose. */
 const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 
-/** Largest number of lists that are tried in one answer. */
+/** Largest number of lists that `readList` tries in one answer. */
 const maxLists = 1_024
 
 /**
- * Searches a model's answer for the requested list, and returns the valid items of this list. Tries the lists under the key `name`. If
- * there is no such list, tries the lists that are not inside an object, and then single objects, each as a list of one: the objects under
- * the key `name`, and those that `isItem` accepts. Uses the first list that has a valid item.
+ * Finds the requested list in a model's answer, and returns the valid items of the list. Uses the first list that has a valid item. Tries
+ * the lists under the key `name`. If there are none, tries the lists that are not inside an object, and then single objects, each as a list
+ * of one item. Such an object is under the key `name`, or is accepted by `isItem`.
  *
- * Returns no items if no list has a valid item, but the answer contains an explicit empty list or an item that `isAnswer` accepts. Fails
- * with `model` for any other answer, and for an answer of more than `Completion.maxAnswerLength` UTF-16 units.
+ * An answer without valid items is accepted if it contains an explicit empty list, or an item that `isAnswer` accepts. The result is then
+ * empty. Fails with `model` for any other answer, and for an answer of more than `Completion.maxAnswerLength` UTF-16 units.
  *
  * @internal
  */
@@ -263,7 +263,7 @@ export const readList = <A>(
   const named = found.flatMap((value) => isObject(value) ? [Reflect.get(value, name)] : [])
   const isNamed = named.some(Array.isArray)
   const lists = (isNamed ? named : found).filter((value) => Array.isArray(value))
-  // a single object in place of the list counts as a list of one
+  // a single object in place of a list counts as a list with one item
   const singles = isNamed ? [] : [...named.filter(isObject), ...found.filter(isItem)]
   for (
     const list of [...lists.filter(({ length }) => length > 0), ...singles.map((item) => [item])].slice(0, maxLists)
@@ -282,7 +282,7 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /*
- * Limits of one run of `remember`, whatever the conversation contains and whatever the model answers.
+ * Limits of one run of `remember`. They hold for every conversation and for every answer of the model.
  *
  * ```text
  * conversation   4,096 messages and 262,144 characters
@@ -292,8 +292,8 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * If there are more items, only the first ones are used; of the messages, only the last ones. The receipt says how many facts, decisions
- * and characters of the conversation were left out. Characters are UTF-16 units.
+ * If there are more messages, only the last messages are used. If there are more facts, memories or decisions, only the first are used.
+ * The receipt says how many facts, decisions and characters of the conversation were left out. Characters are UTF-16 units.
  */
 
 /**
@@ -332,9 +332,9 @@ export const firstFacts = (
 const maxChanges = 128
 
 /**
- * Drops decisions beyond a limit: more than `additions` additions, or more than 128 changes. The first UPDATE or DELETE of a record counts
- * as a change. An ADD counts as an addition. A second UPDATE of the same record counts as an addition, too, because its text becomes a new
- * record. A second DELETE of the same record, and a NOOP, count as neither. `leftOut` counts the dropped decisions.
+ * Keeps the first decisions: at most `additions` additions, and at most 128 changes. `leftOut` counts the other decisions. An ADD is an
+ * addition. The first UPDATE or DELETE of a record is a change. A further UPDATE of the record is an addition, because its text becomes a
+ * new record. A further DELETE of the record, and a NOOP, are neither, and are always kept.
  *
  * @internal
  */
@@ -355,13 +355,13 @@ export const firstDecisions = <D extends { readonly event: string; readonly id?:
   return { kept, leftOut: all.length - kept.length }
 }
 
-/** Largest number of messages in a prompt. Of a longer conversation, only the last messages are used. */
+/** Largest number of messages in a prompt. If a conversation has more messages, only the last ones are used. */
 const maxTurns = 4_096
 
 /**
- * Shortens a conversation so that it fits into one prompt. Drops all but the last 4,096 messages. If these have more than `maxCharacters`
- * together, cuts the ends off the longest of them, so that all cut messages have the same length. `leftOut` counts the characters that were
- * dropped or cut off.
+ * Shortens a conversation so that it fits into one prompt. Keeps only the last 4,096 messages. If these messages have more than
+ * `maxCharacters` characters together, cuts the longest messages at the end, all to the same length. `leftOut` counts the characters that
+ * were left out.
  *
  * @internal
  */

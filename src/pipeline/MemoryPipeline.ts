@@ -2,10 +2,10 @@
  * Makes memories from conversations. `remember` extracts facts, computes their vectors, searches for related memories, compares the facts
  * with these memories and writes the result. It returns a receipt. `undo` takes a receipt and reverts what was written. `recall` searches.
  *
- * Receipts leave the process: a harness stores them as JSON, and may pass them to a client. So a receipt has a seal: the store's signature
- * of the viewer, the mutations and their outcomes. `undo` relies on these outcomes; the seal proves that the store has really written them
- * for that viewer. A seal survives encoding and decoding. It is valid as long as the store keeps the secret with which it signs: a vault
- * keeps it across restarts, and an in-memory store keeps it until the process ends.
+ * A receipt leaves the process: a harness stores it as JSON, and may pass it to a client. So each receipt has a seal: the store's signature
+ * of the viewer, the mutations and their outcomes. `undo` relies on the outcomes. The seal proves that the store has really written them
+ * for that viewer. Encoding and decoding a receipt does not break its seal. The seal is valid as long as the store keeps the secret with
+ * which it signs: a vault keeps the secret across restarts, and an in-memory store keeps it until the process ends.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -37,7 +37,8 @@ import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
  * Options of `remember` and `plan`. The default of `origin` is `pipeline`. The trust level of the written records (a higher number means
- * less trusted) is 3 if one of the processed messages is from a tool. Otherwise it is the option `trust` (default 1), but at least 1.
+ * less trusted) is 3 if one of the processed messages is from a tool. Otherwise it is the option `trust` (default 1), but at least 1. If
+ * the viewer has a user id and the scope has none, the trust level is at least 2 (see `Viewer.trustIn`).
  */
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
@@ -50,14 +51,14 @@ export interface Options extends MemoryStore.Provenance {
   readonly supersede?: "soft" | "hard" | undefined
   /** Time until the written records expire. If it is absent or 0, they do not expire. */
   readonly ttl?: Duration.DurationInput | undefined
-  /** Kind of a written record, unless its fact has a kind of its own. Default `semantic`; with `infer: false`, `episodic`. */
+  /** Kind of the records whose facts have no kind of their own. Default `semantic`; with `infer: false`, `episodic`. */
   readonly kind?: string | undefined
   /**
-   * Largest number of related memories per fact, 1..1,000; default 5. All facts together have at most 1,000 related memories, which have at
-   * most 262,144 characters together.
+   * Largest number of related memories per fact, 1..1,000; default 5. The facts of a run together have at most 1,000 related memories, with
+   * at most 262,144 characters in all.
    */
   readonly topK?: number | undefined
-  /** Largest number of extracted facts, and of added records, 1..256; default 64. `Receipt.leftOut` counts what exceeds this number. */
+  /** Largest number of extracted facts, and of added records, 1..256; default 64. Any others are counted in `Receipt.leftOut`. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
@@ -75,19 +76,19 @@ export interface Options extends MemoryStore.Provenance {
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
-   * Name of the conversation, if the session has several and each counts `sequence` separately. Default: the session is one conversation.
-   * In the options of an outbox (a queue of messages to be remembered), this text is a prefix of the names that the outbox gives to
-   * conversations.
+   * Name of the conversation. Needed if a session has several conversations that each count `sequence` separately. Default: the session is
+   * one conversation. In the options of an outbox (a queue of messages to be remembered), this text is a prefix of the names that the
+   * outbox gives to conversations.
    */
   readonly conversation?: string | undefined
   /**
-   * Writes the batch of mutations in place of the store's `apply`. It must write the whole batch or nothing. It may write further rows
-   * together with the batch.
+   * Writes the batch of mutations in place of the store's `apply`. The function must write the whole batch or nothing. It may write further
+   * rows together with the batch.
    */
   readonly apply?: Apply | undefined
 }
 
-/** Writes a batch, as `MemoryStore.apply` does. */
+/** Writes a batch of mutations, all or none, as `MemoryStore.apply` does. */
 export type Apply = (
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -99,19 +100,19 @@ export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.Me
 /** A failure, as `Failure` decodes it. */
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
-/** Schema of the numbers of items that one run left out because of its limits. The receipt's mutations do not contain these items. */
+/** Schema of how many items one run left out because of its limits. The mutations of the receipt do not contain these items. */
 export const LeftOut = Schema.Struct({
-  /** Number of facts that were left out, because there were more than `maxFacts`, or more than 262,144 characters in all. */
+  /** Number of facts left out because there were more than `maxFacts`, or because all facts together had more than 262,144 characters. */
   facts: Schema.NonNegativeInt,
-  /** Number of decisions of the model that were left out, because they would add more than `maxFacts` records or change more than 128. */
+  /** Number of decisions of the model left out because they would add more than `maxFacts` records, or change more than 128 records. */
   decisions: Schema.NonNegativeInt,
-  /** Number of UTF-16 units of the conversation that the prompt leaves out: the oldest messages, and ends of the longest messages. */
+  /** Number of UTF-16 units of the conversation left out of the prompt: the oldest messages, and the ends of the longest messages. */
   characters: Schema.NonNegativeInt
 })
 /** Counts, as `LeftOut` decodes them. */
 export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 
-/** Schema of the fields of a receipt that its seal (the store's signature) covers. */
+/** Schema of the fields of a receipt that the store signs. The signature is the receipt's seal. */
 const Sealed = Schema.Struct({
   viewer: Schema.Union(Viewer.System, Viewer.Stored),
   mutations: Schema.Array(MemoryMutation),
@@ -124,8 +125,8 @@ interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 export const Receipt = Schema.Struct({
   ...Sealed.fields,
   /**
-   * The store's signature of `viewer`, `mutations` and `applied`. `undo` fails for a receipt without a seal, and for one that was changed.
-   * Receipts of early versions have no seal, and can no longer be undone.
+   * The store's signature of `viewer`, `mutations` and `applied`. `undo` fails if the receipt has no seal, or was changed after it was
+   * sealed. Receipts of early versions have no seal, so they can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
   /** Parts of the work that failed; absent if no part failed. */
@@ -140,32 +141,32 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 export interface Service {
   /**
    * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item of `messages` is no
-   * message. Fails with `model`, which is retryable, if the answer of the model is prose, JSON of another shape or longer than 262,144
-   * characters; then nothing is written. Only an explicit empty list means that there are no facts.
+   * message. Fails with `model`, which is retryable, and writes nothing, if the answer of the model is prose, JSON of another shape or
+   * longer than 262,144 characters. An explicit empty list in the answer means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
-  /** Does all that `remember` does, except for writing. The receipt has no outcomes. */
+  /** Does the same as `remember`, but writes nothing. The receipt has no outcomes. */
   readonly plan: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
   /**
-   * Reverts the writes of a receipt: gives each record back the content, times and links that it had before, as a new revision. Fails with
-   * `not_owned` if the receipt has no valid seal of this store (see `Receipt.seal`), and with `conflict` if a record was changed after the
-   * receipt's writes. In both cases nothing is written.
+   * Reverts the writes of a receipt. Each record gets a new revision with the content, times and links that it had before these writes.
+   * Fails with `not_owned` if the receipt has no valid seal of this store (see `Receipt.seal`). Fails with `conflict` if a record was
+   * changed after these writes. In both cases, nothing is written.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Searches by words and, if there is an embedding model, by the vector of the query's text. The `leftOut` of the result counts the hits
-   * that were found but not returned.
+   * Searches by words and, if there is an embedding model, by the vector of the query's text. `SearchResult.leftOut` counts the hits that
+   * were found but not returned.
    */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes and stores the vectors of these records of the viewer's tenant. Returns the number of texts that were embedded. */
+  /** Computes and stores the vectors of records of the viewer's tenant. Returns the number of texts that were embedded. */
   readonly embed: (
     viewer: Viewer.Any,
     records: ReadonlyArray<MemoryRecord>
@@ -218,7 +219,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // the receipt has `leftOut`, too, but an outbox returns the receipt to nobody, so a log is needed
+        // the log is needed for an outbox (a queue of messages to be remembered), which does not read `leftOut` from the receipt
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -252,7 +253,7 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
 )
 
 /**
- * Signs the fields of a receipt. Dies if they cannot be encoded, since such a receipt could not be stored.
+ * Signs the fields of a receipt, and returns the seal. Dies if the fields cannot be encoded, since such a receipt could not be stored.
  *
  * @internal
  */
@@ -265,7 +266,7 @@ export const seal = (
     (encoded) => store.sign(purpose, canonicalJson(encoded))
   )
 
-/** Fails with `not_owned` unless `store` sealed this receipt, and it was not changed since. `undo` calls this first. */
+/** Fails with `not_owned` if `store` did not seal this receipt, or if the receipt was changed later. `undo` calls this function first. */
 export const verify = (
   store: Pick<MemoryStore.Service, "sign">,
   receipt: Receipt
@@ -279,20 +280,20 @@ export const verify = (
   })
 
 /**
- * Returns the mutations with which `undo` restores each record as it was before the receipt. A record that the receipt created, and that
- * has expired since, needs no mutation.
+ * Returns the mutations with which `undo` restores each record to its state before the writes of the receipt. A record that the receipt
+ * created needs no mutation if it has expired at `now`.
  */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)
 
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
-// a function, so that the encoder is compiled at the first call, and not when the package is imported
+// the encoder is compiled at the first call of this function, and not when the package is imported
 const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
 /**
- * Returns the options, changed so that the facts from `customExtract` are redacted, and so that `apply` receives redacted mutations. If the
- * options have no `apply`, the result has none either: the `apply` of the store, which is used then, redacts by itself.
+ * Returns options that redact: `customExtract` returns redacted facts, and `apply` receives redacted mutations. An absent `apply` stays
+ * absent. The pipeline then calls the `apply` of the store, which redacts the mutations itself.
  */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options

@@ -10,8 +10,8 @@
  * NOOP     nothing
  * ```
  *
- * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: if an answer only deletes memories, the
- * facts are added nevertheless.
+ * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: if an answer deletes a memory without
+ * adding a fact, the fact most similar to the deleted memory is added nevertheless.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -39,7 +39,7 @@ export const Event = Schema.Literal("ADD", "UPDATE", "DELETE", "NOOP")
 
 /** Schema of a decision of the model about one fact. `id` is the temporary id of a related memory: "0", "1", … */
 export const Decision = Schema.Struct({
-  /** Importance, tags, links, metadata and time are those of the fact; the model is not asked for them. */
+  /** The model is not asked for importance, tags, links, metadata and time. A decision gets the values of its fact. */
   ...Fact.fields,
   event: Event,
   id: Schema.optional(Schema.String),
@@ -49,9 +49,9 @@ export const Decision = Schema.Struct({
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
- * Returns the decisions in a model's answer. Returns an empty array for an explicit empty list, and also if all decisions in the answer
- * have ids that were not in the prompt, since models invent ids. Fails with `model`, which is retryable, for any other text without
- * decisions. Accepts all that `parseDecision` accepts, and also a single decision without a list around it. `existing` is the number of
+ * Returns the decisions in a model's answer. Accepts all that `parseDecision` accepts, and also a single decision without a list around it.
+ * Returns an empty array for an explicit empty list. Also returns an empty array if every decision has an id that was not in the prompt,
+ * since models invent ids. Fails with `model`, which is retryable, for any other text without decisions. `existing` is the number of
  * related memories in the prompt.
  */
 export const readDecision = (
@@ -67,9 +67,9 @@ export const readDecision = (
   })
 
 /**
- * Returns the decisions in a model's answer, or an empty array; never fails. Looks at the lists under the key `memory`. If there is no such
- * list, looks at the lists that are not inside an object. Returns the decisions of the first list that contains one. `existing` is the
- * number of related memories in the prompt.
+ * Returns the decisions in a model's answer; an empty array if there are none. Never fails. Tries the lists under the key `memory` or, if
+ * there are no such lists, the lists that are not inside an object. Uses the first list that contains a decision. `existing` is the number
+ * of related memories in the prompt.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const found = values(answer)
@@ -82,7 +82,7 @@ export const parseDecision = (answer: string, existing: number): ReadonlyArray<D
   return []
 }
 
-/** Returns the index of the memory for which a temporary id stands. Returns `Infinity` for anything that is no temporary id. @internal */
+/** Returns the index of the memory with this temporary id, such as 3 for "3". Returns `Infinity` for an invalid id. @internal */
 export const indexOf = (id: unknown): number =>
   typeof id === "number" && Number.isInteger(id) && id >= 0
     ? id
@@ -97,7 +97,7 @@ const eventOf = (item: unknown): typeof Event.Type | undefined => {
   return isEvent(event) ? event : undefined
 }
 
-/** Whether the item asks to change a memory that was not in the prompt. */
+/** Whether the item asks for an UPDATE or DELETE of a memory that was not in the prompt. */
 const namesUnknown = (item: unknown, existing: number): boolean => {
   const event = eventOf(item)
   if ((event !== "UPDATE" && event !== "DELETE") || !isObject(item)) return false
@@ -124,9 +124,9 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
  * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the one with the same
- * text, or else the most similar one, if it is similar enough. Drops each DELETE of a memory that says the same as a fact. A model deletes
- * a memory because of a fact, but may leave out the ADD. So each remaining DELETE is followed up by an ADD: of the facts that have no
- * decision, the one most similar to the deleted memory is added. @internal
+ * text, or else the most similar one, if it is similar enough. Drops a DELETE if a fact has the text of the memory to delete. A model may
+ * answer a fact that contradicts a memory with a DELETE alone, without the ADD. So an ADD is appended for each remaining DELETE: it adds,
+ * of the facts that have no decision, the one most similar to the deleted memory. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -141,7 +141,7 @@ export const attribute = (
     return record === undefined || !repeated.has(collapseSpace(embeddingText(record)))
   })
   const silent = new Set(facts)
-  // the results of `meant` are cached, since many decisions may have the same text
+  // cache of the results of `meant`, since many decisions may have the same text
   const spoken = new Map<string, Fact | undefined>()
   const meant = (text: string, min: number): Fact | undefined => {
     const key = `${min} ${text}`
@@ -170,13 +170,13 @@ export const attribute = (
 }
 
 /**
- * Returns the candidate with the same text, or else the one whose words are most similar (Jaccard similarity), the first of equally similar
- * ones. Returns `undefined` if the similarity is below `min`, 0..1, default 0. Searches only the candidates in `open` if it is given;
- * `open` must have the order of the candidates. @internal
+ * Returns the candidate with the same text, or else the candidate whose words are most similar (Jaccard similarity); of equally similar
+ * candidates, the first. Returns `undefined` if the similarity is below `min`, 0..1, default 0. If `open` is given, only the candidates in
+ * `open` are searched; `open` must have the order of the candidates. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 
-/** Returns a function that finds the most similar of these candidates. @internal */
+/** Makes a function that finds the most similar of the candidates `all` for a text. @internal */
 export const makeNearest = <A extends { readonly text: string }>(
   all: ReadonlyArray<A>,
   wordsOf: WordsOf = makeWordsOf()
@@ -221,9 +221,9 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
   else list.push(place)
 }
 
-/** Smallest Jaccard similarity at which a decision counts as a decision about a fact. */
+/** Smallest Jaccard similarity of the texts of a decision and a fact at which the decision is taken to be about the fact. */
 const least = 0.01
-/** Smallest similarity at which a NOOP is about a fact: high, since models often answer NOOP for every memory, whatever the facts. */
+/** Smallest similarity at which a NOOP is taken to be about a fact. High, since models often answer NOOP for every memory. */
 const alike = 0.5
 
 /** Scope, kind and other options of the records that `applyEvents` writes. */
@@ -233,15 +233,15 @@ export interface Target {
   /** Current time, epoch milliseconds. */
   readonly now: number
   readonly supersede: "soft" | "hard"
-  /** Time in milliseconds until the records expire. Absent or 0: they do not expire. */
+  /** Time until the records expire, in ms. If this option is absent or 0, the records do not expire. */
   readonly ttl?: number | undefined
-  /** Kinds that a fact may have; a fact of another kind is written with the kind `kind`. Default: all kinds. */
+  /** Kinds that a fact may have. A fact of any other kind is written with the kind `kind`. Default: all kinds. */
   readonly kinds?: ReadonlySet<string> | undefined
-  /** Records that must not be changed. A fact that repeats one of them is not added. */
+  /** Records that must not be changed. A fact with the same text as one of these records is not added. */
   readonly repeated?: ReadonlyArray<MemoryRecord> | undefined
   /** Source of the added records. */
   readonly source?: Draft["source"]
-  /** Returns the words of a text, possibly from a cache. Default: a function with a new cache. */
+  /** Returns the words of a text. May cache the words. Default: a function with a cache of its own. */
   readonly wordsOf?: WordsOf | undefined
 }
 
@@ -265,8 +265,8 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
 })
 
 /**
- * Returns the mutations that the decisions ask for: first changes of related memories, then new records. Of several decisions about one
- * memory, only the first changes it; the text of a later UPDATE is added as a new record.
+ * Returns the mutations that the decisions ask for: first the changes of related memories, then the new records. If several decisions
+ * change the same memory, only the first of them changes it. The text of a later UPDATE of this memory is added as a new record.
  */
 export const applyEvents = (
   decisions: ReadonlyArray<Decision>,
@@ -377,7 +377,7 @@ export const applyEvents = (
   ]
 }
 
-/** Returns the patch that adds a fact's tags, links and metadata to those of a record. Drops the tags beyond the limit of a record. */
+/** Returns the patch that adds a fact's tags, links and metadata to a record. Tags beyond the largest number of a record are dropped. */
 const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Patch => ({
   ...(tags && { tags: Array.from(new Set([...record.tags, ...tags])).slice(0, maxTags) }),
   ...(links && { links: [...record.links.filter((old) => !links.some((link) => sameEnd(old, link))), ...links] }),
@@ -391,6 +391,6 @@ const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.typ
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 
-/** Derives the id of the record that will supersede `record`. This id is needed as `supersededBy` before the new record is written. */
+/** Derives the id of the record that will supersede `record`. The id is known before the write, so that `supersededBy` can be set to it. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)

@@ -17,7 +17,7 @@ export interface Options {
   readonly stopwords?: Tokenizer.Options["stopwords"]
   /** Whether compounds (`8.104.9`, `src/index.ts`) and single letters (`R`) are terms. Default true. */
   readonly compounds?: boolean | undefined
-  /** Stopwords to drop from queries. If all words of a query are stopwords, as in "who am I", no word is dropped. Default `wide`. */
+  /** Stopwords to drop from queries. A query without other words, such as "who am I", is read with `stopwords` instead. Default `wide`. */
   readonly query?: Tokenizer.Options["stopwords"]
 }
 
@@ -32,8 +32,8 @@ export const make = (
 }
 
 /**
- * An analyzer that uses the tokenizer `tokenise` for texts and queries. The function `bm25` also uses `tokenise` by default, so a store
- * with this analyzer computes the same scores as `bm25`.
+ * An analyzer that uses the tokenizer `tokenise` for texts and queries. A store with this analyzer computes the same scores as the function
+ * `bm25`, whose default tokenizer is `tokenise`, too.
  */
 export const plain: Service = { index: Tokenizer.tokenise, query: Tokenizer.tokenise }
 

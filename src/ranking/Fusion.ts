@@ -1,5 +1,6 @@
 /**
- * Combines several rankings of the same ids into one. `byScore` is for rankings in which `score / best` shows how good a hit is:
+ * Combines several rankings of the same ids into one. `byScore` is for rankings in which a score says how good a hit is, relative to
+ * `best`, the best score of the ranking:
  *
  * ```text
  * score = Σ lists  weight · score / best  ÷  Σ lists weight        both sums without the lists that have no hits
@@ -11,8 +12,8 @@
  * score(id) = Σ lists  weight / (k + rank)  ÷  Σ lists  weight / (k + 1)        rank from 1, k = 60
  * ```
  *
- * `reciprocalRank` uses ranks only. Hits of a ranking that have equal scores also have equal ranks, the rank of the first of them
- * (1 2 2 4), since their order is arbitrary.
+ * `reciprocalRank` uses ranks only. Hits of a ranking with equal scores share the rank of the first of them (ranks 1 2 2 4), since their
+ * order is arbitrary.
  *
  * ```ts
  * import { Fusion } from "effect-memory/ranking"
@@ -31,14 +32,14 @@ export interface RankedList<out Id> {
   readonly name: string
   /** Hits, best first, without repeated ids. */
   readonly hits: ReadonlyArray<Scored<Id>>
-  /** Weight of the ranking. Default 1; 0 or less leaves the ranking out. */
+  /** Weight of the ranking. Default 1. A ranking with a weight of 0 or less is left out. */
   readonly weight?: number | undefined
 }
 
 /**
- * Combines rankings by reciprocal rank. Scores are 0..1; a hit that is first in every ranking scores 1. A ranking adds nothing to the score
- * of an id that is not among its hits, so a ranking without hits lowers all scores. Therefore, do not pass a ranking whose search failed.
- * Ids with equal scores have the order in which they first occur if the rankings are read one after the other.
+ * Combines rankings by reciprocal rank. Scores are 0..1; a hit that is first in every ranking scores 1. A ranking without hits lowers all
+ * scores, since it adds nothing to the score of any id. So leave out a ranking whose search failed. Ids with equal scores have the order in
+ * which they first occur when the rankings are read one after the other.
  */
 export const reciprocalRank = <Id>(lists: ReadonlyArray<RankedList<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()

@@ -9,8 +9,8 @@
  * strict                 a 32-bit hash, in order, of what must be equal: numbers, signs, negations, single letters
  * ```
  *
- * So "room 12" and "room 13" are no near-duplicates, nor are "likes" and "does not like", nor "Paris to Rome" and "Rome to Paris". Two
- * long texts that differ in one word are near-duplicates, unless that word is in the `strict` hash. The functions are deterministic.
+ * These pairs are no near-duplicates: "room 12" and "room 13"; "likes" and "does not like"; "Paris to Rome" and "Rome to Paris". Long texts
+ * that differ in one word are usually near-duplicates, unless that word is in the `strict` hash. The functions are deterministic.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -22,7 +22,7 @@ export interface Signature {
   readonly strict: number
 }
 
-/** Returns the signature of a text. Cost: 1.2 µs for 20 words, 8 µs for 100, about 100 ns for each further word. */
+/** Returns the signature of a text. Cost: 1.2 µs for 20 words, 8 µs for 100 words, and about 100 ns for each further word. */
 export const signature = (text: string): Signature => {
   const lower = text.toLowerCase()
   const { count, strict } = scan(beyondAscii.test(lower) ? normalised(lower) : lower)
@@ -34,13 +34,13 @@ export const signature = (text: string): Signature => {
   return { high, low, strict: mix(strict ^ (count < simHashFrom ? 1 : 0)) }
 }
 
-/** Whether two signatures belong to near-duplicate texts: `strict` is equal, and at most 3 bits of `high` and `low` differ. */
+/** Whether two signatures belong to near-duplicate texts: the `strict` parts are equal, and `high` and `low` differ in at most 3 bits. */
 export const isNear = (a: Signature, b: Signature): boolean =>
   a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
 
 /**
- * Drops each item that is a near-duplicate of an item kept before it; `folded` is the number of dropped items. Compares each item with
- * every kept one.
+ * Drops each item that is a near-duplicate of an earlier item that was kept. `folded` is the number of dropped items. Cost: each item is
+ * compared with every kept item.
  */
 export const foldBy = <A>(
   items: ReadonlyArray<A>,
@@ -57,7 +57,7 @@ export const foldBy = <A>(
   return { kept, folded: items.length - kept.length }
 }
 
-/** Calls `foldBy` with the signature of each item's text. */
+/** Does the same as `foldBy`, with the signature of the text that `text` returns for an item. */
 export const fold = <A>(items: ReadonlyArray<A>, text: (item: A) => string): ReturnType<typeof foldBy<A>> =>
   foldBy(items, (item) => signature(text(item)))
 
@@ -81,15 +81,15 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
- * Returns a predicate to call with one record after the other. It remembers records: if `saysTheSame` is true for the given record and a
- * remembered record, it returns true; otherwise it remembers the given record, and returns false. A call costs about 10 ns per remembered
- * record. In addition, it computes the signature of the given record, unless the record is an exact copy of a remembered one.
+ * Returns a predicate that finds repetitions among the records with which it is called. The predicate returns true if the record says the
+ * same (`saysTheSame`) as a remembered record. Otherwise it remembers the record, and returns false. A call costs about 10 ns per
+ * remembered record, and the computation of a signature, unless the record is an exact copy of a remembered record.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
   const known: Array<Signature> = []
   return (record) => {
-    // exact copies are found first, because that comparison needs no signature
+    // exact copies are looked for first, since they are found without a signature
     if (kept.some((other) => hasTextOf(other, record) && hasDataOf(other, record))) return true
     const own = signatureOf(record)
     if (known.some((other, i) => isNear(own, other) && saysTheSame(kept[i]!, record))) return true // `kept` and `known` are parallel
@@ -99,7 +99,7 @@ export const repeats = (): (record: MemoryRecord) => boolean => {
   }
 }
 
-/** Texts of at least this many words are hashed by SimHash; shorter ones by the hash of their words in order. */
+/** Smallest number of words of a text that is hashed by SimHash. A shorter text is hashed word by word, in order. */
 const simHashFrom = 64
 
 /** Hashes of the words of the text that `scan` read last. The next call of `scan` overwrites them. */
@@ -107,7 +107,7 @@ let words = new Int32Array(1_024)
 
 const beyondAscii = /\P{ASCII}/u
 
-/** Removes accents; replaces all dashes by `-`, apostrophes by `'`, and other punctuation and white space beyond ASCII by a space. */
+/** Removes accents. Replaces all dashes by `-`, all apostrophes by `'`, and other punctuation and white space beyond ASCII by a space. */
 const normalised = (lower: string): string =>
   lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
     .replace(/[\u2018\u2019\u02bc]/g, "'")
@@ -115,14 +115,14 @@ const normalised = (lower: string): string =>
     .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // puts an ASCII zero before any other digit, since `scan` knows ASCII digits only
     .replace(/[^\p{L}\p{N}\p{M}\p{S}\p{ASCII}]/gu, " ")
 
-/** Matches accents, but not the voicing marks of kana: with such a mark, a kana is a different letter. */
+/** Matches accents, but not the voicing marks of kana, since a kana with such a mark is a different letter. */
 const accents = /(?=\p{Mn})(?![\u3099\u309a])[\p{sc=Inherited}\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Cyrillic}]/gu
 
 const letter = 1
 const digit = 2
 /** Class of a character that belongs to the word before it, such as `+` in `c++`, `#` in `c#` and `%` in `50%`. */
 const suffix = 3
-/** Class of a character that is a word by itself. */
+/** Class of a character that is a word by itself, such as `<`. */
 const sign = 4
 const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
   const character = String.fromCharCode(code)
@@ -158,7 +158,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
       hash = Math.imul(hash ^ code, 0x01000193)
       length++
       if (sort !== letter) isStrict = true
-      // a minus sign before a number counts, as in −5
+      // the minus sign of a negative number, such as −5, is hashed into `strict`
       if (sort === digit && length === 1 && before === minus && !isWordEnd(text, at - 2)) strict = mix(strict ^ minus)
     } else {
       if (length > 0) {
@@ -170,7 +170,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
         if (code > space && sorts[before] === digit && sorts[text.charCodeAt(at + 1)] === digit) {
           strict = mix(strict ^ code)
         }
-        // the apostrophe in n't, as in isn't, marks a negation
+        // the apostrophe of n't, as in isn't, is hashed into `strict`, since n't is a negation
         if (code === apostrophe && before === n && text.charCodeAt(at + 1) === t) strict = mix(strict ^ apostrophe)
         hash = seed
         length = 0
@@ -189,7 +189,7 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
 
 const [apostrophe, minus, n, space, t] = [0x27, 0x2d, 0x6e, 0x20, 0x74]
 
-/** Whether a single letter is a name, as `b` is in `plan b`. `a`, `i` and a letter after an apostrophe are no names. */
+/** Whether a single letter is a name, like `b` in `plan b`. False for `a`, for `i` and for a letter after an apostrophe. */
 const isName = (text: string, at: number): boolean =>
   text.charCodeAt(at - 1) !== apostrophe && !/[ai]/.test(text.charAt(at))
 
@@ -198,7 +198,7 @@ const isWordEnd = (text: string, at: number): boolean => {
   return code > 127 || sorts[code]! > 0
 }
 
-/** Writes the hash of each character into `words`, for a text that has no words. Returns the number of characters. */
+/** Writes the hash of each character of a text without words into `words`. Returns the number of characters. */
 const hashCharacters = (text: string): number => {
   for (let at = 0; at < text.length; at++) words[at] = mix(text.charCodeAt(at))
   return text.length
@@ -215,9 +215,9 @@ const orderedHash = (count: number): readonly [high: number, low: number] => {
 }
 
 /**
- * Returns the SimHash of the bigrams of `words`: a bit is set if more than half of the bigrams' hashes have it set. To count fast, each
- * number in `lanes` counts four bits at once, one in each of its bytes. A byte would overflow after 255 bigrams, so the counts are added
- * to `totals` before that.
+ * Returns the SimHash of the bigrams of `words`: a bit is set if it is set in the hashes of more than half of the bigrams. Counts four bits
+ * at once, to be fast: each number in `lanes` has four counts, one in each of its bytes. A byte would overflow after 255 bigrams, so the
+ * counts are added to `totals` before that.
  */
 const simHash = (count: number): readonly [high: number, low: number] => {
   const totals = new Int32Array(64)
@@ -259,7 +259,7 @@ const bits = (number: number): number => {
   return Math.imul((count + (count >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Hashes of negations in several languages, without accents. `n't` is not among them: `scan` finds it by its apostrophe. */
+/** Hashes of negations in several languages, without accents. The negation `n't` is not in the set: `scan` finds it by its apostrophe. */
 const negations = new Set(
   ("no not none never nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent " +
     "wont wouldnt couldnt shouldnt hasnt havent hadnt mustnt neednt aint " +

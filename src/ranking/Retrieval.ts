@@ -1,7 +1,7 @@
 /**
  * The interface between ranking and a source of records: `MemoryIndex` in memory, or the engine of a database. The source finds matches by
- * words and by vectors, and returns a `Fact` for each match: the columns from which the match is scored. The bodies of records are read
- * last, and only those of the hits that are returned.
+ * words and by vectors. For each match it returns a `Fact`: the fields from which the match is scored. The bodies of records are read last,
+ * and only for the hits that are returned.
  *
  * A record is visible if the viewer may see it and it has not expired (`Viewer.AccessFilter`). Statistics, such as document frequencies,
  * are computed over all visible records, also over those that the filter excludes. A limit counts only records that pass the filter.
@@ -17,19 +17,19 @@ import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 
-/** A filter for the visible records. The source applies all of it: in a query of its database, or by calling `passes` for each record. */
+/** A filter for the visible records. A source applies the whole filter by a database query, or by calling `passes` for each record. */
 export interface CompiledFilter {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
-  /** Time in epoch ms at which a record must be valid if the filter has no `asOf`. Default: validity is not checked. */
+  /** Time in epoch ms at which a record must be valid. Ignored if the filter has `asOf`. Default: validity is not checked. */
   readonly at?: number | undefined
   /** Whether a record passes the whole filter, `at` included. */
   readonly passes: (record: Filtered) => boolean
 }
 
-/** The columns of a record from which it is ranked, without its body. `RecordFact` computes them from a `MemoryRecord`. */
+/** The fields of a record that are needed to rank it, without the body. `RecordFact` computes them from a `MemoryRecord`. */
 export interface Fact {
   readonly id: MemoryId
-  /** `MemoryRecord.textHash`, by which the vectors of the record's text are stored. */
+  /** Hash of the record's text (`MemoryRecord.textHash`). The vectors of the text are stored under this hash. */
   readonly hash: string
   /** Time of the last change, `updatedAt ?? createdAt`, epoch milliseconds. */
   readonly recency: number
@@ -38,7 +38,7 @@ export interface Fact {
   readonly importance: number
   readonly confidence: number | undefined
   readonly trust: number
-  /** Folded name (`Tokenizer.foldName`) of the speaker: `source.actor`, else the `actorId` of the scope. */
+  /** Name or id of the speaker, as `Tokenizer.foldName` returns it: `source.actor`, else `metadata.actorId`, else the scope's `actorId`. */
   readonly actor: string | undefined
   readonly scope: MemoryScope
   readonly session: string | undefined
@@ -46,8 +46,8 @@ export interface Fact {
   /** Length of the text in terms. */
   readonly length: number
   /**
-   * Whether the text is a question. Like the next two fields, this is computed when the record's row is written, and is absent in rows that
-   * older versions wrote.
+   * Whether the text is a question. The fields `isQuestion`, `isFirstPerson` and `namesTime` are computed when the row of the record is
+   * written, and are absent in rows that older versions wrote.
    */
   readonly isQuestion?: boolean | undefined
   /** Whether the text is in the first person. */
@@ -62,31 +62,31 @@ export interface Fact {
 
 /** A search by words, as ranking passes it to a source of records. */
 export interface Question {
-  /** Terms of the query, in order, without repetitions. If absent, every visible record matches with relevance 1. */
+  /** Terms of the query, in order, without repetitions. If undefined, every visible record matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
    * Ranks the candidates by more than words. The candidates are the 40 best matches by BM25 (whatever `depth` is), the messages before and
-   * after the best of these in the same conversation, records of speakers that the query names, and long records. All other matches follow
-   * the candidates, in the order of BM25. Default: every match is scored by BM25.
+   * after the best of these matches in their conversations, records of speakers that the query names, and long records. All other matches
+   * rank below the candidates with a score above 0, in the order of BM25. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
    * Returns the final score of a match from its `Fact` and its relevance, 0..1. `frequencies` returns how often each of `terms` occurs in
-   * the record, at the cost of one look-up per term. Default: the relevance is the score. Without `score`, the source reads only the
-   * recency and id of most matches, not their `Fact`s.
+   * the record; it costs one look-up per term. Default: the relevance is the score. Without `score`, the source reads only the recency and
+   * the id of most matches, and not their `Fact`s.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
   /**
    * The weights of `score`, if it is a weighted mean. A source can compute upper bounds from them, and so skip the `Fact`s of most matches.
    */
   readonly shares?: Shares | undefined
-  /** Lowest final score of a match; matches with a lower one are dropped. */
+  /** Lowest final score of a match. Matches with a lower score are dropped. */
   readonly minScore: number
   /** Number of matches to return. */
   readonly depth: number
   /**
-   * Ids of records that are scored and returned whatever their rank and score, if they are visible and pass the filter. They are the hits
-   * of a search by vector, or the record whose absence `whyNot` explains.
+   * Ids of further records to score and return, whatever their rank and score: the hits of a search by vector, or the record whose absence
+   * `whyNot` explains. Ids of records that are not visible or do not pass the filter are ignored.
    */
   readonly includeIds: ReadonlyArray<MemoryId>
 }
@@ -111,8 +111,8 @@ export interface Shares {
 export interface Candidate {
   readonly fact: Fact
   /**
-   * Score by the ranker, or by BM25 if there is no ranker. 0 for a record requested by `includeIds` that neither matches nor belongs to the
-   * conversation of a match.
+   * Score by the ranker, or by BM25 if there is no ranker. A record of `Question.includeIds` that is neither a match nor a candidate of the
+   * ranker has the score 0.
    */
   readonly lexical: number
   /** The features from which the ranker computed its score, if the query asks for them. */
@@ -129,7 +129,7 @@ export interface Matches {
   /** Number of visible records that contain `terms[n]` of the `Question`, at index n. */
   readonly documentFrequencies: ReadonlyArray<number>
   /**
-   * Best lexical score among the records that pass the filter, 0 if no record matches. A relevance is a lexical score divided by `best`.
+   * Best lexical score of a record that passes the filter; 0 if no record matches. A relevance is a lexical score divided by `best`.
    */
   readonly best: number
   /** Best BM25 score among the records that pass the filter; set if the candidates have `signals`. */
@@ -137,15 +137,12 @@ export interface Matches {
   /** Whether the query names the speaker of a visible record. Default false. */
   readonly isNamed?: boolean | undefined
   /**
-   * The `depth` best matches by final score; of equal scores, the newest first, then by id. The records of `includeIds` that are not among
-   * them follow, in the order of `includeIds`. If the `Question` has no `score`, matches are ordered by lexical score, not by relevance,
-   * because two different lexical scores can be rounded to the same relevance.
+   * The `depth` best matches, ordered by final score, then newest first, then by id. The other records of `includeIds` follow, in the order
+   * of `includeIds`. Without a `score` in the `Question`, matches are ordered by lexical score, not by relevance, because two different
+   * lexical scores can be rounded to the same relevance.
    */
   readonly candidates: ReadonlyArray<Candidate>
-  /**
-   * Number of records that pass the filter, score at least `minScore`, and match or are candidates of the `ranker`. With both a `ranker`
-   * and a `minScore`, only candidates are counted.
-   */
+  /** Number of records that pass the filter, score at least `minScore`, and match the query or are candidates of the `ranker`. */
   readonly count: number
   /** Whether `count` is exact. If not, the true number may be higher. */
   readonly exact: boolean
@@ -159,19 +156,19 @@ export interface Near {
   readonly awaiting: number
   readonly exact: boolean
   /**
-   * Returns the vector of the text with this hash if the source has it in RAM. Other vectors must be read by `vectors.read` of `Retrieval`.
-   * Default: no vector is in RAM.
+   * Returns the vector of the text with this hash, if the source has the vector in RAM. Other vectors must be read with `vectors.read` of
+   * `Retrieval`. Default: no vector is in RAM.
    */
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
 
-/** Recency and id of the record after which a page begins. Lists are ordered by recency, newest first, then by id. */
+/** Recency and id of the record after which a page begins. Pages list records by recency, newest first, then by id. */
 export interface Position {
   readonly recency: number
   readonly id: MemoryId
 }
 
-/** The methods that ranking needs of a source of records. Every `Engine` has them; those of `MemoryIndex` are synchronous. */
+/** The methods of a source of records that ranking needs. Every `Engine` has these methods. Those of `MemoryIndex` are synchronous. */
 export interface Retrieval {
   /** Returns up to `limit` records that come after a position and pass the filter. May read rows that the filter excludes. */
   readonly page: (
@@ -219,8 +216,8 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 
 /**
  * Makes a cursor for the next page from the position of a page's last record. The cursor consists of the record's recency and id, and of a
- * hash over the position, the viewer and the filter. It reveals nothing that the page did not show, and stays valid while records change.
- * The hash needs no secret, because even a forged cursor returns only records that the viewer may see.
+ * hash of the position, the viewer and the filter. The cursor reveals nothing that the page did not show, and stays valid while records
+ * change. The hash needs no secret, because even a forged cursor returns only records that the viewer may see.
  */
 export const makeCursor = (
   viewer: Viewer.Any,
@@ -232,8 +229,8 @@ export const makeCursor = (
 }
 
 /**
- * Returns the position that a cursor contains; `undefined` if the cursor is malformed, or was made for another viewer or filter. The
- * filter's `limit` may differ.
+ * Returns the position in a cursor. Returns `undefined` if the cursor is malformed, or was made for another viewer or another filter. The
+ * `limit` of the filter may differ.
  */
 export const readCursor = (
   viewer: Viewer.Any,

@@ -2,8 +2,8 @@
  * Exact vector search by cosine similarity. An index is mutable and has the vectors of one model in typed arrays. A search returns at most
  * `limit` ids, best first. Ids with equal cosines are in the order in which they were added. Scores are bit-identical on every machine.
  *
- * An index uses `QuantizedVectors` if its vectors, quantised to 8 bits, take 256 KiB or more (682 vectors of 384 dimensions), and if the
- * machine has WebAssembly SIMD. A search then skips only vectors whose highest possible cosine is too low, so its result stays exact.
+ * An index uses `QuantizedVectors` if its vectors take 256 KiB or more when they are quantised to 8 bits (683 vectors of 384 dimensions),
+ * and the machine has WebAssembly SIMD. A search then skips only vectors whose highest possible cosine is too low. The result stays exact.
  */
 import type { Scored } from "./Bm25.ts"
 import { float64, int32, TopKBounds } from "./internal/DocIds.ts"
@@ -13,25 +13,25 @@ import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 export interface VectorIndex<in out Id> {
   readonly size: number
   /**
-   * Adds a vector. If the id has a vector already, replaces it; the id keeps its place among ids with equal cosines. Does not copy the
-   * vector, so the caller must not change it. Throws a RangeError if the vector is not finite or has another number of dimensions than the
-   * index. The searches throw this error for such a query vector, too.
+   * Adds the vector of an id, or replaces the id's vector. A replacement keeps the id's place among ids with equal cosines. The vector is
+   * not copied, so the caller must not change it. Throws a RangeError if the vector is not finite or does not have the index's number of
+   * dimensions. `search` and `searchAmong` throw the same error for such a query vector.
    */
   readonly add: (id: Id, vector: Float32Array) => void
-  /** Removes the vector of an id; returns whether there was one. */
+  /** Removes the vector of an id. Returns whether the id had a vector. */
   readonly remove: (id: Id) => boolean
   /**
-   * Returns at most `limit` ids that the filter `only` accepts, with their cosines, −1..1, best first. The filter is not called for an id
-   * that cannot be among the best. Cost at 384 dimensions: ~20 ns per vector with quantised vectors, ~300 ns without.
+   * Returns at most `limit` ids that the filter `only` accepts, with their cosines, −1..1, best first. With quantised vectors, an id that
+   * cannot be among the best may be skipped without calling `only`. Cost at 384 dimensions: ~20 ns per quantised vector, else ~300 ns.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
-  /** Searches like `search`, but only among the given ids. Ignores unknown ids. Its cost depends only on the number of given ids. */
+  /** Searches like `search`, but only among the given ids. Ignores unknown ids. The cost depends only on the number of given ids. */
   readonly searchAmong: (vector: Float32Array, ids: Iterable<Id>, limit: number) => ReadonlyArray<Scored<Id>>
 }
 
 /** Makes an empty index. */
 export const make = <Id>(dimensions: number, options: {
-  /** Vectors are quantised once their 8-bit rows would have this size in bytes. Default 256 KiB; `Infinity`: never. */
+  /** Vectors are quantised once their 8-bit rows would take this many bytes. Default 256 KiB; `Infinity`: never. */
   readonly quantizeFrom?: number | undefined
   /** Order of ids with equal cosines. Default: the order in which they were added. */
   readonly order?: ((a: Id, b: Id) => number) | undefined
@@ -39,19 +39,19 @@ export const make = <Id>(dimensions: number, options: {
   const { order, quantizeFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const docs = new Map<Id, number>()
-  // `ids` and the arrays below it are indexed by doc id; when a doc id is removed, the last entry of each array moves to its index
+  // the arrays below are indexed by doc id; the entries of a removed doc id are replaced by those of the last doc id
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number of the last `searchAmong` call that was given the doc id, by doc id. So an id that is given twice in one call counts once. */
+  /** Number of the last `searchAmong` call with a doc id, by doc id. A call skips a doc id that already has the number of this call. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
   let quantized: QuantizedVectors | undefined
   let mayQuantize = true
 
-  /** Returns the squared length of a vector; throws if the vector is not finite or has other dimensions. */
+  /** Returns the squared length of a vector. Throws if the vector is not finite or has a wrong number of dimensions. */
   const squareOf = (vector: Float32Array): number => {
     if (vector.length !== dimensions) throw new RangeError(`a vector of ${vector.length} among those of ${dimensions}`)
     const square = dot(vector, vector)
@@ -66,9 +66,9 @@ export const make = <Id>(dimensions: number, options: {
   }
 
   /**
-   * Quantises the vectors once their 8-bit rows would take `quantizeFrom` bytes. When vectors are removed, checks how much memory the
-   * quantised vectors take. If it is far too much, quantises the remaining vectors into a new, smaller memory. If the rows of these would
-   * take less than `quantizeFrom` bytes, drops the quantised vectors instead.
+   * Quantises the vectors once their 8-bit rows would take `quantizeFrom` bytes. If quantised vectors take far too much memory after
+   * removals, quantises the remaining vectors again, into a smaller memory. If the rows of the remaining vectors would take less than
+   * `quantizeFrom` bytes, drops the quantised vectors instead.
    */
   const fitQuantized = () => {
     const size = ids.length * stride
@@ -161,23 +161,23 @@ export const make = <Id>(dimensions: number, options: {
   }
 }
 
-/** Returns the cosine of two vectors, −1..1, never NaN; 0 if a vector is all zeros or not finite, or if their lengths differ. */
+/** Returns the cosine of two vectors, −1..1, never NaN. Returns 0 if a vector is all zeros or not finite, or if the lengths differ. */
 export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => cosineTo(a)(b)
 
-/** Returns a function that returns the cosine of `a` and `b`. `bb` is the squared length of `b`, if the caller has computed it. */
+/** Returns a function that computes the cosine of `a` and `b`. `bb` is the squared length of `b`; default: computed from `b`. */
 export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: number) => number => {
   const aa = dot(a, a)
   return (b, bb = dot(b, b)) => {
     if (a.length !== b.length) return 0
     if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
-    const [x, y] = [toUnit(a), toUnit(b)] // scaled, since the squares would overflow or underflow
+    const [x, y] = [toUnit(a), toUnit(b)] // scaled, since the squared lengths would overflow or underflow
     return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
   }
 }
 
 /**
- * Returns the cosine for a dot product and two squared lengths. The product of the two squared lengths must not overflow; for vectors of
- * 32-bit floats it never does.
+ * Returns the cosine of two vectors, given their dot product and their squared lengths `aa` and `bb`. `aa * bb` must not overflow, which
+ * never happens for vectors of 32-bit floats.
  */
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
@@ -189,7 +189,7 @@ const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined =>
   return largest > 0 && largest < Infinity ? numbers.map((number) => number / largest) : undefined
 }
 
-/** Returns the dot product. It is computed as four independent sums, which the processor can add in parallel. */
+/** Returns the dot product of two vectors. Adds up four independent sums, which the processor can compute in parallel. */
 export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   const end = a.length - a.length % 4
   let [s0, s1, s2, s3] = [0, 0, 0, 0]
@@ -203,7 +203,7 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32-bit floats. If its numbers are too large or too small for that, scales the vector; its cosines stay the same. */
+/** Converts a vector to 32-bit floats. Scales a vector with numbers too large or too small for 32-bit floats; cosines stay the same. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const largest = vector.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
   return Float32Array.from(
@@ -211,10 +211,10 @@ export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   )
 }
 
-/* Vectors are stored by model and by hash of the text. So an edited text has no vector, and two models' vectors are never compared. */
+/* Vectors are stored by model and text hash. So an edited text has no vector yet, and vectors of different models are never compared. */
 
 interface Table {
-  /** Number of dimensions of every vector of the model; the first vector determines it. */
+  /** Number of dimensions of every vector of the model, determined by the first vector. */
   readonly dimensions: number
   readonly vectors: Map<string, Float32Array>
   version: number
@@ -239,7 +239,7 @@ interface All {
   readonly tenants: Map<string, Map<string, Table>>
   /** Number of vectors that were ever added, including removed ones. */
   arrived: number
-  /** Number of calls of `retain` that removed vectors. */
+  /** Number of calls of `Embeddings.retain` that removed vectors. */
   removals: number
 }
 
@@ -248,7 +248,7 @@ export class Embeddings {
   readonly #all: All
   readonly #tenant: string
 
-  /** Makes a new, empty set of vectors if there are no arguments. With arguments, makes a view of the vectors of `tenant` in `all`. */
+  /** Makes a view of the vectors of `tenant` in `all`. Makes a new, empty set of vectors if there are no arguments. */
   constructor(all: All = { tenants: new Map(), arrived: 0, removals: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant
@@ -300,9 +300,9 @@ export class Embeddings {
   }
 
   /**
-   * Adds a vector without copying it. If the text with this hash has a vector already, that vector stays, because a model makes the same
-   * vector each time. Returns `false` and changes nothing if the vector is empty, not finite, or has other dimensions than the model's
-   * other vectors.
+   * Adds a vector without copying it. If the text with this hash already has a vector, that vector stays, because a model makes the same
+   * vector each time. Returns `false` and changes nothing if the vector is empty or not finite, or if its number of dimensions differs from
+   * that of the model's other vectors.
    */
   set(model: string, hash: string, vector: Float32Array): boolean {
     const known = this.#tables.get(model)
@@ -319,8 +319,8 @@ export class Embeddings {
   }
 
   /**
-   * Removes the vectors of the model `only` (default: of all models) whose hash `keep` rejects. Returns how many it removed. Scans all
-   * vectors.
+   * Removes the vectors whose hash `keep` rejects, and returns the number removed. If the model `only` is given, vectors of other models
+   * stay. Scans all vectors.
    */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0

@@ -13,8 +13,8 @@ import * as Viewer from "../domain/Viewer.ts"
 import type * as Engine from "./internal/EngineContract.ts"
 
 /**
- * A record before and after a change. `before` is `undefined` if the record was created or restored; `after` is `undefined` if it was
- * forgotten or erased.
+ * A record before and after a change. `before` is `undefined` if the record was created or restored. `after` is `undefined` if the record
+ * was forgotten or erased.
  */
 export interface Change {
   readonly id: MemoryId
@@ -35,20 +35,20 @@ export interface ChangeFeed {
   /** Publishes like `publish`, but synchronously; `now` is in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
-   * Streams the changes that the viewer may see, starting when the stream runs. Only these changes take room in the stream's buffer. The
-   * stream fails with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
+   * Streams the changes that the viewer may see, from the time when the stream starts. Other changes take no room in the stream's buffer.
+   * The stream fails with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
   /**
-   * Streams the events of a tenant, each converted by `convert`. An event for which `convert` returns `undefined` is skipped, and takes no
-   * room in the buffer.
+   * Streams the events of a tenant, each converted by `convert`. Skips the events for which `convert` returns `undefined`; these events
+   * take no room in the buffer.
    */
   readonly stream: Engine.Engine["changes"]
   /** Whether any stream is subscribed. */
   readonly hasSubscribers: () => boolean
 }
 
-/** Number of unread changes that a stream buffers; a stream that has more fails. The stream reads this when it starts. Default 65,536. */
+/** Largest number of unread changes of a stream. A stream with more fails. The number is read when the stream starts. Default 65,536. */
 export class ChangeFeedCapacity
   extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}
@@ -105,8 +105,8 @@ export const make = (): ChangeFeed => {
 }
 
 /**
- * Converts an event to the change that a viewer sees; `undefined` if the viewer sees neither the old nor the new row. A record that becomes
- * invisible to the viewer is reported as forgotten. Errors about files or other sources are converted for the viewer `System` only.
+ * Converts an event to the change that a viewer sees; `undefined` if the viewer sees neither the old nor the new record. A record that
+ * becomes invisible to the viewer is reported as forgotten. Only the viewer `System` sees errors about files or other sources.
  */
 export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)

@@ -1,14 +1,14 @@
 /**
- * Copies one store into another: for every tenant, all records with their stored revisions, tombstones, vectors and use counts, and the
- * rows that the library keeps for itself. Use it to move from a vault to a database, between databases, or back.
+ * Copies one store into another. Copies, for every tenant, all records with their stored revisions, tombstones, vectors and use counts, and
+ * the rows that the library keeps for itself. Use a copy to move from a vault to a database, between databases, or back.
  *
  * Laws:
- * - A record keeps its id, revision numbers, times and all other fields. Rows of threads and of an outbox, whose ids are derived from the
- *   secret of their store, get the ids under which the target finds them.
+ * - A record keeps its id, revision numbers, times and all other fields. Exception: rows of threads and of an outbox have ids derived from
+ *   the secret of their store, and get the ids that the target derives from its own secret.
  * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
- * - No record of the target is overwritten or erased. If a record has different revisions in the target, the copy fails with `conflict`. Of
- *   two use counts the higher one stays, of two times of use the later one. Copied revisions count towards the twenty kept of each record.
- * - At the end, both sides are read again and compared by count and checksum.
+ * - No record of the target is overwritten or erased. The copy fails with `conflict` if a record has different revisions in the target. The
+ *   higher use count and the later time of use stay. Copied revisions count towards the twenty revisions kept of each record.
+ * - At the end, both stores are read again and compared by count and checksum.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -55,17 +55,17 @@ export interface Counts {
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */
   readonly revisions: number
-  /** Number of vectors of all stored revisions. A vector counts once for each record that has, or had, the text of the vector. */
+  /** Number of vectors of all stored revisions. A vector counts once for each record of which a stored revision has the vector's text. */
   readonly vectors: number
   /** Number of records that were used at least once. */
   readonly uses: number
 }
 
-/** Progress of a copy. All counts start at 0 in each phase, except `written`, which is counted over all phases. */
+/** Progress of a copy. The counts start at 0 in each phase. Only `written` is counted over all phases. */
 export interface Progress extends Counts {
   /**
-   * `check` looks for conflicts before anything is written, but only in tenants that have records in the target. `copy` writes. `verify`
-   * reads both sides again.
+   * Phases in order: `check` looks for conflicts before anything is written, `copy` writes, and `verify` reads both stores again. `check`
+   * skips tenants that have no rows in the target.
    */
   readonly phase: "check" | "copy" | "verify"
   /** The tenant being copied. */
@@ -74,19 +74,19 @@ export interface Progress extends Counts {
   readonly written: number
 }
 
-/** The result of a copy. Its counts are those of the source when both sides were compared. */
+/** The result of a copy. The counts are those of the source in the phase `verify`. */
 export interface Report extends Counts {
   readonly tenants: number
   /** Number of revisions, vectors and use counts written; 0 if the target already had everything. */
   readonly written: number
   /**
-   * Whether the target has everything that was to be copied. `false` if one of the stores was written to during the copy; another copy then
-   * adds what is missing.
+   * Whether the target has everything that was to be copied. May be `false` if one of the stores was written to during the copy. Another
+   * copy then adds what is missing.
    */
   readonly verified: boolean
   /** Number of revisions, vectors and use counts that are missing or different in the target; 0 if `verified`. */
   readonly differing: number
-  /** SHA-256 over everything compared, for each side; equal if `verified`. */
+  /** SHA-256 of everything compared, for the source (`from`) and the target (`to`). The checksums are equal if `verified`. */
   readonly checksums: { readonly from: string; readonly to: string }
   /** The parts not copied, because the target cannot store them. If `history` is listed, only the newest revisions were copied. */
   readonly omitted: ReadonlyArray<"history" | "vectors" | "uses">
@@ -96,11 +96,11 @@ export interface Report extends Counts {
 export interface Options {
   /** Tenants to copy; others are not read. Default: all tenants of the source. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Largest number of records in a transaction: 1..1,000, default 100. Long texts make smaller transactions. */
+  /** Largest number of records in a transaction: 1..1,000, default 100. Records with long texts are copied in smaller transactions. */
   readonly batch?: number | undefined
-  /** Whether to write rows unredacted into a target that redacts writes. Default false: the copy into such a target fails. */
+  /** Whether a copy into a target that redacts writes may write rows unredacted. Default false: such a copy fails. */
   readonly unredacted?: boolean | undefined
-  /** Runs after each batch of each phase; the copy waits for it. */
+  /** Runs after each batch of each phase. The copy waits for the returned effect. */
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
 }
 
@@ -119,7 +119,7 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
-  /** Replaces the ids that the source derived from its secret for the library's own rows, by the ids that the target derives for them. */
+  /** Replaces each id that the source derived from its secret with the id of the target. Only the library's own rows have such ids. */
   readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
@@ -131,16 +131,16 @@ interface Tally extends Record<keyof Counts, number> {
   written: number
   differing: number
   /**
-   * `from` and `to` have the checksums of the two sides, one for each part: the revisions, the use counts, and the vectors of each model. A
-   * checksum over all parts would depend on the batch size, since the batch size decides in which order the parts are read.
+   * Checksums of the source (`from`) and the target (`to`), one for each part: revisions, use counts, and the vectors of each model.
+   * The batch size decides in which order the parts are read, so a single checksum over all parts would depend on the batch size.
    */
   readonly from: Map<string, string>
   readonly to: Map<string, string>
 }
 
 /**
- * Copies everything in `from` into `to`, as the laws at the top of this file say. The functions `readNames` recognise the library's own
- * rows whose id is derived from a store's secret; such a row gets the id under which the target looks for it.
+ * Copies everything in `from` into `to`, as the laws at the top of this file say. The functions `readNames` recognise rows of the library
+ * whose id is derived from a store's secret. Such a row gets the id that the target derives from its own secret.
  */
 export const copy = Effect.fn("Copy.copy")(
   function*(
@@ -189,7 +189,7 @@ export const copy = Effect.fn("Copy.copy")(
   }
 )
 
-/** Makes a writer of lineages (records with their revisions) in batches. Fails as `copy` does if the store `to` cannot be a target. */
+/** Makes the `Writer` by which `writeBatch` writes records and their revisions. Fails like `copy` if `to` cannot be a target. */
 export const writerOf = (
   from: Source,
   to: Service,
@@ -216,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if a copy of the tenant would. Cost: two queries if the target has no row of the tenant. */
+/** Fails with `conflict` if the target has conflicting revisions of a record. Cost: two queries if the target has no row of the tenant. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -232,7 +232,7 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
           const ids = (yield* Effect.forEach(rows, (row) => job.renamed(tenant, [row]))).map(idOf)
           const existing = yield* readRows(to, tenant, ids)
           for (const [n, row] of Array.from(rows).entries()) {
-            const other = existing.get(ids[n]!) // there is one id for each row
+            const other = existing.get(ids[n]!) // `ids` has one id for each row, in the same order
             const source = other && (yield* job.renamed(tenant, yield* lineageOf(from, tenant, row)))
             if (source && other) yield* missingRevisions(job, source, yield* lineageOf(to, tenant, other))
             count(job, [source ?? [row]])
@@ -246,7 +246,7 @@ const findConflicts = (job: Job, tenant: string): Io<void> =>
 const renamedLineages = ({ batch, from, renamed }: Job, tenant: string) =>
   Stream.mapEffect(lineagesOf(from, tenant, batch), Effect.forEach((lineage) => renamed(tenant, lineage)))
 
-/* Writes what the target lacks: rows first, since vectors and use counts belong to rows. */
+/* Writes what the target lacks. Rows are written first, since vectors and use counts belong to rows. */
 
 const copyTenant = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
@@ -263,9 +263,9 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
   })
 
 /**
- * Writes what the target lacks of a batch: revisions, vectors and use counts. Returns the number of vectors and of use counts that the
- * source has for the batch, and the number of items written. If a record has different revisions in the target, fails with `conflict` and
- * writes no row of the batch.
+ * Writes the revisions, vectors and use counts of a batch of records, except those that the target has already. Returns how many vectors
+ * and use counts the source has for the batch, and how many items were written. Fails with `conflict`, and writes no row of the batch, if
+ * a record has different revisions in the target.
  */
 export const writeBatch = (
   writer: Writer,
@@ -289,7 +289,7 @@ export const writeBatch = (
     return { uses: uses.length, vectors, written: written + uses.changed }
   })
 
-/** Appends the missing revisions in one transaction, and returns the number appended. Cost: one read if the target has all of them. */
+/** Appends the revisions that the target lacks, in one transaction. Returns the number appended. Cost: one read if none is missing. */
 const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>): Io<number> =>
   Effect.gen(function*() {
     const { to } = job
@@ -319,7 +319,7 @@ const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>
     )
   })
 
-/** Makes the row of a revision for the target. The row gets the dedupe key that the record's kind defines, unless it is a tombstone. */
+/** Makes the row of a revision for the target. The row gets a dedupe key if the record's kind deduplicates. A tombstone gets no key. */
 const toRow = ({ kinds }: Writer, tenant: string, { forgotten, record }: Stored): Stored =>
   forgotten ? { record, forgotten } : rowOf(kinds, tenant, record)
 
@@ -366,7 +366,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/** Compares each revision of the source with the target's revision of that number, and the newest one with the target's current row. */
+/** Compares each source revision with the target's revision of that number, but the newest one with the target's current row. */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))
@@ -383,7 +383,7 @@ const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>):
     }
   })
 
-/** Adds one value of each side to the side's checksum; `undefined` stands for a value that the side lacks. */
+/** Adds a value of each side to that side's checksum. Counts a difference if the values differ. `undefined`: the side lacks the value. */
 const compare = ({ tally }: Job, over: string, sourceValue: unknown, targetValue: unknown): void => {
   const [from, to] = [canonicalJson(sourceValue), canonicalJson(targetValue)]
   if (from !== to) tally.differing++

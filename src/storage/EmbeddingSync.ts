@@ -1,6 +1,6 @@
 /**
- * Embeds the texts of records, and stores the vectors by model and text hash. A record whose embedding fails is stored without a vector:
- * search still finds it by its words, and `missing` embeds it later. `recall` searches by a text and the vector of that text.
+ * Embeds the texts of records, and stores the vectors by model and text hash. If embedding a record fails, the record is stored without a
+ * vector. Search still finds the record by its words, and `missing` embeds it later. `recall` embeds the text of a query and searches.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -15,19 +15,19 @@ import type * as MemoryStore from "./MemoryStore.ts"
 export type VectorsByText = ReadonlyMap<string, Float32Array>
 
 /**
- * Keeps the vectors of a store up to date with an embedder. It is active if the embedder has dimensions and the store keeps vectors.
- * Otherwise `of`, `keep` and `missing` do nothing, without an error.
+ * Keeps the vectors of a store up to date with an embedder. `active` is true if the embedder has dimensions and the store keeps vectors. If
+ * `active` is false, `of`, `keep` and `missing` do nothing and do not fail.
  */
 export interface EmbeddingSync {
   readonly active: boolean
-  /** Embeds each text once, and returns the vectors. Returns an empty map if this object is not active. */
+  /** Embeds each text once, and returns the vectors. Returns an empty map if `active` is false. */
   readonly of: (
     texts: Iterable<string>,
     purpose: Embedder.Purpose
   ) => Effect.Effect<VectorsByText, MemoryError.MemoryError>
-  /** Embeds the text of a search, and returns the vector part of the query; fails with `unsupported` if this object is not active. */
+  /** Embeds the text of a search, and returns the vector part of the query. Fails with `unsupported` if `active` is false. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
-  /** Stores the vectors of these records for the tenant. Embeds only the texts that `known` lacks, and returns how many it embedded. */
+  /** Stores the vectors of these records for the tenant. Embeds only the texts that `known` lacks, and returns the number embedded. */
   readonly keep: (
     tenant: string,
     records: ReadonlyArray<MemoryRecord>,
@@ -84,8 +84,8 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
       let made = 0
       const refused: Array<MemoryError.MemoryError> = []
       /**
-       * Embeds a batch. If the embedder refuses the batch, embeds its two halves instead, so that a bad text prevents no other text from
-       * being embedded. Fails if the first three texts are all refused.
+       * Embeds a batch of texts, and stores the vectors. If the embedder refuses the batch, embeds each half separately, so that a bad text
+       * does not stop the others. Fails if three texts are refused before any text is embedded.
        */
       const each = (
         tenant: string,
@@ -105,8 +105,8 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
           })
         )
       /**
-       * Embeds the tenant's pending texts in batches, skipping refused texts. Ends when every text that the store returns was tried
-       * already.
+       * Embeds the pending texts of a tenant in batches. Tries each text once, even if the embedder refuses the text. Ends when all texts
+       * that the store returns have been tried.
        */
       const embedPending = (tenant: string) =>
         Effect.gen(function*() {
@@ -155,8 +155,8 @@ export const embedderOf = (embedder: Embedder.Service): QueryEmbedder => ({
 })
 
 /**
- * Embeds the text of a query, if the query needs a vector, and searches. If the embedding fails, searches by words only, and adds the error
- * to the result's `failures`. In mode `vector` it fails with that error instead.
+ * Embeds the text of a query if the query needs a vector, then searches. If the embedding fails, searches by words only, and adds the error
+ * to the result's `failures`. In mode `vector`, fails with the error of the embedding instead.
  */
 export const recall = (
   embedding: QueryEmbedder,

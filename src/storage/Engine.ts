@@ -1,8 +1,8 @@
 /**
- * The contract that every store's backend implements (`internal/EngineContract.ts`), and `fromRows`, which makes an engine from
- * `Primitives` (functions that read, scan and commit rows). Such an engine answers queries from an index of the tenant in RAM. The backend
- * may provide the index. Otherwise the engine builds it by a scan, and updates it at each commit. If other processes also write, it
- * rebuilds the index for each call.
+ * Makes the engine of a store from `Primitives`, which are functions that read, scan and commit rows. Also exports the contract that every
+ * engine implements (`internal/EngineContract.ts`). An engine made by `fromRows` answers queries from an index of the tenant in RAM. The
+ * backend may provide the index. Otherwise the engine builds the index by a scan, and updates it at each commit. If other processes also
+ * write, the engine rebuilds the index for each call.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -40,7 +40,7 @@ import type { VectorBackend } from "./Vectors.ts"
 /** The types of the engine's contract, such as `Engine`, `Stored` and `Needs`. */
 export type * from "./internal/EngineContract.ts"
 
-/** One row write of a batch: replaces a record's row by `next` if the row is at `revision` (0: if there is no row). */
+/** A write of one row. `next` replaces the row of the record `id`, provided that the row has this `revision` (0: there is no row). */
 export interface RowWrite {
   readonly revision: number
   readonly id: MemoryId
@@ -49,7 +49,7 @@ export interface RowWrite {
   /** Whether to fail with `conflict` if another live row has the dedupe key of `next`. True if the id was generated. Default false. */
   readonly unique?: boolean | undefined
 }
-/** The operations of a backend: the required ones, and the optional ones. A record's id is unique within its tenant. */
+/** The operations of a backend, required and optional. A record's id is unique within its tenant. */
 export interface Primitives {
   /** Features of the store. Default: it accepts writes, and has no other feature. */
   readonly capabilities?: Partial<Capabilities> | undefined
@@ -58,34 +58,34 @@ export interface Primitives {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError.MemoryError>
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
-  /** Streams every row, in any order; `list`, `search` and the index are computed from this stream. */
+  /** Streams every row of the tenant, in any order. The index that answers `list` and `search` is built from this stream. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>
   /** Streams every tombstone, in any order. Default: the tombstones are taken from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
-   * Returns the lifetimes of a tenant's tombstones and of its rows with an expiry time, in any order. Leaves out a tombstone if it is not
-   * the record's newest revision. Each compaction calls this function; the first one runs when the store is made. Default: uses `scan`.
+   * Returns the lifetimes of the tenant's tombstones and of its rows with an expiry time, in any order. Leaves out a tombstone that is not
+   * the record's newest revision. Called at each compaction. The first compaction runs when the store is made. Default: uses `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
-   * Least time for which a forgotten record can be restored. Compaction erases tombstones that are older: with zero, all of them; with
-   * infinity, none. It erases expired rows regardless of this time. Default 30 days.
+   * Least time for which a forgotten record can be restored. Compaction erases older tombstones: all of them if the time is zero, and none
+   * if it is infinite. Compaction erases expired rows regardless of this time. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Commits all writes or none. Only one fiber per tenant calls it at a time, right after that fiber has read the rows. In a `shared` store
-   * without `exclusive`, it must fail with `conflict` if a revision has changed, or if another live row has the dedupe key of a `unique`
-   * write. The engine then reads and decides again.
+   * Commits all writes or none. Only one fiber per tenant calls this function at a time, right after that fiber has read the rows. A
+   * `shared` store without `exclusive` must fail with `conflict` if a revision has changed, or if another live row has the dedupe key of a
+   * `unique` write. The engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Runs an effect that reads and commits. Locks out all other processes meanwhile, so that `read` and `tenantIndex` stay up to date. */
+  /** Runs an effect that reads and commits. No other process may write meanwhile, so that `read` and `tenantIndex` stay up to date. */
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch. Used instead of `exclusive`, with the same guarantee. The batches of all tenants run one after another, with one
-   * exception: while the `commit` of a batch waits for the disk, later batches may run if they need none of its records and keys. One
-   * disk flush then serves all of these batches (group commit). Code after a `commit` runs in the order of the commits.
+   * Runs a batch (`self`). Used instead of `exclusive`, with the same guarantee. The batches of all tenants run one after another, with one
+   * exception. While the `commit` of a batch waits for the disk, later batches may run if they need none of its records and keys. One disk
+   * flush then serves all of these batches (group commit). Code after a `commit` runs in the order of the commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -94,26 +94,26 @@ export interface Primitives {
       self: Effect.Effect<A, MemoryError.MemoryError>
     ) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
-  /** Returns an index of the tenant that the backend keeps up to date itself. Default: built from `scan`, and updated at each commit. */
+  /** Returns the tenant's index, which the backend keeps up to date. Default: an index built from `scan`, and updated at each commit. */
   readonly tenantIndex?:
     | ((tenant: string) => Effect.Effect<TenantIndex.TenantIndex, MemoryError.MemoryError>)
     | undefined
-  /** Returns up to `limit` revisions, newest first, tombstones included. Default: only the current one, and the store lacks `history`. */
+  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current revision; the store then has no `history`. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined
-  /** Runs before each call of the store. A backend that has stopped polling uses it to read what changed meanwhile. Default: nothing. */
+  /** Runs before each call of the store. A backend that has stopped polling can read the changes made since then. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
   /**
-   * Streams the changes made outside this store that the viewer may see. The viewer `System` also receives errors about sources that could
-   * not be read, such as a broken file. The store itself adds the changes that it makes. `changeFeed` makes such streams.
+   * Streams the changes that are made outside this store and that the viewer may see. The viewer `System` also receives errors about
+   * sources that could not be read, such as a broken file. The store adds its own changes. `MemoryStore.changeFeed` makes such streams.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
   /** The backend for vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
   readonly vectorBackend?: VectorBackend | undefined
   /**
-   * Key of `sign`: at least 256 random bits, stored with the rows. `make` refuses a durable or shared store without it. Default: generated
-   * by `SecureRandom` when the store is made, and lost when the process ends.
+   * Key of the store's `sign`: at least 256 random bits, stored with the rows. `MemoryStore.make` fails for a durable or shared store
+   * without a secret. Default: generated by `SecureRandom` when the store is made, and lost when the process ends.
    */
   readonly secret?: string | undefined
   /** The table of use counts (how often and when each record was used). Default: kept in this process. */
@@ -124,7 +124,7 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A batch is tried again if another process committed first. After this many attempts it fails with `unavailable`. */
+/** Largest number of attempts to run a batch, since another process may commit first. After these, a batch fails with `unavailable`. */
 const attempts = 50
 
 /** The state of an engine made from primitives: the primitives, and the caches of this process. */
@@ -140,11 +140,11 @@ interface Source {
   readonly locks: TenantLocks
   readonly changeFeed: ChangeFeed.ChangeFeed
   readonly tenantIndexes: Map<string, TenantIndex.TenantIndex>
-  /** Tenants that may have vectors whose text was erased; `sweep` erases these vectors. */
+  /** Tenants that may have vectors of erased texts. The function `sweep` erases these vectors. */
   readonly tenantsWithOrphans: Set<string>
 }
 
-/** Makes an engine of `Primitives`, with the configured kinds and analyzer. `name` is used in its errors. */
+/** Makes an engine from `Primitives`, with the configured kinds and analyzer. `name` is used in errors. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Engine> =>
   Effect.gen(function*() {
     return make(name, primitives, { kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
@@ -179,8 +179,8 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index cannot list changes
-    analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index has no list of changes
+    analyzer: Effect.succeed(undefined), // no terms are stored: this process computes the terms of each row
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
     changes: source.changeFeed.stream,
@@ -203,7 +203,7 @@ const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Te
     )
   })
 
-/** Returns the index of a tenant. The caller must hold the tenant's lock, since a scan during a commit could miss the commit. */
+/** Returns the index of a tenant. The caller must hold the tenant's lock, since a scan could miss a commit that is made meanwhile. */
 const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> => {
   const { tenantIndexes, isShared, primitives } = source
   if (primitives.tenantIndex) return primitives.tenantIndex(tenant)
@@ -213,11 +213,11 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // is not kept if empty: callers can name any number of tenants
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // empty indexes are not kept: callers can name any tenant
       }))
 }
 
-/** Returns the index of a tenant. The caller must not hold the tenant's lock: this function takes it to build an index that is kept. */
+/** Returns the index of a tenant. The caller must not hold the tenant's lock, since this function may take the lock to build the index. */
 const tenantIndexForRead = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() =>
     source.tenantIndexes.has(tenant) || source.primitives.tenantIndex || source.isShared
@@ -267,7 +267,7 @@ const transact = <A>(source: Source, tenant: string, needs: Needs, decide: Decid
     })
   })
 
-/** Runs a batch once; `None` if another process committed first. */
+/** Runs a batch once. Returns `None` if another process committed first. */
 const attempt = <A>(
   source: Source,
   tenant: string,
@@ -313,7 +313,7 @@ const commit = (source: Source, tenant: string, { rows }: Found, writes: Readonl
     if (!isQuiet) yield* source.changeFeed.publish(tenant, ChangeFeed.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
 
-/** Converts writes for a backend: adds to each the revision that it replaces. */
+/** Converts writes for a backend. Adds to each write the revision that the write replaces. */
 const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Write>): ReadonlyArray<RowWrite> => {
   const current = new Map<MemoryId, number>()
   return writes.map(({ id, isUnique, next }) => {
@@ -371,13 +371,13 @@ const scannedLifetimes = (source: Source, tenant: string): Io<ReadonlyArray<Life
   return lifetimesOf(primitives.scan(tenant), trash, primitives.revisions && newest)
 }
 
-/** Locks by tenant: a writer waits only for other writers of the same tenant. */
+/** One lock for each tenant, so that a writer waits only for other writers of the same tenant. */
 export interface TenantLocks {
-  /** Runs an effect while no other effect of the tenant runs. Effects that wait run in the order in which they came. */
+  /** Runs an effect while no other effect of the tenant runs. Waiting effects run in the order in which they came. */
   readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-/** Makes the locks. A tenant takes memory only while a writer holds or awaits its lock. */
+/** Makes the locks. The lock of a tenant takes memory only while a writer holds or awaits the lock. */
 export const makeTenantLocks = (): TenantLocks => {
   const locks = new Map<string, { readonly semaphore: Effect.Semaphore; users: number }>()
   return {

@@ -1,7 +1,7 @@
 /**
  * Resolves the references between the records of a tenant. A record refers to others by its `links`, and by the `[[names]]` in its text.
  *
- * A name is stored as written. It is resolved at each read, among the records that the viewer sees. These are the forms of a name:
+ * A name is stored as written, and resolved at each read among the records that the viewer sees. A name has one of these forms:
  *
  * ```text
  * id           of a record
@@ -12,10 +12,9 @@
  *              file), or whose file had this name before (`metadata.formerNames`)
  * ```
  *
- * If several records match, those in the scope of the record with the link come first. Among equals, a file in the same folder comes
- * first, then the path with the fewest folders, then the path with the fewest characters, then the path that sorts first. Records without
- * a path come last, newest first, then by id. A record never refers to itself. Links in the properties of a file (`metadata`) count like
- * links in its text.
+ * If several records match, a record in the scope of the record with the link is preferred. The next criteria are, in order: a file in the
+ * same folder, the fewest folders in the path, the shortest path, and the path that sorts first. Records without a path come last, newest
+ * first, then by id. A record never refers to itself. Links in the properties of a file (`metadata`) count like links in its text.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -46,11 +45,11 @@ export interface Linked {
   readonly weight: number
 }
 
-/** The records that a record refers to, and those that refer to this record. */
+/** The records that a record refers to (`to`), and the records that refer to that record (`from`). */
 export interface Neighbours {
   /**
-   * Targets of the record's links, then targets of the names in its text, each in the order in which they are written. Of several targets
-   * with the same id and type only the first is returned.
+   * The targets of the record's links, then the targets of the names in its text, in the order in which they are written. Of several
+   * targets with the same id and type, only the first is returned.
    */
   readonly to: ReadonlyArray<Linked>
   /** Records that refer to this record, newest first. */
@@ -59,19 +58,17 @@ export interface Neighbours {
 
 type Sees = (record: MemoryRecord) => boolean
 
-/** An index of the records of a tenant: by the names that a record has, and by the names and ids that it refers to. */
+/** An index of a tenant's records: by the names that a record has, and by the names and ids that a record refers to. */
 export interface Index {
-  /** Adds a record, and returns the work done, in units of a `Pacer` (0.1 µs). */
+  /** Adds a record. Returns an estimate of the work done, in units of 0.1 µs (the units of a `Pacer`). */
   readonly add: (record: MemoryRecord) => number
   /** Removes a record that was added. */
   readonly remove: (record: MemoryRecord) => void
-  /**
-   * Returns the records that have any of the names and pass `sees`. Cost: proportional to the number of records that have one of the names.
-   */
+  /** Returns the records that have any of the names and pass `sees`. Cost: proportional to the number of records with any of the names. */
   readonly named: (names: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
   /**
-   * Returns the records that refer to any of the names or ids and pass `sees`. Cost: proportional to the number of records that refer to
-   * one of them.
+   * Returns the records that refer to any of the keys (names or ids) and pass `sees`. Cost: proportional to the number of records that
+   * refer to any of the keys.
    */
   readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
 }
@@ -81,19 +78,19 @@ export interface Links {
   /** Sets the record of an id; `undefined` removes it. Cost: proportional to the length of the record's text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
   /**
-   * Returns the neighbours of a record among the records that pass `sees`. Cost: proportional to the number of the record's links, plus the
-   * number of records that share a name with one of its neighbours.
+   * Returns a function that finds the neighbours of a record among the records that pass `sees`. Cost: proportional to the number of links
+   * of the record, plus the number of records that share a name with one of the neighbours.
    */
   readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
 
-/** The records from which the neighbours of a record are computed; all of them are visible to the viewer. */
+/** The records from which the neighbours of a record are computed. All these records are visible to the viewer. */
 export interface Surroundings {
-  /** Records that refer to the record by a name or its id. */
+  /** Records that refer to the record by its id or by one of its names. */
   readonly referring: ReadonlyArray<MemoryRecord>
-  /** Records that have one of the names of `namesAround`. */
+  /** Records that have one of the names that `namesAround` returns. */
   readonly named: ReadonlyArray<MemoryRecord>
-  /** The records whose id is one of `idsAround`, by their id. */
+  /** The records with the ids that `idsAround` returns, by id. */
   readonly byId: ReadonlyMap<MemoryId, MemoryRecord>
 }
 
@@ -107,8 +104,8 @@ interface Node {
 }
 
 /**
- * Makes an index of names. Stores only the hashes of names, since they can be computed for most records without building the names. A
- * lookup compares the names themselves, since different names can have the same hash.
+ * Makes an empty index. Stores only hashes of names, because the hashes of most records can be computed without building the names. A
+ * lookup also compares the names themselves, since different names can have the same hash.
  */
 export const makeIndex = (): Index => {
   const bearers = new KeyIndex<MemoryRecord>()
@@ -177,11 +174,11 @@ export const refersTo = (record: MemoryRecord): ReadonlyArray<string> =>
 /** Returns the keys by which other records refer to the record: its id and its names. */
 export const keysFor = (record: MemoryRecord): ReadonlyArray<string> => [record.id, ...nodeOf(record).names]
 
-/** Returns the names that must be looked up to find the neighbours of a record. `referring` is as in `Surroundings`. */
+/** Returns the names to look up in order to find the neighbours of a record. `referring` has the records that refer to the record. */
 export const namesAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<string> =>
   Array.from(new Set(mentionsAround(record, referring).flatMap(({ names }) => names)))
 
-/** Returns the ids that must be looked up to find the neighbours of a record. `referring` is as in `Surroundings`. */
+/** Returns the ids to look up in order to find the neighbours of a record. `referring` has the records that refer to the record. */
 export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryId> => [
   ...new Set([
     ...record.links.map(({ to }) => to),
@@ -231,13 +228,13 @@ export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: S
   return { to: distinct(record.id, to), from: distinct(record.id, from) }
 }
 
-/** Returns the references in a record's text that refer by one of these keys. */
+/** Returns the references in the text of the record `by` that use one of the keys (ids or names). */
 const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
   nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
 
 /**
- * Returns the references that decide which records are neighbours: those of the record itself, and those of other records to its id or
- * names.
+ * Returns the references that decide which records are neighbours: the references in the record's own text, and the references in other
+ * records to the record's id or names.
  */
 const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<Mention> => {
   const keys = new Set(keysFor(record))
@@ -246,7 +243,7 @@ const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRec
 
 const nodes = new WeakMap<MemoryRecord, Node>()
 
-/** Returns the names and references of a record. Cached by the record object, so that the text is parsed once. */
+/** Returns the names and references of a record. The result is cached for the record object, so that its text is parsed only once. */
 const nodeOf = (record: MemoryRecord): Node => {
   const known = nodes.get(record)
   if (known) return known
@@ -264,8 +261,8 @@ const nodeOf = (record: MemoryRecord): Node => {
 type Chooser = (by: MemoryRecord) => MemoryId | undefined
 
 /**
- * Makes a function that resolves a name for the record `by`, whose text contains the name. Prefers records that have the name itself to
- * records that have it as an alias.
+ * Makes a function that resolves a name in the text of the record `by`. Records that have the name itself are preferred to records that
+ * have the name as an alias.
  */
 const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   const own = nodes.filter((node) => node.own.has(name))
@@ -283,12 +280,12 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
 }
 
 /**
- * Makes a function that chooses one of `records` for the record `by`. Prefers records in the scope of `by`, then records in the folder of
- * `by`, then the order of `byPath`.
+ * Makes a function that chooses which of `records` the record `by` refers to. Prefers records in the scope of `by`, then records in the
+ * folder of `by`, then the first record in the order of `byPath`.
  */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
-  const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope with a folder (`folderKey`)
+  const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a folder in one scope or in all (`folderKey`)
   const put = (key: string, record: MemoryRecord) => {
     const others = byScopeOrFolder.get(key)
     if (others) others.push(record)
@@ -304,7 +301,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
     }
   }
   return (by) => {
-    const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself, so `find` skips one record at most
+    const isOther = ({ id }: MemoryRecord) => id !== by.id // a record never refers to itself
     const scope = MemoryScope.key(by.scope)
     const folder = folderOf(by)
     const keys = [...(folder === undefined ? [] : [folderKey(scope, folder)]), scope]
@@ -317,9 +314,9 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   }
 }
 
-const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // no scope and no path contains NUL
+const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // neither a scope nor a path contains NUL
 
-/** Orders records by path, shortest path first. Records without a path come last, newest first. */
+/** Orders records by path: fewest folders first, then fewest characters. Records without a path come last, newest first. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   const [one, two] = [pathOf(a), pathOf(b)]
   if (one === undefined || two === undefined) {

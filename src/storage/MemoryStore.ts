@@ -1,8 +1,8 @@
 /**
- * The store of records: the service from which memory tools, agents and pipelines read, and to which they write.
+ * The service that stores records. Memory tools, agents and pipelines read from it and write to it.
  *
- * A backend implements `Primitives`; `make` adds the viewer checks, validation, ids, deduplication, revisions, search and spans. The
- * contract tests are `MemoryStoreContract.suite`, which every store passes.
+ * A backend implements `Primitives`; `make` adds the viewer checks, validation, ids, deduplication, revisions, search and spans. Every
+ * store passes the contract tests, `MemoryStoreContract.suite`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -27,7 +27,7 @@ import { inMemory as vectorsInMemory, type Vectors } from "./Vectors.ts"
 export interface PutOptions extends Provenance, IfRevision {}
 /** The condition of a write: the revision that the stored record must have. */
 export interface IfRevision {
-  /** Expected current revision; if it differs, the write fails with `conflict`. `put` accepts it only for a single draft. */
+  /** Expected current revision. If it differs, the write fails with `conflict`. `put` accepts this option only for a single draft. */
   readonly ifRevision?: number | undefined
 }
 
@@ -44,19 +44,19 @@ export interface Service extends Usage {
   /** Features that the store supports: writes, vectors, history and so on. */
   readonly capabilities: Capabilities
   /**
-   * The redaction that the store was built with. It is applied to every write, except to writes through `reader`. Services built on this
-   * store use it too.
+   * The redaction that is applied to every write, except to writes through `reader`; `None` if the store was built without redaction.
+   * Services built on this store use the redaction, too.
    */
   readonly redaction: Option.Option<Redaction.Service>
-  /** Applies all mutations or none, in the order given. `put`, `update` and `forget` are implemented with it. */
+  /** Applies mutations in the order given, all or none. `put`, `update` and `forget` are implemented with `apply`. */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
   ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError>
   /**
-   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces that record. A draft
-   * without an id creates a record, unless its kind deduplicates and a live record already has the same content.
+   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces the record with this
+   * id. A draft without an id creates a record, unless its kind deduplicates and a live record already has the same content.
    */
   readonly put: (
     viewer: Viewer.Any,
@@ -69,18 +69,18 @@ export interface Service extends Usage {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
   /**
-   * Returns the best hits of a query. If the search by words, the search by vector, or a member store of a federation fails, `failures`
-   * lists its error, and the hits come from the searches and stores that did not fail.
+   * Returns the best hits of a query. If a part of the search fails (by words, by vector, or in one store of a federation), `failures`
+   * lists the error, and the hits come from the other parts.
    */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
-   * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it returns a page of the trash instead:
-   * forgotten records in the viewer's scopes, whoever forgot them. The mutation `Restore` brings them back.
+   * Returns a page of the records that pass the filter, newest first. With `forgotten: true`, returns a page of the trash instead: the
+   * forgotten records in the viewer's scopes, whoever forgot them. The mutation `Restore` restores a forgotten record.
    */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
   /** Streams the records of all pages of `list`; `limit` is the page size. */
   readonly stream: (viewer: Viewer.Any, filter: MemoryFilter) => Stream.Stream<MemoryRecord, MemoryError>
-  /** Updates a record, and returns its next revision. Fails with `not_found` if the record does not exist or the viewer may not see it. */
+  /** Updates a record, and returns the new revision. Fails with `not_found` if the record does not exist or the viewer may not see it. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -88,9 +88,9 @@ export interface Service extends Usage {
     options?: IfRevision
   ) => Effect.Effect<MemoryRecord, MemoryError>
   /**
-   * Forgets records, and returns for each whether it existed. Replaces each record by a tombstone, a row that reads do not return. The
-   * record can be restored until compaction erases the tombstone. With `purge`, erases the record at once with all revisions, vectors and
-   * index entries, even if it was forgotten before.
+   * Forgets records, and returns for each id whether the record existed. A forgotten record is replaced by a tombstone, a row that normal
+   * reads do not return. The record can be restored until compaction erases the tombstone. With `purge`, the records are erased at once
+   * with all revisions, vectors and index entries, even if they were forgotten before.
    */
   readonly forget: (
     viewer: Viewer.Any,
@@ -98,8 +98,8 @@ export interface Service extends Usage {
     options?: { readonly purge?: boolean | undefined }
   ) => Effect.Effect<ReadonlyArray<boolean>, MemoryError>
   /**
-   * Returns the revisions of a record since it was last created, newest first; by default the last 20. If the record was forgotten and
-   * restored, its tombstone is one of these revisions.
+   * Returns the revisions of a record since it was last created, newest first. Default limit 20. If the record was forgotten and restored,
+   * its tombstone is one of these revisions.
    */
   readonly history: (
     viewer: Viewer.Any,
@@ -115,20 +115,20 @@ export interface Service extends Usage {
     query: MemoryQuery
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /**
-   * Returns the records linked with a record, by `links` or by `[[names]]` in the text. Ignores linked records that the viewer cannot see,
-   * that are expired or forgotten, or that are not valid now. Returns no neighbours if one of these holds for the record itself.
+   * Returns the records linked with a record, in either direction, by `links` or by `[[names]]` in the text. Leaves out records that are
+   * forgotten, expired, not valid now, or hidden from the viewer. If one of these holds for the record itself, returns none.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
-  /** The tenants that have any row, even if the library keeps that row for itself. Background workers iterate over these tenants. */
+  /** The tenants that have at least one row. The library's own internal rows count, too. Background workers iterate over these tenants. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Erases expired records, and tombstones older than the store's `trash`; returns how many it erased. `make` runs this effect once, and
-   * `maintain` runs it periodically.
+   * Erases expired records, and tombstones that are older than the store's option `trash`. Returns the number of erased rows. `make` runs
+   * this effect once, and `maintain` runs it periodically.
    */
   readonly compact: Effect.Effect<number, MemoryError>
   /**
-   * The number of calls of the store so far, and the earliest time at which compaction may erase a row. `maintain` and `Retention.layer`
-   * wait for the next call or for that time before they do their work.
+   * The number of calls of the store so far, and the earliest time at which compaction may erase a row. `maintain` waits for the next call
+   * or for that time. `Retention.layer` waits for the next call.
    */
   readonly activity: makeStore.Activity
   /** The vectors of the store; `None` if the store has no vector backend. */
@@ -136,10 +136,10 @@ export interface Service extends Usage {
   /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, like a federation. */
   readonly reader: Option.Option<Reader>
   /**
-   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The same purpose and text always result in the same signature
-   * until the secret is lost: a vault keeps its secret as long as its folder exists, a store in memory as long as the process runs. A
-   * signature for one `purpose` is not valid for another. For the library's own use: never sign a text that a model or a user can choose if
-   * the same model or user can read the signature.
+   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. As long as the store keeps its secret, the same purpose and
+   * text have the same signature. A vault keeps its secret as long as its folder exists, a store in memory as long as the process runs. A
+   * signature for one `purpose` is not valid for another. For the library's own use: never sign a text chosen by a model or user that can
+   * read the signature.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
   /** Accepts raw messages; `None` if the store does not accept any. */
@@ -159,45 +159,45 @@ export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | 
 
 /** The origin of a write and the trust in its author. */
 export type { Provenance }
-/** The types with which a backend is written. */
+/** Types for the implementation of a backend. */
 export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses } from "./Engine.ts"
-/** The records at the other ends of a record's links. */
+/** The records linked with a record (`Neighbours`), and one of these records with its link (`Linked`). */
 export type { Linked, Neighbours } from "./Links.ts"
-/** The vectors of a store, and the backend that keeps them. */
+/** The vectors of a store, the backend that keeps the vectors, and a text that has no vector yet (`Unembedded`). */
 export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"
 /** A vector backend that keeps vectors in memory, until the process ends. */
 export { vectorsInMemory }
 /**
- * Makes a change feed, which a backend needs if other processes change its rows: publish their changes to the feed, and set the option
- * `outside` of `Primitives` to the feed's `of`.
+ * Makes a change feed for a backend whose rows other processes change, too. The backend publishes the changes of other processes to the
+ * feed, and sets the option `outside` of `Primitives` to the feed's `of`.
  */
 export { make as changeFeed } from "./ChangeFeed.ts"
 /**
- * Number of unread changes that a stream of changes buffers. If there are more, the reader is too slow, and the stream fails. The number is
- * read when the stream starts; default 65,536.
+ * Largest number of unread changes that a stream of changes buffers. A stream with more unread changes fails. The number is read when the
+ * stream starts. Default 65,536.
  */
 export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
 /**
- * `revisionsKept`: number of revisions kept of each record (20, the current one included). `Lifetime`: the fields of a row that compaction
- * reads.
+ * `revisionsKept` is the number of revisions kept of each record: 20, the current one included. `Lifetime` has the fields of a row from
+ * which compaction decides when to erase the row.
  */
 export { type Lifetime, revisionsKept } from "./Revision.ts"
 
 /**
- * Makes a store from an engine or from primitives. `name` is used in spans, metrics and errors. Runs one compaction before it returns; for
- * later compactions run `maintain`. Fails with `unsupported` if another analyzer built the engine's index.
+ * Makes a store from an engine or from primitives. `name` is used in spans, metrics and errors. Runs one compaction before it returns; run
+ * `maintain` for later compactions. Fails with `unsupported` if the engine's index was made with another analyzer.
  */
 export const make = (name: string, source: Primitives | Engine): Effect.Effect<Service, MemoryError> =>
   "transact" in source ? makeStore.make(name, source) : makeStore.fromRows(name, source)
 
-/** Rebuilds the index of a store with the configured analyzer: see `internal/makeStore.ts`. */
+/** Rebuilds the index of an engine with the configured analyzer. Nothing else may use the engine at the same time. */
 export { reindex } from "./MemoryStore/internal/makeStore.ts"
 
 /**
- * Compacts the store in the background until the Effect scope closes, at most once an hour. Compacts it only if the store was used since
- * the last compaction, a record has expired, or a tombstone is older than the store's `trash`. So a machine that slept for days runs a
- * single compaction when it wakes, and an unused store runs none. Logs a failure, and retries after an hour.
+ * Compacts the store in the background until the Effect scope closes, at most once an hour. A compaction runs only if the store was used
+ * since the last compaction, a record has expired, or a tombstone is older than the store's `trash`. So a machine that slept for days runs
+ * a single compaction when it wakes. A failure is logged, and compaction is tried again after an hour.
  */
 export const maintain = (
   store: Pick<Service, "name" | "compact" | "activity">
@@ -214,19 +214,19 @@ export const maintain = (
       if (failure._tag === "Some") yield* Effect.logWarning(`${name}: compaction failed`, failure.value)
       return yield* Effect.suspend(() => round(failure._tag === "Some" ? -1 : now))
     })
-  // counts the calls now, so that calls made before the fiber starts cause a compaction too
+  // the calls are counted before the fork, so that calls made before the fiber starts cause a compaction, too
   return Effect.flatMap(makeStore.calls(activity), (known) => Effect.forkScoped(round(known))).pipe(Effect.asVoid)
 }
 
 /**
- * Makes a store in memory, which is lost when the layer closes. Each call makes a separate store. `trash` is as in `Primitives`; default 30
- * days.
+ * Makes a layer of a store in memory, which is lost when the layer closes. Each call makes the layer of a separate store. `trash` is the
+ * option of `Primitives`; default 30 days.
  */
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(
     MemoryStore,
-    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // only an invalid `trash` can fail, which is a programming error
+    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // fails only if `trash` is invalid, a programming error
   )
 
-/** A store in memory, which is lost when the layer closes. Providing this value twice provides one store, since layers are memoised. */
+/** Layer of a store in memory, which is lost when the layer closes. Layers are memoised, so providing this layer twice makes one store. */
 export const layerInMemory: Layer.Layer<MemoryStore> = layerInMemoryWith({})

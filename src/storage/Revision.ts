@@ -38,7 +38,7 @@ export interface WriteContext {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** Makes a record from a draft, without regard to earlier revisions. `Payload.owned` must have copied the JSON values of the draft. */
+/** Makes a record from a draft, ignoring earlier revisions. The caller must have copied the draft's JSON values with `Payload.owned`. */
 export const created = (
   id: MemoryId,
   draft: Draft,
@@ -46,7 +46,7 @@ export const created = (
   revision: number
 ): MemoryRecord => {
   const { actor, reference, sequence, session } = draft.source ?? {}
-  // fields are listed by name, since spreading an object and overwriting it would be the largest cost here
+  // each field is listed, because spreading an object would be the largest cost of this function
   return record({
     id,
     scope: MemoryScope.normalise(draft.scope),
@@ -77,8 +77,8 @@ export const created = (
 }
 
 /**
- * Returns the reasons to refuse a record that is to be written. Only a write with origin `instructions` or `file` may add the tag
- * `instructions`. A write of another origin may keep this tag on a record of origin `file`, if the previous revision, `before`, has it.
+ * Returns the reasons to refuse the write of a record. The tag `instructions` is reserved for writes with the origin `instructions` or
+ * `file`. Exception: if a record of origin `file` had the tag in its previous revision, `before`, then every write may keep the tag.
  */
 export const issuesOf = (
   record: MemoryRecord,
@@ -100,13 +100,13 @@ export const issuesOf = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Returns `fresh`, the record made from `draft`, as the revision after `old`. Keeps `createdAt` and, unless `draft` sets it, `validAt`. */
+/** Returns `fresh`, made from `draft`, as the replacement of `old`. Keeps `createdAt` of `old`, and `validAt` unless `draft` sets it. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
 /**
- * Applies a patch, and returns the next revision. `Payload.owned` must have copied the JSON values of the patch. The trust of the result is
- * that of the record or of the writer, whichever is worse, that is, the higher number.
+ * Applies a patch, and returns the next revision. The caller must have copied the patch's JSON values with `Payload.owned`. The new trust
+ * is the record's or the writer's, whichever number is larger; a larger number means less trust.
  */
 export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
   const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
@@ -136,13 +136,13 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
 export const withRevision = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
 /**
- * Whether the revision created its record, and is neither an edit of the previous revision nor a restoration. A restoration equals one of
- * the `earlier` revisions in every field but `revision`.
+ * Whether a revision is the creation of its record, rather than an edit or a restoration. A restoration equals one of the `earlier`
+ * revisions in every field except `revision`.
  */
 export const isCreation = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
   record.updatedAt === undefined && !earlier.some((old) => isSameContent(old, record))
 
-/** Whether two revisions of a record are equal in every field but `revision`. */
+/** Whether two revisions of a record are equal in every field except `revision`. */
 export const isSameContent = (one: MemoryRecord, other: MemoryRecord): boolean => contentOf(one) === contentOf(other)
 
 const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, revision: 0 })
@@ -157,7 +157,7 @@ export const tombstone = (row: Stored, now: number): Stored => ({
   forgotten: true
 })
 
-/** Returns a draft that would write the same content. Omits provenance, times of writing, and `supersededBy`, which a draft cannot set. */
+/** Returns a draft with the content of the record. A draft cannot set provenance, times of writing, or `supersededBy`. */
 export const draftOf = (record: MemoryRecord): Draft => ({
   id: record.id,
   scope: record.scope,
@@ -176,7 +176,7 @@ export const draftOf = (record: MemoryRecord): Draft => ({
   source: record.source
 })
 
-/** Whether a row is neither forgotten nor expired, and its `invalidAt` has not passed. */
+/** Whether a row is live: not forgotten, not expired, and not past its `invalidAt`. */
 export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
   !forgotten && !isExpired(record, now) && isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
 
@@ -184,20 +184,20 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** Finds records by dedupe key while a batch is being decided. Counts the writes decided so far as done. */
+/** Finds records by dedupe key while the writes of a batch are being decided. Takes the writes decided so far into account. */
 export interface DedupeLookup {
   /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
   /**
-   * Returns the oldest live record with the key. The result is cached until a row with the key changes. Cost if it is not cached: one pass
+   * Returns the oldest live record with the key. The result is cached until a row with the key changes. Cost of an uncached call: one pass
    * over the rows with the key.
    */
   readonly oldest: (key: string) => MemoryRecord | undefined
 }
 
 /**
- * Makes the `DedupeLookup` of a batch. The first argument is what the batch has read from the store. `rows` has, by id, the rows of the
- * batch as they are after the changes decided so far; the caller updates this map.
+ * Makes the `DedupeLookup` of a batch. The first argument is what the batch has read from the store. `rows` has the rows of the batch, by
+ * id, with the changes decided so far. The caller keeps this map up to date.
  */
 export const makeDedupeLookup = (
   { byDedupeKey, now, rows: found }: Found,
@@ -232,11 +232,11 @@ export const makeDedupeLookup = (
   }
 }
 
-/** Makes a record of validated fields. Callers must not change the record, since the store keeps the same object. */
+/** Makes a record from valid fields. The store keeps the returned object, so callers must not change it. */
 const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
   const made: MemoryRecord = Object.create(MemoryRecord.prototype)
-  // the record itself is not frozen, since Effect caches a hash on objects that it compares. Defining a property as read-only takes a fifth
-  // of the time of setting the property and making it read-only afterwards
+  // the object is not frozen, because Effect caches a hash on objects that it compares. Each property is defined as read-only instead,
+  // which takes a fifth of the time of setting the property and making it read-only afterwards
   for (const [key, value] of Object.entries(fields)) {
     if (value !== undefined) Object.defineProperty(made, key, { value, enumerable: true })
   }
@@ -247,7 +247,7 @@ const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRe
   return made
 }
 
-/** Makes the index entry of a row. Computes its terms only when they are read, since an in-memory index does not need them. */
+/** Makes the index entry of a row. The entry computes its terms only when they are read; an in-memory index does not read them. */
 export const entryOf = (analyzer: Analyzer.Service) => (stored: Stored): Entry => new LazyEntry(stored, analyzer)
 
 /** Makes the row of a live record. `key` is the record's dedupe key, if the caller has computed it already. */
@@ -289,9 +289,7 @@ class LazyEntry implements Entry {
   }
 }
 
-/**
- * Computes the search terms of a row. Tombstones and rows that the library keeps for itself have no terms, so that no search finds them.
- */
+/** Computes the search terms of a row. Tombstones and the library's internal rows get no terms, so that no search finds them. */
 const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
   if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)
@@ -306,7 +304,7 @@ export interface Lifetime {
   readonly id: MemoryId
   readonly revision: number
   readonly forgotten: boolean
-  /** Time of the record's last change, in epoch milliseconds; for a tombstone, when it was forgotten. */
+  /** Time of the record's last change, in epoch milliseconds. For a tombstone, this is the time of forgetting. */
   readonly recency: number
   readonly expiresAt: number | undefined
 }
@@ -321,8 +319,8 @@ export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
 })
 
 /**
- * Returns the time from which compaction may erase the row, in epoch milliseconds; `Infinity` if it never may. `trash` is the time for
- * which tombstones are kept, in milliseconds.
+ * Returns the time from which compaction may erase a row, in epoch milliseconds; `Infinity` if compaction never erases it. `trash` is the
+ * time for which tombstones are kept, in milliseconds.
  */
 export const erasableAt = ({ expiresAt = Infinity, forgotten, recency }: Lifetime, trash: number): number =>
   Math.min(

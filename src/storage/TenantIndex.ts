@@ -1,6 +1,6 @@
 /**
- * The in-memory index of one tenant: its rows, the records with each dedupe key, and the search index, which is built when first needed.
- * `queries` implements the query methods of an engine with such indexes. These methods return exact answers.
+ * The rows of one tenant in memory, with an index by dedupe key and a search index. Both indexes are built when first needed. `queries`
+ * answers the queries of an engine from these indexes. The answers are exact.
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -21,28 +21,28 @@ import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in RAM, and the indexes over them. */
 export interface TenantIndex {
-  /** Returns the search index of all rows but tombstones. Applies pending changes first, in a single step; `prepared` takes small steps. */
+  /** Returns the search index of all rows except tombstones. First applies pending changes at once; `prepared` applies them in steps. */
   readonly index: () => MemoryIndex.MemoryIndex
   /** Applies pending changes to the search index, in steps between which the event loop runs. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
-  /** The index of the names that rows have, and of the names that they refer to. Built in steps when first needed. */
+  /** Index of the names of records, and of the references between records. Built in steps when first needed. */
   readonly links: Effect.Effect<Links.Index>
-  /** Sets the row of an id; `undefined` removes it. The search index is updated later, when it is next needed. */
+  /** Sets the row of an id; `undefined` removes the row. The search index is updated later, when it is next needed. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
-  /** Does the same as `prepared`, but only if the search index was ever built. After that, `encoded` has no changes to apply. */
+  /** Brings an existing search index up to date like `prepared`, but never builds one. `encoded` then has no pending changes to apply. */
   readonly encodable: Effect.Effect<void>
   /**
-   * Starts to encode the search index of the current rows, for `restore` in a process that has set the same rows. Rows may be set between
-   * the steps. Returns `undefined` if the index was never built.
+   * Returns the steps that encode the search index of the current rows; `undefined` if the index was never built. A process with the same
+   * rows can pass the result to `restore`. Rows may be set between the steps.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
-  /** Uses an encoded index of the rows set so far, and takes ownership of its bytes. If it does not match the rows, builds the index. */
+  /** Uses an encoded index; if it does not match the rows set so far, builds an index instead. Takes ownership of the bytes. */
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the search index was built in this process instead of restored. */
   readonly isBuilt: () => boolean
-  /** Number of rows by scope (as `MemoryScope.key`) and kind. Counted in steps when first needed. */
+  /** Number of rows by scope and kind. Counted in steps when first needed. */
   readonly counts: Effect.Effect<Counts>
-  /** The texts of the rows, by the hash under which their vectors are stored. Made when first needed. */
+  /** Returns the texts of the rows, by text hash. Vectors are stored under the same hash. Computed when first needed. */
   readonly texts: () => LazyIndex<Stored, Texts>
   /** Number of rows that are not tombstones. */
   readonly size: () => number
@@ -54,52 +54,52 @@ export interface TenantIndex {
   readonly each: () => Iterable<MemoryRecord>
   /** Returns all tombstones, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Returns the ids of the rows that were set since a mark (a moment in the sequence of changes) that this index returned. */
+  /** Returns the ids of the rows that were set since an earlier call of `changed`. `since` is the mark that the earlier call returned. */
   readonly changed: (since: Mark | undefined) => Changed
-  /** Builds, in steps between which the event loop runs, the table of dedupe keys that `byDedupeKey` reads. */
+  /** Builds the table of dedupe keys that `byDedupeKey` reads, in steps between which the event loop runs. */
   readonly dedupePrepared: Effect.Effect<void>
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Reads all records with the key. */
   readonly byDedupeKey: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
-/** Number of rows by scope (as `MemoryScope.key`) and kind. */
+/** Number of rows by scope and kind. The outer keys are scopes, as `MemoryScope.key` writes them; the inner keys are kinds. */
 export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
-/** Options of the search index, and the configured kinds. `embeddings` belong to the vector backend. */
+/** Options of the search index, and the configured kinds. `embeddings` are the vectors that the vector backend keeps in RAM. */
 export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
 
-/** Number of the latest changes whose ids are remembered. */
+/** Number of the latest changes whose record ids are kept. */
 const remembered = 4_096
 
-/** An encoded search index that is restored when it is needed. */
+/** An encoded search index, which is decoded when first needed. */
 interface EncodedIndex {
   readonly bytes: Uint8Array
   /** Number of rows in the encoded index. */
   readonly size: number
-  /** Rows that have changed since the index was encoded. The values are the rows before their change. */
+  /** Ids of the rows that changed since the index was encoded, each with the row before the first change. */
   readonly changed: Map<MemoryId, Stored | undefined>
   steps: Steps<void> | undefined
 }
 
-/** Ids of rows by dedupe key: a single id, or a set. */
+/** Maps a dedupe key to the id of its only row, or to the set of the ids of its rows. */
 type DedupeIndex = Map<string, MemoryId | Set<MemoryId>>
 
 /** Makes an empty tenant index; the caller sets each row. */
 export const make = (options: Options): TenantIndex => {
   const recent: Array<MemoryId> = []
   let version = 0
-  const rows = new Map<MemoryId, Stored>() // rows in the order of arrival, in which the search index adds them
+  const rows = new Map<MemoryId, Stored>() // insertion order is the order in which the search index adds rows
   const tombstones = new Map<MemoryId, Stored>()
   let index: MemoryIndex.MemoryIndex | undefined
-  /** Iterator of the ids that the index has not read yet. Ids in `stale` are not included. */
+  /** Iterator over the ids of the rows while the index is first filled; `undefined` before and after. */
   let unread: Iterator<MemoryId> | undefined
-  /** Ids that were set after the index was created, and whose change it has not applied yet. */
+  /** Ids of rows that changed after the index was created. An id is removed when the index has applied the change. */
   const stale = new Set<MemoryId>()
-  /** Whether the index has read all rows once. */
+  /** Whether the index was completely filled at least once. */
   let isWhole = false
-  /** Whether a caller of `prepared` has begun to sort the index; the next caller continues if the sorting was interrupted. */
+  /** Whether sorting of the index has begun and has not ended. If sorting was interrupted, the next run of `prepared` completes it. */
   let isSorting = false
   /** The encoded index, until it is restored. */
   let encodedIndex: EncodedIndex | undefined
@@ -109,7 +109,6 @@ export const make = (options: Options): TenantIndex => {
   let texts: LazyIndex<Stored, Texts> | undefined
   const all = () => Array.from(rows.values())
 
-  /** Ids of the rows with a dedupe key, by this key: a single id, or a set. */
   const dedupeIndex = new LazyIndex<Stored, DedupeIndex>({
     make: () => new Map(),
     add: addDedupeKey,
@@ -117,7 +116,7 @@ export const make = (options: Options): TenantIndex => {
     rows: () => rows.values()
   })
 
-  /** Starts to restore the index. Restores changed rows as they were when the index was encoded, and marks them stale at the end. */
+  /** Returns the steps that restore an encoded index. Rows changed since are restored in their old state, and marked stale at the end. */
   const restoring = ({ bytes, changed, size }: EncodedIndex): Steps<void> => {
     const made = MemoryIndex.make(options)
     const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)
@@ -136,7 +135,7 @@ export const make = (options: Options): TenantIndex => {
     return steps === undefined ? Effect.void : paced(() => steps)
   })
 
-  /** Returns the index without applying pending changes. */
+  /** Returns the index without applying pending changes. Creates the index if there is none. */
   const begun = (): MemoryIndex.MemoryIndex => {
     const steps = restored()
     if (steps !== undefined) atOnce(steps)
@@ -144,13 +143,13 @@ export const make = (options: Options): TenantIndex => {
     unread = rows.keys()
     return index = MemoryIndex.make(options)
   }
-  /** Returns the next id for the index to read: first the ids from `unread`, then those from `ids`. */
+  /** Returns the next id from `unread` or, if none is left there, from `ids`. */
   const next = (ids: Iterator<MemoryId>): IteratorResult<MemoryId> => {
     const found = unread?.next()
     if (found?.done !== false) unread = undefined
     return found?.done === false ? found : ids.next()
   }
-  /** Brings the index up to date for one id: adds its record, or removes it. Returns the work done, in the unit of `workOf`. */
+  /** Adds the current record of an id to the index, or removes the id if it has no row. Returns the work done, in units of 0.1 µs. */
   const applyChange = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
     const row = rows.get(id)
     stale.delete(id)
@@ -167,14 +166,14 @@ export const make = (options: Options): TenantIndex => {
     return index
   }
 
-  /** Applies all changes to the index, and sorts it, in steps; changes that are set meanwhile are applied too. */
+  /** Applies pending changes to the index in steps, and then sorts it. Also applies changes that arrive between the steps. */
   function* updating(index: MemoryIndex.MemoryIndex): Steps<void> {
-    const ids = stale.values() // a live iterator: it also returns ids that are set meanwhile
-    let left = 2 * (stale.size + rows.size) // a bound, so that other writers cannot keep this loop busy for ever
+    const ids = stale.values() // a live iterator, which also returns ids that are added during the loop
+    let left = 2 * (stale.size + rows.size) // limits the loop, in case other fibers keep setting rows
     for (let id = next(ids); id.done !== true && left > 0; id = next(ids), left--) {
       const row = rows.get(id.value)
       if (row !== undefined) yield* index.unpacking(row.record)
-      yield applyChange(index, id.value) // the row as it is by now
+      yield applyChange(index, id.value) // reads the row again, since it may have changed during `unpacking`
     }
     isSorting = true
     yield* index.sorting()
@@ -280,7 +279,7 @@ function* given<A>(value: A): Steps<A> {
   return value
 }
 
-/** Adds a row, and returns the work done, in units of a `Pacer` (0.1 µs). */
+/** Adds the id of a row under its dedupe key. Returns the work done, in units of 0.1 µs. */
 const addDedupeKey = (index: DedupeIndex, { dedupeKey, record }: Stored): number => {
   if (dedupeKey === undefined) return 0
   const all = index.get(dedupeKey)
@@ -296,7 +295,7 @@ const removeDedupeKey = (index: DedupeIndex, { dedupeKey, record: { id } }: Stor
   if (all === id || (typeof all === "object" && all.size === 0)) index.delete(dedupeKey)
 }
 
-/** Adds `by` to the count of the record's scope and kind. Returns the work done, in units of a `Pacer` (0.1 µs). */
+/** Adds `by` to the count of the record's scope and kind. Returns the work done, in units of 0.1 µs. */
 const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, by: 1 | -1): number => {
   const scope = MemoryScope.key(record.scope)
   const kinds = counts.get(scope) ?? new Map<string, number>()
@@ -310,11 +309,11 @@ const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, b
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The data from which `queries` answers: an engine's tenant indexes, tombstones and tenants. */
+/** The data that `queries` reads: the tenants, their indexes and their tombstones. */
 export interface Source {
   /** Returns the current index of a tenant, which the caller must not change. */
   readonly tenantIndexOf: (tenant: string) => Io<TenantIndex>
-  /** Returns the tombstones of a tenant: all, or only those with the given ids. */
+  /** Returns all tombstones of a tenant. If `ids` is given, returns the rows with these ids instead, whether tombstones or not. */
   readonly tombstones: (tenant: string, ids: ReadonlyArray<MemoryId> | undefined) => Io<ReadonlyArray<Stored>>
   readonly tenants: Stream.Stream<string, MemoryError>
 }
@@ -359,14 +358,14 @@ const countsOf = (tenantIndex: Io<TenantIndex>): Io<Counts> => Effect.flatMap(te
 
 const linksOf = (tenantIndex: Io<TenantIndex>): Io<Links.Index> => Effect.flatMap(tenantIndex, ({ links }) => links)
 
-/** Returns those of the records that are visible and pass the filter. */
+/** Returns the records in `found` that `access` permits and that pass the filter. */
 export const accessible = (
   access: AccessFilter,
   compiled: CompiledFilter,
   found: ReadonlyArray<MemoryRecord>
 ): ReadonlyArray<MemoryRecord> => found.filter(predicate(access, compiled))
 
-/** Makes the predicate of records that are visible and pass the filter. */
+/** Returns a function that tests whether `access` permits a record and the record passes the filter. */
 const predicate = (access: AccessFilter, compiled: CompiledFilter): (record: MemoryRecord) => boolean => {
   const isVisible = includes(access.visibility)
   return (record) =>

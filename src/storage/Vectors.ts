@@ -1,6 +1,6 @@
 /**
- * Stores the embedding vectors of record texts beside the records, and lists the texts that have no vector yet. Every vector can be
- * recomputed with the embedder.
+ * Stores the embedding vectors of the records' texts, and lists the texts that have no vector yet. A lost vector can be recomputed with the
+ * embedder.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,13 +18,13 @@ import { indexOf } from "./TenantIndex.ts"
 export type { Unembedded }
 
 /**
- * The vectors of a store, by tenant, model and hash of the text. Tenants share no vectors, so that a tenant cannot learn what another one
- * embedded. A tenant's first vector of a model fixes the model's dimensions, for this tenant only.
+ * The vectors of a store, by tenant, model and hash of the text. Each tenant has its own vectors, so that no tenant can learn which texts
+ * another one embedded. The first vector of a tenant and model fixes the number of dimensions for this tenant and model.
  */
 export interface Vectors {
   /**
-   * Returns the record texts that have no vector of the model yet, each text once. Skips forgotten and expired records. Default limit: no
-   * limit.
+   * Returns the texts of records that have no vector of the model yet, each text once. Leaves out forgotten and expired records. Default:
+   * no limit.
    */
   readonly pending: (
     tenant: string,
@@ -32,9 +32,9 @@ export interface Vectors {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors, all or none. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if a vector is empty or not
-   * finite, if its length differs from that of the tenant's first vector of this model, if a hash is not a SHA-256 hash, or if the model's
-   * name does not have 1 to 500 characters.
+   * Adds vectors, all or none. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if a vector is empty, has a
+   * number that is not finite, or has another length than the tenant's first vector of this model. Also fails with `invalid_draft` if a
+   * hash is not a SHA-256 hash, or if the model's name does not have 1 to 500 characters.
    */
   readonly attach: (
     tenant: string,
@@ -51,11 +51,11 @@ export interface Vectors {
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
 }
 
-/** The storage of a store's vectors: in RAM, where the search indexes read them, and also on disk if they must outlive the process. */
+/** Keeps the vectors of a store in RAM, where the search indexes read them. A durable backend keeps the vectors on disk, too. */
 export interface VectorBackend {
   /** Returns the tenant's vectors, as kept in RAM. Allocates nothing for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Returns the names of the models for which the tenant may have vectors, including models that this process has not read yet. */
+  /** Returns the names of models for which the tenant may have vectors, even if this process has not read these vectors yet. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Reads the vectors of this model that were stored since the last call, for example by other processes; the first call reads all. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
@@ -69,8 +69,8 @@ export interface VectorBackend {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases all vectors of the tenant, of every model, except those of `hashes`. Returns the number erased. The caller holds the store's
-   * lock for writes (`Primitives.exclusive`).
+   * Erases the tenant's vectors of all models, except those whose hash is in `hashes`. Returns the number of erased vectors. The caller
+   * holds the store's lock for writes (`Primitives.exclusive`).
    */
   readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
@@ -89,14 +89,13 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Vector
 })
 
 /**
- * Makes the `Vectors` of a store. `attach` validates its arguments. `attach` and `read` copy the vectors, so that neither the caller nor
- * the store can change the other's vectors.
+ * Makes the `Vectors` of a store. `attach` validates its arguments. `attach` and `read` copy each vector, so that the caller and the store
+ * never share a vector.
  */
 export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
   attach: (tenant, model, vectors) =>
     Effect.gen(function*() {
-      // copied, since the caller may change its vectors after this call
       const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
       yield* legal(model, all)
       const dimensions = yield* engine.dimensions(tenant, model)
@@ -104,14 +103,13 @@ export const make = (engine: EngineVectors): Vectors => ({
       yield* engine.attach(tenant, model, all)
     }),
   models: engine.models,
-  // copied, so that a caller that changes a vector does not change the stored one
   read: (tenant, model, hashes) =>
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
 })
 
 /**
- * Makes the `EngineVectors` of an engine from a vector backend and the tenants' indexes. Each engine implements `prune`, which erases the
- * vectors of deleted texts.
+ * Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` comes from the engine, and erases vectors whose
+ * text no record has any more.
  */
 export const ofBackend = (
   { append, embeddings, follow, models }: VectorBackend,
@@ -148,8 +146,8 @@ export const ofBackend = (
 })
 
 /**
- * Prepares an index for `near` (search by vector), in steps that let the event loop run. If vectors were attached between two steps,
- * prepares the index again, at most `rounds` times in all.
+ * Prepares an index for search by vector, in steps between which the event loop runs. If vectors were attached between the steps, prepares
+ * the index again, up to `rounds` times in all.
  */
 const prepared = (index: MemoryIndex, model: string, rounds: number): Effect.Effect<void> =>
   Effect.suspend(() =>
@@ -177,7 +175,7 @@ export const legal = (
 }
 
 /**
- * Fails with `invalid_draft` unless all vectors have the dimensions of the model's existing vectors or, if none exist, of the first vector.
+ * Fails with `invalid_draft` unless all vectors have the same number of dimensions, which is that of the model's existing vectors, if any.
  */
 export const fit = (
   embeddings: Pick<Embeddings, "dimensions">,

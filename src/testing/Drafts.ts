@@ -1,4 +1,4 @@
-/** Generators of random valid drafts whose texts use all of Unicode. */
+/** Generators of random valid drafts. The texts of the drafts use all of Unicode. */
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
 import { Draft } from "../domain/MemoryRecord.ts"
@@ -7,8 +7,8 @@ import { id } from "./Sample.ts"
 const { constantFrom, integer, nat, oneof, option, record } = FastCheck
 
 /**
- * Generates valid drafts with an id, of kinds that accept any data. No draft expires within the first ten minutes of a test, whose
- * clock starts at time 0.
+ * Generates valid drafts with an id and with a kind that accepts any data. If a draft expires, it does so more than ten minutes after time
+ * 0, at which the clock of a test starts.
  */
 export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   draft: Arbitrary.make(Draft),

@@ -1,4 +1,4 @@
-/** Laws of stores: statements that hold for every store. Each has a title that states it, and a check that any store must pass. */
+/** Laws of stores: statements that hold for every store. A law has a title, which states it, and a check, which every store passes. */
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -8,7 +8,7 @@ import type * as MemoryError from "../domain/MemoryError.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { ada, draft, get, put } from "./Sample.ts"
 
-/** Makes another store from the same layer, empty and independent of all others. */
+/** Makes another store from the same layer. The new store is empty and independent of all others. */
 export type Another = Effect.Effect<Service, unknown, Scope.Scope>
 
 /** Checks a store; `another` makes further stores from the same layer. */
@@ -21,12 +21,12 @@ export interface Law {
   readonly check: Check
 }
 
-/** Number of random sequences of operations on which each property is checked. Default: 40, and 6 for a durable store, which is slower. */
+/** Number of random sequences of operations with which each property is checked. Default: 40, or 6 for a durable store, which is slower. */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined
 }) {}
 
-/** Time for which the store under test keeps forgotten records. Default 30 days, which is also the default of stores. */
+/** Time for which the store under test keeps forgotten records. The default is the default of stores, 30 days. */
 export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
   defaultValue: (): Duration.DurationInput => "30 days"
 }) {}
@@ -34,10 +34,7 @@ export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
 /** Makes a law. */
 export const law = (title: string, check: Check): Law => ({ title, check })
 
-/**
- * Makes a law about stores that keep earlier revisions. For a store without `history`, checks instead that the store
- * keeps only the current revision.
- */
+/** Makes a law about stores that keep earlier revisions. For a store without `history`, checks that only the current revision is kept. */
 export const ofHistory = (title: string, check: Check): Law =>
   law(title, (store, another) => store.capabilities.history ? check(store, another) : currentOnly(store))
 

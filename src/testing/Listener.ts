@@ -1,6 +1,6 @@
 /**
- * Collects the changes that a store publishes. Instead of waiting for a time, `listen` writes marker records. The arrival of a marker shows
- * that the stream is open, and that it has delivered all earlier changes.
+ * Collects the changes that a store publishes. `listen` does not wait for a fixed time, but writes marker records. The arrival of a marker
+ * shows that the stream of changes is open, and that it has delivered all earlier changes.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -14,15 +14,15 @@ import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { draft, id } from "./Sample.ts"
 
-/** Returns the changes that arrived since the effect was last run or, the first time, since `listen`. */
+/** Returns the changes that arrived since the last run of this effect. The first run returns the changes since `listen`. */
 export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
  * Starts to collect the changes that the viewer sees. Each run of the returned effect returns the changes collected since the last run.
  *
- * `listen` writes a marker record again and again until the stream delivers it. The returned effect writes the marker once more, and waits
- * until it arrives. A marker that has arrived is purged. Markers are written into `scope`, which the viewer must see, and to the store
- * `through`, by default `store`. A record whose body has only digits is taken for a marker.
+ * `listen` writes a marker record again and again until the stream delivers the marker. Each run of the returned effect writes the marker
+ * once more, and waits for its arrival. A marker that has arrived is purged. Markers are written to the store `through` (default `store`)
+ * into `scope`, which the viewer must see. A record whose body has only digits counts as a marker.
  */
 export const listen = (
   store: Service,
@@ -59,8 +59,8 @@ export const listen = (
   })
 
 /**
- * Ids of the marker records of all listeners. A listener writes a marker to find out that all earlier changes have arrived (see `listen`);
- * no listener returns the changes of markers.
+ * Ids of the marker records of all listeners. The arrival of a marker shows a listener that all earlier changes have arrived. No listener
+ * returns the changes of markers.
  */
 const markerIds = new Set<string>()
 

@@ -1,6 +1,6 @@
 /**
- * A reference model of a store, with which real stores are compared. It is a plain Map of revisions, without index and without Effect. It
- * implements visibility, writes and results by itself, and shares only types and some helpers of `src/domain` with the stores.
+ * A reference model of a store, with which real stores are compared. The model is a Map of revisions, without an index and without Effect.
+ * It has its own code for visibility, writes and results, and shares only types and some helpers of `src/domain` with the stores.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { Reason } from "../domain/MemoryError.ts"
@@ -17,9 +17,7 @@ import type { Neighbours, Provenance } from "../storage/MemoryStore.ts"
 interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
-  /**
-   * Set only for kinds that are deduplicated: a draft without an id is a duplicate of the first live record with an equal key.
-   */
+  /** Key that duplicates have in common; `undefined` for a tombstone, and for a kind that does not deduplicate. */
   readonly dedupeKey: string | undefined
 }
 /** Revisions of each record, newest first. */
@@ -41,7 +39,7 @@ export interface Refused {
 
 /** The operations of a store, run on the model. */
 export interface Model {
-  /** Applies a batch. `minted` lists the ids that the real store generated, in order; the model uses the same ones. */
+  /** Applies a batch. `minted` lists the ids that the real store generated, in order; the model uses the same ids. */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -53,7 +51,7 @@ export interface Model {
   /** Returns all records that match the filter. Ignores the limit and the cursor of the filter. */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter, now: number) => ReadonlyArray<MemoryRecord>
   readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
-  /** Explains why a query without text does not return a record. */
+  /** Explains why a query without text does not return a record; `hit` if the query returns the record. */
   readonly whyNot: (viewer: Viewer.Any, id: MemoryId, filter: MemoryFilter, now: number) => Absence | "hit" | "filtered"
   readonly links: (viewer: Viewer.Any, id: MemoryId, now: number) => Neighbours
   readonly touch: (viewer: Viewer.Any, id: MemoryId, now: number) => void
@@ -72,7 +70,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
     return row && (isSystem(viewer) || isFound(viewer, row, now)) ? row.record : undefined
   }
   const list: Model["list"] = (viewer, filter, now) =>
-    Array.from(of(viewer).values(), ([row]) => row!) // no list of revisions is empty
+    Array.from(of(viewer).values(), ([row]) => row!) // each record has at least one revision
       .filter((row) =>
         filter.forgotten === true
           ? isInTrash(viewer, row, now) && matches(filter, undefined)(row.record)
@@ -83,15 +81,15 @@ export const make = ({ history, kinds, trash }: Options): Model => {
 
   return {
     apply(viewer, mutations, provenance, now, minted) {
-      const rows: Rows = new Map(of(viewer)) // the lists in the map are immutable, so a rejected batch just drops this copy of the map
+      const rows: Rows = new Map(of(viewer)) // a copy, so that a rejected batch changes nothing
       const applied: Array<Applied> = []
       const ids = minted.slice()
       let isUnusable = false
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && isHidden(rows, viewer, claimed)) {
-          // the batch is rejected, but only at the end; until then, the id counts as unused, so that other reasons to reject the batch do
-          // not depend on the hidden record
+          // the viewer cannot see the record with this id, so the batch is rejected at the end. Until then the id counts as unused, so that
+          // other errors do not depend on the hidden record
           rows.delete(claimed)
           isUnusable = true
         }
@@ -121,7 +119,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       return position < 0 ? "filtered" : position < (filter.limit ?? 20) ? "hit" : "beyond_limit"
     },
     links(viewer, id, now) {
-      const seen = Array.from(of(viewer).values(), ([row]) => row!) // no list of revisions is empty
+      const seen = Array.from(of(viewer).values(), ([row]) => row!) // each record has at least one revision
         .filter((row) => isFound(viewer, row, now) && !isExpired(row.record, now) && matches({}, now)(row.record))
         .map(({ record }) => record)
         .sort(byRecency)
@@ -258,7 +256,7 @@ const isHidden = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
   return row !== undefined && !sees(viewer, row.record.scope)
 }
 
-/** Returns the key of a record's use count. It includes the scope, so that a record with the same id in another scope starts at 0. */
+/** Returns the key of a record's use count. The key includes the scope, so that the same id has a separate count in another scope. */
 const useKey = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
@@ -292,8 +290,8 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
 }
 
 /**
- * Returns the trust of a write; a higher number means less trust. If a viewer with a user writes into a scope without a user, 0 and 1
- * become 2, unless the origin is `instructions`.
+ * Returns the trust of a write; a higher number means less trust. If a viewer with a user writes into a scope without a user, the trust is
+ * at least 2, unless the origin is `instructions`.
  */
 const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
   origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||
@@ -303,22 +301,22 @@ const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 
 
 const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
 
-/** Whether the viewer's reads and writes find a row. `System` also finds expired rows; no viewer finds forgotten ones. */
+/** Whether the viewer finds a row when it reads or writes. No viewer finds forgotten rows. Only `System` finds expired rows. */
 const isFound = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
 
-/** Whether a row is forgotten and the viewer can restore it. `System` also sees forgotten rows that only `System` can restore. */
+/** Whether the viewer's trash lists a row. Only the trash of `System` lists expired rows and rows of the origin `instructions`. */
 const isInTrash = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   forgotten && sees(viewer, record.scope) &&
   (isSystem(viewer) || (!isExpired(record, now) && record.source.origin !== "instructions"))
 
-/** Whether a revision is the first of a record, that is, neither an edit nor a copy of an earlier revision. */
+/** Whether a revision created its record, that is, whether it is neither an edit nor a copy of an earlier revision. */
 const isNew = (record: MemoryRecord, earlier: ReadonlyArray<Row>): boolean => {
   const content = (record: MemoryRecord) => canonicalJson({ ...record, revision: undefined })
   return record.updatedAt === undefined && earlier.every((row) => content(row.record) !== content(record))
 }
 
-/** Whether a row passes the filter. `System` also sees records that are not valid now, unless the filter sets a time. */
+/** Whether a record passes the filter. For `System`, records that are not valid now pass, too, unless the filter sets a time. */
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
   matches(filter, isSystem(viewer) ? undefined : now)(record)
 
@@ -336,7 +334,7 @@ const dedupeKeyOf = (
 }
 
 const liveDuplicate = (rows: Rows, text: string, now: number): MemoryRecord | undefined =>
-  Array.from(rows.values(), ([row]) => row!) // no list of revisions is empty
+  Array.from(rows.values(), ([row]) => row!) // each record has at least one revision
     .filter(({ forgotten, record, dedupeKey }) =>
       dedupeKey === text && !forgotten && !isExpired(record, now) && (record.invalidAt ?? Infinity) > now
     )
@@ -344,8 +342,8 @@ const liveDuplicate = (rows: Rows, text: string, now: number): MemoryRecord | un
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
 /**
- * Returns the links from a record to other records in `seen`, including links in the body. Returns only the first of several links with
- * the same target and type. Compares names in lower case, which suffices for the texts that tests generate.
+ * Returns the links from a record to other records in `seen`, links in the body included. Of several links with the same target and type,
+ * only the first is returned. Names are compared in lower case, which suffices for the texts that tests generate.
  */
 const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
   const others = seen.filter(({ id }) => id !== record.id)
@@ -362,4 +360,4 @@ const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): Memor
 }
 
 const clean = <A extends object>(fields: A): A =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // removes only optional fields
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // only optional fields can be `undefined`

@@ -1,4 +1,4 @@
-/** Random vector searches, with a scripted embedder that counts words. Before each search, the store receives the vectors that it lacks. */
+/** Random searches by vector. The vector of a text counts some of its words. The store receives missing vectors before each search. */
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
@@ -58,7 +58,7 @@ const analyzer = Analyzer.make()
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
-/** Generates vector searches. Excludes the viewer `System`: it also sees expired records, which may or may not have a vector. */
+/** Generates searches by vector. Excludes the viewer `System`, because `System` sees expired records, which may lack a vector. */
 export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
   tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
     viewer,
@@ -79,7 +79,7 @@ export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitra
       ),
     expect: (model, _, now, gist) => {
       const { embedding, mode, text, ...filter } = query
-      if (gist === "by words" || (mode === "vector" && isRefused(gist))) return gist // a store without vectors searches by words
+      if (gist === "by words" || (mode === "vector" && isRefused(gist))) return gist // a store without vectors is not checked
       const wanted = new Set(text === undefined || mode === "vector" ? [] : analyzer.query(text))
       const all = model.list(viewer, filter, now)
       const found = all.filter((record) => {

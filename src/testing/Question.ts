@@ -1,6 +1,6 @@
 /**
- * Operations that are run on a real store and on the reference model (`Model.ts`), to compare their results. A result's gist is the part of
- * it that the model can predict.
+ * Operations that tests run on a real store and on the reference model (`Model.ts`) in order to compare the results. The gist of a result
+ * is the part that the model can predict.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -19,7 +19,7 @@ import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
 import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
-/** Stands for an id. A string stands for an id that the test chose, and the number n for the n-th id that the store generated. */
+/** A name for an id: a string for an id that the test chose, or a number n for the n-th id that the store generated. */
 export type Name = string | number
 /** Returns the id that a name stands for. */
 export type Resolve = (name: Name) => MemoryId
@@ -31,13 +31,13 @@ export interface Answer<out Whole = unknown> {
   readonly gist?: unknown
 }
 
-/** An operation to run on a store and on the model. Both must have the same gist (the predictable part of the result). */
+/** An operation to run on a store and on the model. Both results must have the same gist (the predictable part of a result). */
 export interface Question {
   readonly viewer: Viewer.Any
   /** Description of the operation, for the message of a failure. */
   readonly text: string
   readonly ask: (store: Service, resolve: Resolve) => Effect.Effect<Answer, MemoryError>
-  /** Returns the gist that the model predicts. The argument `gist` is that of the store; it contains the ids that the store generated. */
+  /** Returns the gist that the model predicts. `gist` is the gist of the store's result; it contains the ids that the store generated. */
   readonly expect: (model: Model, resolve: Resolve, now: number, gist: unknown) => unknown
 }
 
@@ -45,11 +45,11 @@ const { array, boolean, constant, constantFrom, integer, oneof, record, tuple } 
 
 export { viewer }
 
-/** A mutation with a name in place of its id; only a Put may have no name. */
+/** A mutation with a name instead of an id. Only a `Put` may have no name. */
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
   : M & { readonly name?: Name | undefined }
 
-/** Generates mutations. `putNames` are the names that a Put may have; default `name`. */
+/** Generates mutations with names from `name`. A `Put` has a name from `putNames` (default `name`) or no name. */
 export const mutation = (
   name: FastCheck.Arbitrary<Name>,
   putNames: FastCheck.Arbitrary<Name> = name
@@ -62,7 +62,7 @@ export const mutation = (
     record({ _tag: constant("Restore" as const), name, revision: integer({ min: 0, max: 4 }), ifRevision: revision })
   )
 
-/** Replaces the name in a mutation by its id. */
+/** Replaces the name in a mutation by the id for which the name stands. */
 export const resolved = (resolve: Resolve) => (mutation: Named<MemoryMutation>): MemoryMutation =>
   mutation._tag === "Put"
     ? {
@@ -92,8 +92,8 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
 const analyzer = Analyzer.make()
 
 /**
- * Returns a key that is equal for records that a search would merge into one hit: records of one kind with the same `data` and the same
- * signature of their embedding text.
+ * Returns a key that is the same for all records that a search would merge into one hit. Such records have the same kind, the same `data`,
+ * and embedding texts with the same signature.
  */
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
@@ -221,7 +221,7 @@ export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Que
   }
 )
 
-/** Runs an operation on a store; returns the result as plain JSON. If the operation fails, `whole` is the error, and `gist` its reason. */
+/** Runs an operation on a store; returns the result as plain JSON. If it fails, `whole` is the error, and `gist` contains the reason. */
 export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
   Effect.match(question.ask(store, resolve), {
     onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),
@@ -231,15 +231,15 @@ export const put = (question: Question, store: Service, resolve: Resolve): Effec
     })
   })
 
-/** Returns the gist (the part of a result that can be predicted) that the model predicts, as plain JSON. */
+/** Returns the model's prediction of the gist (the predictable part of a result), as plain JSON. */
 export const expected = (question: Question, model: Model, resolve: Resolve, gist: unknown): Effect.Effect<unknown> =>
   Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
 
 /** The ids that a store has generated so far in a test. */
 export interface MintedIds {
-  /** Returns the id for a name. A number n stands for the generated id with the index n modulo the count of generated ids. */
+  /** Returns the id for a name. A number stands for a generated id: it is an index into these ids, modulo their count. */
   readonly resolve: Resolve
-  /** Finds in a result the ids that the store generated, and remembers them. */
+  /** Remembers the generated ids that a result contains. */
   readonly learn: (answer: Answer) => void
   /** Returns the JSON of a value with each generated id replaced by its number, so that results of two stores can be compared. */
   readonly anonymous: (answer: unknown) => string

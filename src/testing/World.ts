@@ -44,15 +44,15 @@ const links = array(
 )
 /** Generates up to two tags. */
 export const tags = array(constantFrom("hot", "Cold", "drinks"), { maxLength: 2 })
-/** Generates names of kinds; every second one is `user`. */
+/** Generates names of kinds; half of them are `user`. */
 export const kind = constantFrom("user", "user", "reference", "working")
 /** Generates importances. */
 export const importance = constantFrom(0, 0.2, 0.5, 1)
 /** Generates texts to search for. */
 export const text = constantFrom("tea", "green", "coffee drinks", "the", "sea", "nothing of it")
-/** Generates times, epoch milliseconds. */
+/** Generates times in epoch milliseconds. */
 export const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
-/** Generates revisions for `ifRevision` with probability 1/6, else `undefined`. */
+/** Generates values of `ifRevision`: a revision with probability 1/6, else `undefined`. */
 export const revision = rarely(integer({ min: 0, max: 5 }))
 
 /** Generates viewers, of two tenants and with every reach (`exact`, `within` and `everyone`). */

@@ -1,5 +1,5 @@
 /**
- * Reads `conversations.json`, the file that ChatGPT and Claude export, as threads: one thread for each conversation, named after the
+ * Reads `conversations.json`, the file that ChatGPT and Claude export. Each conversation becomes a thread that is named after the
  * conversation's id.
  */
 import * as Either from "effect/Either"
@@ -34,7 +34,7 @@ const readNode = Schema.decodeUnknownEither(Node)
 const roles: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool"])
 const isRole = (role: string): role is Message["role"] => roles.has(role)
 
-/** Decodes an export of ChatGPT. If a conversation has several branches, only the one that the user saw last is read. */
+/** Decodes an export of ChatGPT. If a conversation has several branches, only the branch that the user saw last is read. */
 export const decodeChatGpt: Decoder = (text) =>
   Either.flatMap(readChats(text), (chats) => {
     const items = chats.flatMap((value, n): ReadonlyArray<Item> => {
@@ -137,7 +137,7 @@ const thread = (name: string, place: string, messages: ReadonlyArray<Message>): 
       messages
     }]
 
-/** Returns the items, or the error `otherwise` if there are items and none of them is a conversation. */
+/** Returns the items. Fails with the error `otherwise` if there are items, but none of them is a conversation. */
 const known = (items: ReadonlyArray<Item>, otherwise: string): Either.Either<ReadonlyArray<Item>, string> =>
   items.length > 0 && items.every((item) => item._tag === "Skip" && item.reason.startsWith("no conversation"))
     ? Either.left(otherwise)

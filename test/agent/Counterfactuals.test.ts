@@ -16,7 +16,7 @@ const Memory = Layer.mergeAll(MemoryService.layer(), BeliefMemory.layer, Episodi
 const label = "counterfactual: what might have been, not what was"
 
 describe("a counterfactual, a record of what might have been,", () => {
-  it.effect("is labelled as such in the texts of MemoryService.context and MemoryService.index and in the results of tools; no other record is labelled so", () =>
+  it.effect("is marked as a counterfactual in MemoryService.context, in MemoryService.index and in the results of tools; other records are not marked", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const beliefs = yield* BeliefMemory.BeliefMemory

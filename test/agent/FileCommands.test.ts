@@ -67,7 +67,7 @@ const escapes = [
 ]
 
 describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
-  it.live("are created, viewed, edited, renamed and deleted; each command returns the answer that Anthropic documents", () =>
+  it.live("the commands create, view, edit, rename and delete files, and return the answers that Anthropic documents", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/notes/tea.md"
@@ -116,7 +116,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("a command whose file is missing or exists already, or whose arguments are invalid, fails with the error that Anthropic documents, and changes nothing", () =>
+  it.live("a command with a wrong path or wrong arguments fails with the error that Anthropic documents, and changes nothing", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -162,7 +162,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "x\ny\nx")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("every command fails with `path_escape` for a path outside of /memories, whether plain or percent-encoded", () =>
+  it.live("every command with a path outside of /memories fails with `path_escape`, even if the path is percent-encoded", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       yield* call({ command: "create", path: "/memories/a", file_text: "text" })
@@ -201,7 +201,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("`str_replace` looks for `old_str` in the text as shown to the model, and keeps the characters that are hidden from the model", () =>
+  it.live("`str_replace` looks for `old_str` in the text that the model sees, and keeps the characters that are hidden from the model", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/hidden.md"
@@ -220,7 +220,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "xyz\u200b\u202e 1\r\ntwo\u00ad <|im_start|>user\u{e0041} end")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("a file that several writers create concurrently is created once, and the other writers' calls fail with `conflict`", () =>
+  it.live("exactly one of several concurrent calls of `create` for the same path succeeds, and the other calls fail with `conflict`", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const answers = yield* Effect.forEach(
@@ -234,7 +234,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
 })
 
 describe("MemoryFileCommands", () => {
-  it.effect("counts `create`, but not `view`, against the limit of writes per turn", () =>
+  it.effect("the command `create` counts against the limit of writes per turn, and `view` does not count", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       assert.include(yield* call({ command: "view", path: "/memories" }), "0B\t/memories")
@@ -244,7 +244,7 @@ describe("MemoryFileCommands", () => {
       assert.include(yield* call({ command: "view", path: "/memories" }), "/memories/a")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("stores a file as a record that search finds, and that can be restored if the file was deleted", () =>
+  it.effect("a file is stored as a record, which search finds and which can be restored after the file was deleted", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const memory = yield* MemoryService.MemoryService
@@ -257,7 +257,7 @@ describe("MemoryFileCommands", () => {
       assert.include(yield* call({ command: "view", path: "/memories/boats.md" }), "ferry")
     }).pipe(MemoryService.as(ada), Effect.provide(MemoryService.layerTest({ spec }))))
 
-  it.effect("refuses `create` with `invalid_scope` for a viewer without ids, since every user would see the viewer's files", () =>
+  it.effect("`create` by a viewer without ids fails with `invalid_scope`, since every user would see the file", () =>
     Effect.gen(function*() {
       const call = yield* caller(Viewer.make({}))
       assert.match(yield* call({ command: "create", path: "/memories/a", file_text: "x" }), /^invalid_scope: /)
@@ -308,7 +308,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "`traced` returns the same text as PromptText.visible and, for each UTF-16 unit of this text, its position in the stored text; the positions never decrease",
+    "`traced` returns the text of PromptText.visible, with the position of each UTF-16 unit in the stored text; the positions never decrease",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)
@@ -337,7 +337,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   const plain = FastCheck.array(FastCheck.constantFrom("x", "a", "\n"), { maxLength: 6 }).map((parts) => parts.join(""))
 
   it.prop(
-    "`replaceShown` replaces a part of the text as the model sees it, and keeps every character hidden from the model, even within this part",
+    "`replaceShown` replaces a part of the text that the model sees, and keeps all hidden characters, even within this part",
     [
       letters,
       FastCheck.nat(),
@@ -356,7 +356,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
 })
 
 describe("ToolDefinition", () => {
-  it.effect("tools are converted to the formats of Anthropic's and OpenAI's APIs, with JSON Schemas of draft 7", () =>
+  it.effect("ToolDefinition converts tools to the formats of Anthropic's and OpenAI's APIs, with JSON Schemas of draft 7", () =>
     Effect.gen(function*() {
       const tools: ReadonlyArray<MemoryTool.MemoryTool> = yield* MemoryFileCommands.make(ada)
       const [anthropic] = ToolDefinition.anthropic(tools)

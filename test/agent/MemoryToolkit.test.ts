@@ -45,7 +45,7 @@ describe("MemoryToolkit.make", () => {
     }).pipe(Effect.provide([model, memory]))
   })
 
-  it.effect("returns the failure of a tool to the model as a result, instead of failing the model's call", () => {
+  it.effect("a tool's failure is returned to the model as a result, and the model's call does not fail", () => {
     const { model } = scripted([
       call("remember", { ...tea, summary: 7, trust: 0 }),
       call("remember", "tea"),
@@ -85,7 +85,7 @@ describe("MemoryToolkit.make", () => {
 describe("MemoryToolkit.layerCompletion", () => {
   const ask = Effect.flatMap(Completion.Completion, (_) => _.complete({ system: "Be terse.", user: "Tea?" }))
 
-  it.effect("calls the model with a system and a user message, and returns the model's text", () => {
+  it.effect("the Completion sends a system and a user message to the model, and returns the model's text", () => {
     const { asked, model } = scripted([text("Yes"), text(", please.")])
     return Effect.gen(function*() {
       assert.strictEqual(yield* ask, "Yes, please.")
@@ -96,7 +96,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("sends no system message if the system text is empty", () => {
+  it.effect("the Completion sends no system message if the system text is empty", () => {
     const { asked, model } = scripted([text("Yes")])
     return Effect.gen(function*() {
       const { complete } = yield* Completion.Completion
@@ -114,14 +114,14 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("fails with reason `model` if the provider fails; the error's message omits the provider's details", () =>
+  it.effect("the Completion fails with reason `model` if the provider fails; the error's message omits the provider's details", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(ask)
       assert.deepStrictEqual([error.reason, error.message], ["model", "the language model failed (UnknownError)"])
       assert.instanceOf(error.cause, AiError.UnknownError)
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, scripted().model))))
 
-  it.effect("sets `model` of the Completion to the provider's name, or to `language-model` if the provider has no name", () =>
+  it.effect("`model` of the Completion is the provider's name, or `language-model` if the provider has no name", () =>
     Effect.gen(function*() {
       const named = Layer.provide(MemoryToolkit.layerCompletion, Model.make("acme", scripted().model))
       assert.strictEqual((yield* Effect.provide(Completion.Completion, named)).model, "acme")
@@ -137,7 +137,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )
   const embed = (texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
 
-  it.effect("returns vectors in the order of the texts, requests them in batches, and caches them", () => {
+  it.effect("the Embedder requests vectors in batches, caches them, and returns them in the order of the texts", () => {
     const calls: Array<number> = []
     return Effect.gen(function*() {
       const texts = Array.from({ length: 40 }, (_, n) => "x".repeat(n))
@@ -155,7 +155,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )))
   })
 
-  it.effect("fails with reason `model` if the provider fails or returns vectors whose length is not the given `dimensions`", () =>
+  it.effect("the Embedder fails with reason `model` if the provider fails or returns vectors of the wrong length", () =>
     Effect.gen(function*() {
       const failing = provided(() => Effect.fail(down))
       assert.include(yield* Effect.flip(Effect.provide(embed(["a"]), failing)), { reason: "model" })
@@ -198,7 +198,7 @@ describe("MemoryToolkit.layerInjected", () => {
       }).pipe(Effect.provide(built))
   }
 
-  it.effect("appends the memory block to the last user message, after a blank line, in `generateText`, `generateObject` and `streamText`", () =>
+  it.effect("the memory block is appended to the last user message, after a blank line, in `generateText`, `generateObject` and `streamText`", () =>
     injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]))((asked) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* generate("Which tea?")).text, "a")
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("each prompt of a chat begins with the previous prompt without its memory block; the chat's history contains no memory block", () =>
+  it.effect("a chat's history never contains a memory block, and each prompt begins with the previous prompt without the memory block", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -253,7 +253,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("does not change the caller's prompt, and accepts a prompt that can be iterated only once", () =>
+  it.effect("the caller's prompt is not changed, and may be an iterable that can be iterated only once", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const prompt = Prompt.make("Which tea?")
@@ -268,7 +268,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("passes the prompt on unchanged if there is nothing to inject", () =>
+  it.effect("the model receives the prompt unchanged if there is nothing to inject", () =>
     injected(scripted([text("a")], [text("b")], [text("c")], [text("d")]))((asked) =>
       Effect.gen(function*() {
         const prompts = [
@@ -282,7 +282,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects nothing into a prompt that ends with a tool's result", () => {
+  it.effect("nothing is injected into a prompt that ends with a tool's result", () => {
     const fetch = Tool.make("fetch", { success: Schema.String })
     const toolkit = Toolkit.make(fetch)
     return injected(scripted([call("fetch", {})], [text("Here you are.")]))((asked) =>
@@ -299,7 +299,7 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("keeps all parts and provider options of the user message", () =>
+  it.effect("all parts and provider options of the user message are kept", () =>
     injected(scripted([text("a")]))((asked) =>
       Effect.gen(function*() {
         const file = Prompt.makePart("file", { mediaType: "image/png", data: new Uint8Array([1, 2]) })
@@ -320,7 +320,7 @@ describe("MemoryToolkit.layerInjected", () => {
 
   const shared = MemoryToolkit.layerInjected
 
-  it.effect("one layer serves many concurrent users, each call with the memory of its own viewer", () =>
+  it.effect("concurrent calls of many users can share one layer, and each call gets the memory of its own viewer", () =>
     injected(scripted(...Array.from({ length: 20 }, () => [text("a")])), undefined, shared)((asked) =>
       Effect.gen(function*() {
         const users = Array.from({ length: 20 }, (_, n) => n % 2 === 0 ? ada : bob)
@@ -338,7 +338,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects nothing into a call without a viewer, and publishes an event", () =>
+  it.effect("nothing is injected into a call without a viewer, and an event is published", () =>
     injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]), undefined, shared)((asked) =>
       Effect.gen(function*() {
         const schema = Schema.Struct({ tea: Schema.Number })
@@ -361,7 +361,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects into a stream the memory of the viewer under which the stream runs, not of the viewer under which the stream was made", () =>
+  it.effect("the viewer of a stream is the current viewer when the stream runs, not when the stream is made", () =>
     injected(
       scripted([text("a")], [text("b")], [text("c")]),
       undefined,
@@ -380,7 +380,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("`layerInjectedFor` uses the viewer in its argument only for a call without a viewer, and the call's own viewer for any other call", () =>
+  it.effect("the viewer passed to `layerInjectedFor` is used only for calls that have no viewer of their own", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const { tags } = yield* heard(generate("Which tea?"))
@@ -391,7 +391,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("injects into each call of a chat the memory of the call's viewer, not of the viewer that made the chat", () =>
+  it.effect("each call of a chat gets the memory of the call's viewer, not of the viewer that made the chat", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.empty.pipe(MemoryService.as(ada))
@@ -400,7 +400,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("calls the model without memory if memory fails, and publishes `memory_degraded`", () => {
+  it.effect("the model is called without a memory block if the memory fails; the event `memory_degraded` is published", () => {
     const store: Layer.Layer<MemoryStore.MemoryStore> = over(() => ({ search: () => Effect.fail(storeDown) }))
     return injected(scripted([text("a")]), Layer.provide(Layer.orDie(MemoryService.layer()), store))((asked) =>
       Effect.gen(function*() {
@@ -412,14 +412,14 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("fails with the model's own error if the model fails", () =>
+  it.effect("a call fails with the model's own error if the model fails", () =>
     injected(scripted())(() =>
       Effect.gen(function*() {
         assert.strictEqual((yield* Effect.flip(generate("Which tea?")))._tag, "UnknownError")
       })
     ))
 
-  it.effect("appends the memory block to the last user message even if other messages follow; without a user message, appends no block", () => {
+  it.effect("the memory block is appended to the last user message even if other messages follow, and to no message if there is no user message", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({
@@ -449,7 +449,7 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("passes each message to MemoryService.context with its role, its text and whether it is a tool's call or result", () => {
+  it.effect("MemoryService.context receives the role and the text of each message, and whether the message is a tool's call or result", () => {
     const turns: Array<ReadonlyArray<Message.Message>> = []
     const memory = Layer.effect(
       MemoryService.MemoryService,

@@ -21,14 +21,14 @@ describe("MemoryTools.make", () => {
       (tools) => tools.map(({ name, writes }) => `${name} ${writes}`)
     )
 
-  it.effect("makes the tools `remember` and `recall`, also `forget` if the spec allows it, and no tools if memory is disabled", () =>
+  it.effect("makes `remember` and `recall`, and `forget` only if the spec allows it; makes no tools if memory is disabled", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* names({}), ["remember true", "recall false"])
       assert.deepStrictEqual(yield* names({ allowForget: true }), ["remember true", "recall false", "forget true"])
       assert.deepStrictEqual(yield* names({ enabled: false, allowForget: true }), [])
     }))
 
-  it.effect("the JSON Schema of each tool is one object without references or extra properties; the schema of `remember` has no property for a viewer", () =>
+  it.effect("the JSON Schema of each tool is a single object without references; a model cannot pass a viewer or any other undeclared property", () =>
     Effect.gen(function*() {
       const [remember, recall, forget] = yield* MemoryTools.make(pilot)
       for (const { jsonSchema } of [remember!, recall!, forget!]) {
@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("the tool `recall` offers the scopes that the viewer sees, and `remember` only those to which a model may write for the viewer", () =>
+  it.effect("`recall` offers the scopes that the viewer sees, and `remember` the scopes to which a model may write for the viewer", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(
@@ -92,29 +92,32 @@ describe("MemoryTools.make", () => {
 })
 
 describe("the tool `forget`", () => {
-  law("forgets a visible record once, and reports any other id as absent", (call, store) =>
-    Effect.gen(function*() {
-      const id = idOf((yield* call("remember", tea)).data)
-      const [foreign] = yield* store.put(Viewer.system(), [{
-        scope: { agentId: "other" },
-        kind: "user",
-        body: "theirs"
-      }])
-      assert.deepStrictEqual(yield* call("forget", { id }), {
-        text: `forgot memory '${id}'.`,
-        data: { id, removed: true }
-      })
-      for (const none of [id, foreign!.record.id, stableId("none")]) {
-        assert.deepStrictEqual(yield* call("forget", { id: none }), {
-          text: `there is no memory '${none}'.`,
-          data: { id: none, removed: false }
+  law(
+    "`forget` removes a visible record; for any other id, the answer is that there is no such memory",
+    (call, store) =>
+      Effect.gen(function*() {
+        const id = idOf((yield* call("remember", tea)).data)
+        const [foreign] = yield* store.put(Viewer.system(), [{
+          scope: { agentId: "other" },
+          kind: "user",
+          body: "theirs"
+        }])
+        assert.deepStrictEqual(yield* call("forget", { id }), {
+          text: `forgot memory '${id}'.`,
+          data: { id, removed: true }
         })
-      }
-      assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [foreign!.record])
-    }))
+        for (const none of [id, foreign!.record.id, stableId("none")]) {
+          assert.deepStrictEqual(yield* call("forget", { id: none }), {
+            text: `there is no memory '${none}'.`,
+            data: { id: none, removed: false }
+          })
+        }
+        assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [foreign!.record])
+      })
+  )
 
   law(
-    "fails with `read_only` for a record of origin `instructions`, and with `invalid_id` for a malformed id",
+    "`forget` fails with `read_only` for a record of origin `instructions`, and with `invalid_id` for a malformed id",
     (call, store) =>
       Effect.gen(function*() {
         const [file] = yield* store.put(Viewer.system(), [{
@@ -131,7 +134,7 @@ describe("the tool `forget`", () => {
 })
 
 describe("MemoryTools", () => {
-  it.effect("report an `io` failure of the store to the model, but omit the file path that the store's message contains", () =>
+  it.effect("a tool reports an `io` failure of the store to the model, without the file path in the store's message", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       for (const [name, input] of [["remember", tea], ["recall", {}]] as const) {
@@ -153,7 +156,7 @@ describe("MemoryTools", () => {
       )
     )))
 
-  it.effect("publish one event per successful call, with the call's viewer", () =>
+  it.effect("each successful call of a tool publishes one event with the call's viewer", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const { events } = yield* MemoryService.MemoryService
@@ -170,7 +173,7 @@ describe("MemoryTools", () => {
       for (const { viewer } of heard) assert.strictEqual(viewer, pilot)
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("answer any input with a text or with a failure that has a reason and a message, never with a defect", () =>
+  it.effect("every input is answered with a text, or with a failure that has a reason and a message; no input causes a defect", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const field = FastCheck.constantFrom(

@@ -21,7 +21,7 @@ describe("the tool `recall`", () => {
     )
 
   law(
-    "returns each hit in a fixed format with its text, scope, score, id, tags, trust and origin",
+    "`recall` returns each hit in a fixed format with text, scope, score, id, tags, trust and origin",
     (call, store) =>
       Effect.gen(function*() {
         const [id] = yield* put(store, [{ summary: "On tea", body: "Drinks tea.", tags: ["hot", "drink"] }, {
@@ -46,7 +46,7 @@ describe("the tool `recall`", () => {
       })
   )
 
-  law("answers with the names of the searched scopes if nothing is found", (call) =>
+  law("the answer of `recall` names the searched scopes if nothing is found", (call) =>
     Effect.gen(function*() {
       assert.strictEqual(
         (yield* call("recall", { query: "tea" })).text,
@@ -56,7 +56,7 @@ describe("the tool `recall`", () => {
     }))
 
   law(
-    "a call without a query returns the ten most recent records, and the number of records that it left out",
+    "`recall` without a query returns the ten most recent records, and says how many records were left out",
     (call, store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {
@@ -81,7 +81,7 @@ describe("the tool `recall`", () => {
       })
   )
 
-  law("never returns a record that the viewer does not see", (call, store) =>
+  law("`recall` never returns a record that the viewer does not see", (call, store) =>
     Effect.gen(function*() {
       yield* put(store, [{ scope: { agentId: "other" } }, { scope: { agentId: "pilot", runId: "run-8" } }, {
         scope: { userId: "ada" }
@@ -92,34 +92,39 @@ describe("the tool `recall`", () => {
       }
     }))
 
-  law("filters by `scopes`, `kinds` and `tags`, and ignores empty lists", (call, store) =>
-    Effect.gen(function*() {
-      yield* put(store, [
-        { scope: "global", body: "a tea" },
-        { scope: { agentId: "pilot" }, body: "b tea", tags: ["Hot"] },
-        { scope: { agentId: "pilot", runId: "run-7" }, body: "c tea", kind: "project" }
-      ])
-      const found = (input: object) =>
-        Effect.map(call("recall", input), ({ text }) =>
-          Array.from(text.matchAll(/\] (\w) tea/g), ([, name]) => name).sort().join(""))
-      const cases: ReadonlyArray<readonly [object, string]> = [
-        [{ scopes: ["global"] }, "a"],
-        [{ scopes: ["agent"] }, "b"],
-        [{ scopes: ["run"], query: "tea" }, "c"],
-        [{ scopes: ["global", "run"], query: "tea" }, "ac"],
-        [{ scopes: ["global", "agent", "run"] }, "abc"],
-        [{ scopes: [], kinds: [], tags: [] }, "abc"],
-        [{ kinds: ["project"] }, "c"],
-        [{ tags: ["hot", "cold"] }, "b"]
-      ]
-      for (const [input, expected] of cases) {
-        assert.strictEqual(yield* found(input), expected, JSON.stringify(input))
-      }
-      assert.strictEqual(yield* reason(call("recall", { scopes: ["session"] })), "invalid_scope")
-    }))
+  law(
+    "`recall` filters by `scopes`, `kinds` and `tags`; an empty list does not filter",
+    (call, store) =>
+      Effect.gen(function*() {
+        yield* put(store, [
+          { scope: "global", body: "a tea" },
+          { scope: { agentId: "pilot" }, body: "b tea", tags: ["Hot"] },
+          { scope: { agentId: "pilot", runId: "run-7" }, body: "c tea", kind: "project" }
+        ])
+        const found = (input: object) =>
+          Effect.map(
+            call("recall", input),
+            ({ text }) => Array.from(text.matchAll(/\] (\w) tea/g), ([, name]) => name).sort().join("")
+          )
+        const cases: ReadonlyArray<readonly [object, string]> = [
+          [{ scopes: ["global"] }, "a"],
+          [{ scopes: ["agent"] }, "b"],
+          [{ scopes: ["run"], query: "tea" }, "c"],
+          [{ scopes: ["global", "run"], query: "tea" }, "ac"],
+          [{ scopes: ["global", "agent", "run"] }, "abc"],
+          [{ scopes: [], kinds: [], tags: [] }, "abc"],
+          [{ kinds: ["project"] }, "c"],
+          [{ tags: ["hot", "cold"] }, "b"]
+        ]
+        for (const [input, expected] of cases) {
+          assert.strictEqual(yield* found(input), expected, JSON.stringify(input))
+        }
+        assert.strictEqual(yield* reason(call("recall", { scopes: ["session"] })), "invalid_scope")
+      })
+  )
 
   law(
-    "a call for the scope `agent` finds a record of exactly that scope, even if the agent's runs have a hundred newer records",
+    "`recall` in the scope `agent` finds a record of exactly that scope, even if the agent's runs have a hundred newer records",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [{ body: "the rule on tea" }])
@@ -133,7 +138,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "a call of a viewer of reach `within` finds the records of the scopes that the call names among many others; the result says how many records exceed the limit",
+    "`recall` by a viewer of reach `within` finds the records of the named scopes among many others, and says how many exceed the limit",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -167,7 +172,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "a call of a viewer of reach `within` returns only records that the viewer sees, and only of the named scopes if the call names any",
+    "`recall` by a viewer of reach `within` returns only visible records; if the call names scopes, only records of these scopes",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -191,7 +196,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "refuses a limit that is not in 1..50, a query that is too long, and an unknown argument",
+    "`recall` refuses a limit that is no whole number from 1 to 50, a query that is too long, and an unknown argument",
     (call) =>
       Effect.gen(function*() {
         for (
@@ -213,7 +218,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "the text of a record is escaped so that it cannot leave its section, and untrusted origins are marked",
+    "the text of a record cannot break out of its section in the answer, and the answer marks records of untrusted origin",
     (call, store) =>
       Effect.gen(function*() {
         const attacks = [

@@ -19,7 +19,7 @@ const common = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number => {
 }
 
 describe("an agent of @effect/ai", () => {
-  it("needs at most 25 changed lines, counting removed and added ones, to get memory", () => {
+  it("gets memory with at most 25 changed lines, counting both removed and added lines", () => {
     const same = common(without!, with_!)
     const changed = without!.length - same + (with_!.length - same)
     assert.isAbove(changed, 0)

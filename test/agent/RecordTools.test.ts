@@ -45,7 +45,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* MemoryTools.makeRecords(bob).pipe(within({ enabled: false })), [])
     }).pipe(within()))
 
-  it.effect("makes tools that refuse an invalid argument with a message that names the argument and the expected value", () =>
+  it.effect("an invalid argument is refused with a message that names the argument and the expected value", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const told = (name: string, input: unknown) =>
@@ -95,7 +95,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(within()))
 
-  it.effect("an updated record contains nothing of the old text, not even in the summary", () =>
+  it.effect("`memory_update` leaves nothing of a record's old text, not even in the summary", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -111,7 +111,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(changed.revision, 2)
     }).pipe(within()))
 
-  it.effect("another viewer's record is reported like a missing one, and is not changed", () =>
+  it.effect("a call with the id of another viewer's record fails like a call with an unknown id, and changes nothing", () =>
     Effect.gen(function*() {
       const [bobs, eves] = [yield* recordsOf(bob), yield* recordsOf(eve)]
       const id = idOf((yield* bobs("memory_append", { text: "Bob's secret" })).data)
@@ -128,7 +128,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepInclude(yield* record(bob, id), { body: "Bob's secret", revision: 1 })
     }).pipe(within()))
 
-  it.effect("changes of `Global` records fail with `not_owned` under `globalWrites: deny`; changes of records of origin `instructions` fail with `read_only`", () =>
+  it.effect("a change fails with `not_owned` for a global record under `globalWrites: deny`, and with `read_only` for a record of origin `instructions`", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -182,7 +182,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(call("memory_update", { id: "7", text: "x" })), "invalid_id")
     }).pipe(within()))
 
-  it.effect("`memory_view` returns fifty records by default, and more if the argument `limit` is higher", () =>
+  it.effect("`memory_view` returns at most fifty records by default, and more with a higher `limit`", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a viewer with a session appends a record in the session's scope; a viewer with only the user's id can delete this record only with reach `within`", () =>
+  it.effect("a record appended in a session has the session's scope; a viewer without a session can delete the record only with reach `within`", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

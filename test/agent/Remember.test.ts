@@ -10,7 +10,7 @@ import { free, idOf, law, pilot, reason, tea, toolsOf } from "./Calls.ts"
 
 describe("the tool `remember`", () => {
   law(
-    "saves a record in the named scope with origin `agent`, and answers in a fixed format",
+    "`remember` saves a record with origin `agent` in the scope that the call names, and answers in a fixed format",
     (call, store) =>
       Effect.gen(function*() {
         const scopes = { global: "global", agent: { agentId: "pilot" }, run: { agentId: "pilot", runId: "run-7" } }
@@ -27,7 +27,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "saves a record in the scope that the call names, the user's or the session's, if the viewer has the id of that scope",
+    "`remember` saves a record in the scope `user` or `session`, as the call says, if the viewer has the id of that scope",
     (call, store) =>
       Effect.gen(function*() {
         for (const scope of ["user", "session"]) yield* call("remember", { ...tea, scope, summary: scope })
@@ -45,7 +45,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "a call by a viewer of reach `within` saves only in the scope that has all of the viewer's ids, and fails with `invalid_scope` for others",
+    "`remember` by a viewer of reach `within` saves only in the scope of all the viewer's ids; any other scope fails with `invalid_scope`",
     (call, store) =>
       Effect.gen(function*() {
         yield* call("remember", { ...tea, scope: "agent" })
@@ -59,7 +59,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "a call for the scope `run` fails with `invalid_scope` if the viewer has no run, and the message names the possible scopes",
+    "`remember` for the scope `run` fails with `invalid_scope` if the viewer has no run; the message names the possible scopes",
     (call, store) =>
       Effect.gen(function*() {
         const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
@@ -73,7 +73,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "fails with `invalid_draft` for missing, empty, too long, malformed or undeclared arguments, and writes nothing",
+    "`remember` with a missing, empty, too long, malformed or undeclared argument fails with `invalid_draft` and writes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const bad = [
@@ -105,7 +105,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "a call with an id replaces text, tags and scope of a visible record, and keeps `createdAt` and the other fields",
+    "`remember` with the id of a visible record replaces text, tags and scope, and keeps other fields such as `createdAt`",
     (call, store) =>
       Effect.gen(function*() {
         const [put] = yield* store.put(pilot, [{
@@ -141,7 +141,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "a call with the id of an invisible, missing or read-only record changes nothing, and gives the same answer for an invisible record as for a missing one",
+    "`remember` with the id of an invisible, missing or read-only record changes nothing; invisible and missing records give the same error",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()
@@ -168,19 +168,23 @@ describe("the tool `remember`", () => {
       })
   )
 
-  law("a repeated call returns the record of the first call", (call) =>
+  law("a repeated call of `remember` returns the same record as the first call", (call) =>
     Effect.gen(function*() {
       const [first, second] = yield* Effect.all([call("remember", tea), call("remember", tea)])
       assert.deepStrictEqual(first, second)
     }))
 
-  law("refuses the scope `global` with `not_owned` under `globalWrites: deny`", (call) =>
-    Effect.gen(function*() {
-      assert.strictEqual(yield* reason(call("remember", { ...tea, scope: "global" })), "not_owned")
-    }), { spec: { ...free, globalWrites: "deny" } })
+  law(
+    "`remember` for the scope `global` fails with `not_owned` under `globalWrites: deny`",
+    (call) =>
+      Effect.gen(function*() {
+        assert.strictEqual(yield* reason(call("remember", { ...tea, scope: "global" })), "not_owned")
+      }),
+    { spec: { ...free, globalWrites: "deny" } }
+  )
 
   law(
-    "a second write in a turn is refused by default; failed writes and writes of other runs do not count",
+    "`remember` allows one write per turn by default; failed writes and writes of other runs do not count",
     (call) =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
@@ -202,7 +206,7 @@ describe("the tool `remember`", () => {
 })
 
 describe("a record that a model corrects with `remember`", () => {
-  it.effect("keeps its scope of one user and agent even if the call names the scope `agent`, so that other users of the agent do not see the record", () =>
+  it.effect("`remember` for the scope `agent` does not widen the scope of a record of one user and agent, so that other users do not see the record", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const mine = Viewer.make({ userId: "ada", agentId: "bot" })

@@ -70,7 +70,7 @@ describe("an agent in an HTTP server", () => {
       assert.isTrue(first.some((all) => all.some((text) => text.includes("sunny in likes-"))))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("closes its store and exits with 0 on SIGTERM; a new process over the same store continues the conversation", () =>
+  it.scopedLive("an agent that gets SIGTERM closes its store and exits with 0; a new process with the same store continues the conversation", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { url } = yield* provider(model)
@@ -84,7 +84,7 @@ describe("an agent in an HTTP server", () => {
       assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("an agent that is killed during an answer and then restarted continues the conversation with its memories, but without the unfinished answer", () =>
+  it.scopedLive("an agent that was killed during an answer keeps its conversations and memories after a restart, but not the unfinished answer", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)

@@ -30,7 +30,7 @@ const called = (
 }
 
 describe("MemoryTools.makeStores", () => {
-  it.effect("`search_memory` and `add_memory` are made in this order, under configurable names, with descriptions of their stores", () =>
+  it.effect("makes the tools `search_memory` and `add_memory`, whose names are configurable and whose descriptions list the stores", () =>
     Effect.gen(function*() {
       const plain = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(plain.map(({ name, writes }) => [name, writes]), [["search_memory", false]])
@@ -78,7 +78,7 @@ describe("MemoryTools.makeStores", () => {
       assert.include(message, "notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("a second call of `add_memory` in a turn is denied, and none of the call's entries are stored", () =>
+  it.effect("a second call of `add_memory` in a turn is denied, and stores nothing", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("exactly one of several concurrent `add_memory` calls writes if the limit is one write per turn, even if one of two stores refuses the entry", () =>
+  it.effect("the limit of one write per turn lets exactly one of several concurrent `add_memory` calls write, even if one of two stores refuses the entry", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -117,7 +117,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { one: { layer: writing(refused), writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("a failure of one store is reported with the store's name and without a path, and the other stores keep the entries", () =>
+  it.effect("`add_memory` reports which store failed, without a file path, and the other stores keep the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const { message } = yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] }))
@@ -138,7 +138,7 @@ describe("MemoryTools.makeStores", () => {
       Effect.provide(world({ stores: { broken: { layer: broken("put", "apply"), writable: true } } }))
     ))
 
-  it.effect("tools made for some of the stores add to no other store, and name no other store in their descriptions", () =>
+  it.effect("tools made for some of the stores write to no other store, and name no other store in their descriptions", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { stores: ["scratch"], add: true })
       assert.deepStrictEqual((yield* called(tools, "add_memory").call({ entries: ["Likes tea."] })).data, { stored: 1 })
@@ -154,7 +154,7 @@ describe("MemoryTools.makeStores", () => {
 
 describe("MemoryTools.makeStores and the properties of its stores", () => {
   const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
-  it.effect("`add_memory` omits read-only stores; `makeStores` fails with `read_only` if `add_memory` would have no store left", () =>
+  it.effect("`add_memory` does not offer read-only stores; making the tool fails with `read_only` if all its stores are read-only", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("tools that stores define are listed after `search_memory` and `add_memory`, in the order of the stores; their calls count against the write limit", () =>
+  it.effect("tools that stores define follow `search_memory` and `add_memory` in the order of the stores, and count against the write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -184,7 +184,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       }
     }))))
 
-  it.effect("a store that deduplicates keeps equal entries once, and keeps all entries that are only similar", () =>
+  it.effect("a store with deduplication stores equal entries once, and similar but different entries separately", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const alike = "Ada told me, on a long walk by the river in May, that she "
@@ -198,7 +198,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
 })
 
 describe("MemoryTools.makeStores with bad input", () => {
-  it.effect("a call with an invalid argument fails with a message that says what is expected, and that is short even for a very long argument", () =>
+  it.effect("an invalid argument is refused with a message that says what is expected, and that is short even if the argument is very long", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const search = called(tools, "search_memory")
@@ -233,7 +233,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       assert.deepStrictEqual((yield* search.call({ query: "\ud800" })).data, [])
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("a store that was detached is no longer called, and its name is then reported as not found", () =>
+  it.effect("a detached store is no longer used, and a search in that store alone fails with `not_found`", () =>
     Effect.gen(function*() {
       const { attach } = yield* Federated.Federated
       const guest = yield* Scope.make()
@@ -254,7 +254,7 @@ describe("MemoryTools.makeStores with bad input", () => {
       assert.include(message, "the stores are: notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
-  it.effect("a store's description becomes one line of a tool's description, even if the store's description contains line breaks", () =>
+  it.effect("a store's description with line breaks becomes one line in the description of a tool", () =>
     Effect.gen(function*() {
       const [search] = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(search!.description.split("\n").slice(1), ["Stores:", "- odd: for tea - all: everything"])
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("later prompts of a chat contain what `add_memory` and extraction stored, but the chat's history contains no injected memory", () => {
+  it.effect("texts stored by `add_memory` and by extraction are injected into later prompts of a chat, but not kept in the chat's history", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

@@ -41,7 +41,7 @@ const threadsOver = (layer: Layer.Layer<MemoryStore.MemoryStore>) =>
 const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
 
 describe("MemoryToolkit.chat", () => {
-  it.scoped("continues after a restart with its history, including tool calls and their results", () =>
+  it.scoped("a chat continues after a restart with its history, including tool calls and their results", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const first = scripted([call("weather", { city: "Lisbon" })], [text("It is sunny.")])
@@ -79,7 +79,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("nothing of a turn is stored in the thread if the turn's call of the model fails", () =>
+  it.scoped("the thread stores nothing of a turn in which the model fails", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("one")])
@@ -97,7 +97,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a streamed answer is stored once it has ended; if its consumer ends the stream early, the part that was received is stored", () =>
+  it.scoped("a streamed answer is stored at its end; if the consumer stops the stream early, the part received so far is stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { model } = scripted([text("whole")], [text("chunk")])
@@ -134,7 +134,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a tool call that has no result when the consumer ends the stream early is not stored; nothing of a failed stream is stored", () =>
+  it.scoped("a stream that the consumer stops early is stored without tool calls that have no result; a failed stream is not stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -173,7 +173,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("tool calls count against the chat's token budget; messages that no longer fit into the prompt are still found by a search of the thread", () =>
+  it.scoped("tool calls count against the chat's token budget; a search of the thread still finds messages that no longer fit into the prompt", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far away.")], [
@@ -225,7 +225,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("messages that other processes appended to the thread are sent to the model, too, as far as they fit into the budget", () =>
+  it.scoped("messages that other processes append to the thread are also sent to the model if they fit into the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const long = "x".repeat(400)
@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("no deleted message is sent to the model, and no more text than the budget allows", () =>
+  it.scoped("no deleted message is sent to the model, and the prompt stays within the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -313,7 +313,7 @@ describe("MemoryToolkit.chat", () => {
       assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
     }))
 
-  it.scoped("a call for a user or tenant other than the chat's is refused before the model is asked, both in `generateText` and in `streamText`", () =>
+  it.scoped("a call for another user or tenant than the chat's is refused before the model is called, in `generateText` and in `streamText`", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello again")])
@@ -338,7 +338,7 @@ describe("MemoryToolkit.chat", () => {
       }).pipe(Effect.provide(model), Effect.provideService(Threads.Threads, threads))
     }))
 
-  it.scoped("fails with an `AiError` whose cause is the store's `MemoryError` if the store fails", () =>
+  it.scoped("a call of a chat fails with an `AiError` if the store fails; the cause is the store's `MemoryError`", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(
         Faulty.layer({ ops: ["apply"], fault: "unavailable" }).pipe(Layer.provide(MemoryStore.layerInMemory))

@@ -32,7 +32,7 @@ const said = (word: string) => [
 ]
 
 describe("the tool `search_thread`", () => {
-  it.effect("finds messages of the calling chat's thread and viewer that are too old for the chat's window, both in `generateText` and in `streamText`", () => {
+  it.effect("`search_thread` finds old messages of the chat's thread and viewer that the prompt leaves out, in `generateText` and in `streamText`", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
     return Effect.gen(function*() {
@@ -64,7 +64,7 @@ describe("the tool `search_thread`", () => {
     }).pipe(Effect.provide([model, Handlers]))
   })
 
-  it.effect("a call outside of a chat or without a viewer is refused, and an unknown thread has no hits", () =>
+  it.effect("`search_thread` is refused outside of a chat or without a viewer, and finds nothing in an unknown thread", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const asks = handle("search_thread", { query: "word" })
@@ -80,7 +80,7 @@ describe("the tool `search_thread`", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("the tool of MemoryTools.makeThread shortens messages and puts them in code fences; a plugin can deny its calls, and the tool is absent if memory is disabled", () =>
+  it.effect("the tool of MemoryTools.makeThread returns shortened messages in code fences, can be denied by plugins, and is absent if memory is disabled", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

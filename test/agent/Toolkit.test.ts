@@ -27,7 +27,7 @@ const tea = { scope: "user", kind: "user", summary: "Likes tea", body: "Green." 
 const bob = Viewer.make({ userId: "bob" })
 
 describe("MemoryToolkit.toolkit", () => {
-  it.effect("can be merged with other tools; a model can then call all of them, in `generateText` and in `streamText`", () => {
+  it.effect("can be merged with other tools, and a model can call all of the tools in `generateText` and in `streamText`", () => {
     const answer = [call("weather", { city: "Lisbon" }), call("remember", tea)]
     const { asked, model } = scripted(answer, answer)
     return Effect.gen(function*() {
@@ -73,7 +73,7 @@ describe("MemoryToolkit.toolkit", () => {
     expectTypeOf<Parameters["weather"]>().toEqualTypeOf<{ readonly city: string }>()
   })
 
-  it.effect("invalid parameters are returned to the model as a result and write nothing, both in `generateText` and in `streamText`", () => {
+  it.effect("a call with invalid parameters writes nothing, and the model gets the failure as a result, in `generateText` and in `streamText`", () => {
     const wrong = [
       call("remember", { kind: "user" }),
       call("remember", "tea"),
@@ -94,7 +94,7 @@ describe("MemoryToolkit.toolkit", () => {
     }).pipe(MemoryService.as(ada), Effect.provide([model, over(MemoryService.layerTest())]))
   })
 
-  it.effect("a call without a viewer fails, and an event is published", () =>
+  it.effect("a call without a viewer fails with `not_owned`, and the event `memory_viewer_missing` is published", () =>
     Effect.gen(function*() {
       const { handle } = yield* All
       const { events, result } = yield* heard(handle("remember", tea))

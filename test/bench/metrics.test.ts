@@ -10,7 +10,7 @@ const grades = (...all: ReadonlyArray<readonly [string, number]>) => new Map(all
 const others = (count: number) => Array.from({ length: count }, (_, n) => `other ${n}`)
 
 describe("retrieval metrics", () => {
-  it("all metrics are 1 for a single relevant document in first place", () =>
+  it("all metrics are 1 if the only relevant document is ranked first", () =>
     near(measure(["a"], grades(["a", 3])), { "recall@5": 1, "recall@10": 1, "recall@20": 1, "ndcg@10": 1, mrr: 1 }))
 
   it("all metrics are 0, and not NaN, if there are no results or no relevant documents", () => {
@@ -31,7 +31,7 @@ describe("retrieval metrics", () => {
     })
   })
 
-  it("NDCG has linear gains, discounted by log2(rank + 1), relative to the best order", () => {
+  it("NDCG is the sum of the grades, each divided by log2(rank + 1), relative to the same sum for the ideal order", () => {
     near(measure(["b", "x", "a"], grades(["a", 5], ["b", 2], ["c", 1])), {
       "ndcg@10": (2 + 5 / Math.log2(4)) / (5 + 2 / Math.log2(3) + 1 / Math.log2(4)),
       mrr: 1
@@ -39,7 +39,7 @@ describe("retrieval metrics", () => {
     near(measure([...others(10), "a"], grades(["a", 1])), { "ndcg@10": 0, mrr: 1 / 11 })
   })
 
-  it("the ideal order of NDCG@10 has ten documents if more than ten are relevant", () => {
+  it("the ideal order of NDCG@10 has only ten documents, even if more are relevant", () => {
     const ids = others(12)
     near(measure(ids, new Map(ids.map((id) => [id, 1]))), { "ndcg@10": 1, "recall@10": 10 / 12 })
   })

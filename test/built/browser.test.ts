@@ -46,7 +46,7 @@ describe("the program examples/a-first.ts, bundled for a browser with an in-memo
     }
   })
 
-  it("the program runs without Node, with no other globals than browsers have", async () => {
+  it("the program runs without Node, with only globals that browsers have", async () => {
     const lines: Array<string> = []
     let done = () => {}
     const said = new Promise<void>((resolve) => done = resolve)
@@ -61,7 +61,7 @@ describe("the program examples/a-first.ts, bundled for a browser with an in-memo
     assert.deepStrictEqual(lines, ["1.00 Drinks tea, never coffee."])
   })
 
-  it("the bundle has at most 556,000 bytes if it is minified, and at most 1,264,000 if not", () => {
+  it("the bundle has at most 1,264,000 bytes, and the minified bundle at most 556,000", () => {
     assert.isAtMost(minified.text.length, 556_000)
     assert.isAtMost(plain.text.length, 1_264_000)
   })

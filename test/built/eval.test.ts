@@ -39,7 +39,7 @@ const broken = (file: string, content: string): string => {
 }
 
 describe("npm run eval", () => {
-  it("the measures printed for a small collection, in total and by category, equal those computed by hand; the excluded category does not count", async () => {
+  it("the measures of a small collection, in total and by category, equal those computed by hand without the excluded category", async () => {
     const { code, output } = await evaluate(collection, "--exclude-category", "5", "--json")
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("queries of the category given with `--unanswerable` count only in the AUC, which says how well confidence separates them from answerable queries", async () => {
+  it("queries of the `--unanswerable` category count only in the AUC, which measures how well confidence separates them from other queries", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -59,12 +59,12 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(rest, result(without.output))
   })
 
-  it("the queries of every category count in the measures if `--exclude-category` is not given", async () => {
+  it("the measures count the queries of all categories if `--exclude-category` is not given", async () => {
     const { output } = await evaluate(collection, "--json")
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("`--compare` prints the mean difference between this run and a saved one over the queries of both, with an interval; it fails if the file of the saved run is missing", async () => {
+  it("`--compare` prints the mean difference from a saved run over the common queries, with an interval; a missing file is an error", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)
@@ -78,7 +78,7 @@ describe("npm run eval", () => {
     assert.include(output, "cannot read")
   })
 
-  it("the figures over a vault equal those over a store in memory", async () => {
+  it("the measures over a vault equal those over an in-memory store", async () => {
     const { output } = await evaluate(collection, "--exclude-category", "5", "--store", "vault", "--json")
     assert.deepStrictEqual(result(output), expected)
   })

@@ -88,7 +88,7 @@ describe("examples", () => {
     }
   )
 
-  it("d-pipeline.ts prints how many records a conversation would change, then stores them and prints a memory block that contains them", async () => {
+  it("d-pipeline.ts prints how many records a conversation would change, then stores the records and prints them in a memory block", async () => {
     const { code, output } = await run(join(path, "d-pipeline.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [plan, open, ...block] = output.trim().split("\n")
@@ -96,7 +96,7 @@ describe("examples", () => {
     assert.include(block, "Ada moved to Lisbon")
   })
 
-  it("f-automatic.ts serves three users at once, prints for each that no memory was left out, and exits without waiting for its idle trigger", async () => {
+  it("f-automatic.ts serves three users at once, and exits without waiting for its idle trigger", async () => {
     const cwd = elsewhere()
     const asked = "2 tools, 0 left out\nWhat did I plan for Friday?\n\n\n"
     for (let again = 0; again < 2; again++) {
@@ -105,7 +105,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic.ts has at most sixty lines; its agent recalls on two later days what the user said before a crash on the first day", async () => {
+  it("automatic.ts has at most sixty lines, and its agent recalls after a crash what the user said before the crash", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)
@@ -116,7 +116,7 @@ describe("examples", () => {
     assert.match(output.split("in Porto?")[1]!, /I moved to Porto in May\./)
   })
 
-  it("g-persona.ts gives its persona a memory block in the second turn, and this block contains the first turn", async () => {
+  it("the memory block of the second turn in g-persona.ts contains the first turn", async () => {
     const replies = ["Back already! How was the lake?", "You swam across? Ada!"]
     assert.deepStrictEqual(await run(join(path, "g-persona.js"), elsewhere()), {
       code: 0,
@@ -136,7 +136,7 @@ describe("examples", () => {
     assert.deepStrictEqual(await run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
   })
 
-  it("j-customers.ts hides each customer's records from other customers, and shows that no viewer can be made from a missing id", async () => {
+  it("j-customers.ts hides each customer's records from other customers, and makes no viewer from a missing id", async () => {
     const { code, output } = await run(join(path, "j-customers.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [
@@ -159,7 +159,7 @@ describe("examples", () => {
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
-  it("m-merge.ts uses the memory tools beside another tool, and stores and reads the messages of a thread", async () => {
+  it("m-merge.ts uses the memory tools together with another tool, and stores and reads the messages of a thread", async () => {
     const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

@@ -72,7 +72,7 @@ const together = problems.length > 0 ? { output: "" } : await run(
 const ran = new Set(Array.from(together.output.matchAll(/^ran (.+)$/gm), ([, program]) => program))
 
 describe("code fences", () => {
-  it("README.md, docs and src have code fences of TypeScript, and all of these compile", () => {
+  it("all TypeScript code fences in README.md, docs and src compile", () => {
     assert.isAbove(fences.length, 3)
     assert.deepStrictEqual(problems, [])
   })
@@ -86,7 +86,7 @@ describe("code fences", () => {
     }
   )
 
-  it("a comment `// =>` in a code fence is turned into an assertion that compares the values on both sides", () => {
+  it("a comment `// =>` in a code fence becomes an assertion that the values on both sides are equal", () => {
     assert.strictEqual(asserted("const a = 1\n\na + 1 // => 3\n"), "const a = 1\n\nfence.deepStrictEqual(a + 1, 3)")
   })
 })

@@ -132,13 +132,13 @@ describe("README.md and docs/compat.md", () => {
     }
   )
 
-  it("the README lists every reason of MemoryError and no other", () => {
+  it("README.md lists exactly the reasons of MemoryError", () => {
     const table = readme.slice(readme.indexOf("## Errors"), readme.indexOf("## Performance"))
     const told = Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, reason]) => reason)
     assert.deepStrictEqual(told, [...MemoryError.Reason.literals])
   })
 
-  it("the README installs every peer dependency, each with the major version that is tested", () => {
+  it("the install lines of README.md name every peer dependency, with the major version that is tested", () => {
     const majors = new Map(
       installed.map((word) => /^(.+)@(\d+)$/.exec(word)?.slice(1) ?? [word, "none"]) as Array<[string, string]>
     )
@@ -146,7 +146,7 @@ describe("README.md and docs/compat.md", () => {
     assert.includeMembers(Array.from(majors.keys()), Object.keys(peerDependencies))
   })
 
-  it("the README has the first program and the install lines that .ci/run executes with the tarball", () => {
+  it("README.md shows the same first program and the same install command that .ci/run executes with the tarball", () => {
     assert.strictEqual(said("program"), readme.split("```ts\n")[1]!.split("\n```")[0])
     const [first] = said("install").split("\n")
     assert.include(readme, `\n${first}\n`)

@@ -52,7 +52,7 @@ describe("npm start", () => {
     assert.deepStrictEqual(records(), before)
   })
 
-  it("`npm start` with a folder loads the instruction files of its tree, and none from outside", async () => {
+  it("`npm start` with a folder loads instruction files from the folder's repository, and none from outside", async () => {
     const tree = elsewhere()
     mkdirSync(join(tree, ".git"))
     mkdirSync(join(tree, "deep/er"), { recursive: true })
@@ -66,7 +66,7 @@ describe("npm start", () => {
     assert.match(output, /resumed after turn 4/)
   })
 
-  it("a folder that does not exist is reported", async () => {
+  it("a folder that does not exist is reported as an error", async () => {
     const { code, output } = await start(join(place, "nowhere"))
     assert.strictEqual(code, 1)
     assert.match(output, /there is no folder .*nowhere/)

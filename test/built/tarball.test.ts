@@ -37,7 +37,7 @@ const headingsOf = (page: string) =>
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("the tarball has a .js and a .d.ts file for each module; outside the published folders it has only package.json and three documents", () => {
+  it("the tarball has a .js and a .d.ts file for each module, and no unexpected files outside of the published folders", () => {
     const command = files.filter((file) => file.startsWith("dist/cli/")).toSorted()
     assert.deepStrictEqual(command, ["dist/cli/LICENSES.txt", "dist/cli/effect-memory.mjs"])
     const strays = files.filter((file) =>
@@ -74,7 +74,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("every entry of `exports` in package.json is a file of the tarball; built modules import only files, Node's modules and declared packages", () => {
+  it("`exports` in package.json and the imports of built modules lead only to files of the tarball, Node's modules and declared packages", () => {
     const entries = Object.values<string | Readonly<Record<string, string>>>({
       ...manifest.exports,
       ...manifest.imports
@@ -142,7 +142,7 @@ describe("the tarball", () => {
     assert.strictEqual(attw.status, 0, attw.stdout + attw.stderr)
   })
 
-  it("the examples are compiled against the unpacked tarball without type errors, and the first of them runs", async () => {
+  it("three examples compile against the unpacked tarball, and a-first.ts runs", async () => {
     // the errors expected in h-viewer appear only if all types resolve
     assert.deepStrictEqual(
       compile(path, {
@@ -158,7 +158,7 @@ describe("the tarball", () => {
     })
   })
 
-  it("the tarball includes the word vectors, and its subpath effect-memory/ai exports adapters for the models and tools of @effect/ai", async () => {
+  it("a program can use the tarball's word vectors, and its adapters for @effect/ai from effect-memory/ai", async () => {
     const program = `import { EmbeddingModel, LanguageModel } from "@effect/ai"
 import { NodeContext } from "@effect/platform-node"
 import { Console, Effect, Layer, Stream } from "effect"

@@ -28,7 +28,7 @@ const cached = Effect.gen(function*() {
 })
 
 describe("effect-memory's cache of compiled code", () => {
-  it.scopedLive("a command writes its cache once, and reads it when it runs again", () =>
+  it.scopedLive("a command writes a cache of its compiled code at the first run, and uses this cache at the next run", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)
@@ -45,7 +45,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.deepStrictEqual(besides(options.bin), names)
     }))
 
-  it.scopedLive("a cache that was truncated or changed is not used, and is replaced", () =>
+  it.scopedLive("a truncated or changed cache of compiled code is not used, and is replaced", () =>
     Effect.gen(function*() {
       const { cache, first, options } = yield* cached
       const good = fs.readFileSync(cache)
@@ -60,7 +60,7 @@ describe("effect-memory's cache of compiled code", () => {
       }
     }))
 
-  it.scopedLive("a command whose cache file cannot be written runs without it, and leaves no temporary file behind", () =>
+  it.scopedLive("a command that cannot write its cache file runs without a cache, and leaves no temporary file behind", () =>
     Effect.gen(function*() {
       const { cache, first, options } = yield* cached
       fs.rmSync(cache)
@@ -81,7 +81,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.deepStrictEqual(besides(options.bin), [])
     }))
 
-  it.scopedLive("a command that runs several times at once leaves one valid cache, which its next run uses", () =>
+  it.scopedLive("several concurrent runs of a command leave one valid cache, which the next run uses", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)
@@ -94,7 +94,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", names[0]!)).ino, ino)
     }))
 
-  it.scopedLive("the cache of a command that shows progress is used by the next run of the command, although showing progress changes flags of V8", () =>
+  it.scopedLive("the next run of a command that shows progress uses the command's cache, although showing progress changes flags of V8", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)

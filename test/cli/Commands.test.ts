@@ -15,7 +15,7 @@ import { SearchResult } from "../../src/domain/MemoryFilter.ts"
 import { answered, folder, root, run, stores, told } from "./Running.ts"
 
 describe.each(stores)("the command effect-memory on %s", (_, address) => {
-  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores a record; its JSON output fits the schemas", () =>
+  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores a record, with JSON output that fits the schemas", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       const ada = [...store, "--user", "ada"]
@@ -93,7 +93,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
       assert.strictEqual((yield* run(["show", record.id, ...ada])).code, 3)
     }))
 
-  it.scopedLive("prints a user's memory index, and counts, verifies and copies records; its JSON output fits the schemas", () =>
+  it.scopedLive("prints a user's memory index, and counts, verifies and copies records, with JSON output that fits the schemas", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       for (const body of ["Drinks tea.", "Lives in Bern.", "Plays the cello."]) {
@@ -127,7 +127,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
 })
 
 describe("the command effect-memory", () => {
-  it.scopedLive("uses, without `--store`, the store that `EFFECT_MEMORY_STORE` names or, if this is not set, the vault .memory in the working directory", () =>
+  it.scopedLive("the default store is the one that `EFFECT_MEMORY_STORE` names or, if the variable is not set, the vault .memory in the working directory", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "in the folder"], { cwd })
@@ -138,7 +138,7 @@ describe("the command effect-memory", () => {
       assert.include(yield* told(["recall", "file"], { cwd, env }), "in the file")
     }))
 
-  it.scopedLive("accepts shared options before and after the command's name; after `--`, an argument may begin with a dash", () =>
+  it.scopedLive("shared options can stand before and after the command's name; an argument after `--` can begin with a dash", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["--user", "ada", "--json", "remember", "--tag", "a", "--", "--no", "is a flag"], { cwd })
@@ -156,7 +156,7 @@ describe("the command effect-memory", () => {
       assert.isTrue((yield* answered(Examined, ["doctor", "--store", "memory:"])).isHealthy)
     }))
 
-  it.scopedLive("does not recall what was remembered for another tenant, user, agent, run or session", () =>
+  it.scopedLive("`recall` finds nothing that was remembered for another tenant, user, agent, run or session", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const viewers = [["--tenant", "acme"], ["--user", "ada"], ["--agent", "pilot"], ["--run", "r1"], [
@@ -172,14 +172,14 @@ describe("the command effect-memory", () => {
       assert.deepStrictEqual(tenants.map(({ records, tenant }) => [tenant, records]), [["acme", 1], ["default", 4]])
     }))
 
-  it.scopedLive("prints the instruction files of a folder, such as AGENTS.md, without opening a store", () =>
+  it.scopedLive("`instructions` prints the instruction files of a folder, such as AGENTS.md, without opening a store", () =>
     Effect.gen(function*() {
       const { files, text } = yield* answered(Instructions, ["instructions", root, "--store", "vault:/nowhere"])
       assert.isAbove(files.length, 0)
       assert.include(text, "effect-memory, for whoever works on it")
     }))
 
-  it.scopedLive("prints its version, a help page about itself, and a help page with examples about each command", () =>
+  it.scopedLive("`--version` prints the version, `--help` prints an overview, and each command has a help page with examples", () =>
     Effect.gen(function*() {
       const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
       assert.strictEqual(yield* told(["--version"]), `${version}\n`)
@@ -201,7 +201,7 @@ describe("the command effect-memory", () => {
       }
     }))
 
-  it.scopedLive("prints the completion scripts of bash, zsh and fish as text, or with `--json` as JSON", () =>
+  it.scopedLive("`completions` prints the completion script of bash, zsh or fish as text, or as JSON with `--json`", () =>
     Effect.gen(function*() {
       for (const shell of ["bash", "zsh", "fish"]) {
         const { script } = yield* answered(Completions, ["completions", shell])
@@ -211,7 +211,7 @@ describe("the command effect-memory", () => {
     }))
 })
 
-it("the schema with which these tests decode the JSON output of the command `index` rejects an unknown key", () => {
+it("the schema that these tests use for the JSON output of `index` rejects an unknown key", () => {
   assert.throws(() =>
     Schema.decodeUnknownSync(Index, { onExcessProperty: "error" })({ text: "", ids: [], leftOut: 0, more: 1 })
   )

@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("reports duplicates, failed extractions (dead letters) and links to missing records, and does not repair these even with `--repair`", () =>
+  it.scopedLive("reports duplicates, failed extractions and links to missing records, and repairs none of them, even with `--repair`", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -92,7 +92,7 @@ describe.each(stores)("effect-memory doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("`doctor` reports texts without a vector of the word-vector model, and `doctor --repair` computes these vectors", () =>
+  it.scopedLive("`doctor` reports texts that have no word vector, and `doctor --repair` computes these vectors", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -123,7 +123,7 @@ describe("effect-memory doctor on a vault", () => {
     return { cwd, file, id, whole, store: ["--store", `vault:${path.join(cwd, ".memory")}`] }
   })
 
-  it.scopedLive("finds a damaged file, and restores the file only with `--repair`", () =>
+  it.scopedLive("`doctor` reports a damaged file, and only `doctor --repair` restores the file", () =>
     Effect.gen(function*() {
       const { file, id, store, whole } = yield* damaged
       const dry = yield* sick(["doctor", ...store])
@@ -150,7 +150,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
     }))
 
-  it.scopedLive("the command `repair` shows on a terminal how many of the damaged files it has restored", () =>
+  it.scopedLive("the command `repair` on a terminal shows how many of the damaged files are restored", () =>
     Effect.gen(function*() {
       const { store } = yield* damaged
       const { code, screen } = yield* onTerminal(["repair", "--write", ...store])
@@ -158,7 +158,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.match(screen, /restoring: 1 of 1 files? · 100%/)
     }))
 
-  it.scopedLive("a person on a terminal is asked before anything is repaired, and nothing is repaired if the answer is no", () =>
+  it.scopedLive("`doctor --repair` on a terminal asks before it repairs, and repairs nothing if the answer is no", () =>
     Effect.gen(function*() {
       const { file, store } = yield* damaged
       const no = yield* onTerminal(["doctor", "--repair", ...store], { input: "n\r" })
@@ -170,7 +170,7 @@ describe("effect-memory doctor on a vault", () => {
 })
 
 describe("effect-memory doctor on a SQLite file", () => {
-  it.scopedLive("reports a record that a search for the record's own words does not find, and rebuilds the search index with `--repair`", () =>
+  it.scopedLive("`doctor` reports a record that a search by the record's own words misses, and `doctor --repair` rebuilds the search index", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]

@@ -70,7 +70,7 @@ describe("the exit code of effect-memory", () => {
       })
   )
 
-  it.scopedLive("is 3, with the same message, if the record does not exist or if only another viewer sees it", () =>
+  it.scopedLive("the exit code is 3, with the same message, for a missing record and for a record that only another viewer sees", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { id } } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -84,7 +84,7 @@ describe("the exit code of effect-memory", () => {
       assert.match(stderr, /not there, or not for this viewer/)
     }))
 
-  it.scopedLive("is 4 if an argument or the value of an option is invalid, and the message says what is wrong", () =>
+  it.scopedLive("the exit code is 4 if an argument or the value of an option is invalid, and the message says what is wrong", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -97,7 +97,7 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
-  it.scopedLive("is 4 if stdin is longer than the largest input that a command reads; the rest of stdin is not read", () =>
+  it.scopedLive("the exit code is 4 if stdin is longer than the largest allowed input; the rest of stdin is not read", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (const line of ["remember -", "import --format mem0 -"]) {
@@ -108,7 +108,7 @@ describe("the exit code of effect-memory", () => {
       }
     }))
 
-  it.scopedLive("is 5 if the store does not exist, or if its path leads to something else; a command that only reads creates no store", () =>
+  it.scopedLive("the exit code is 5 if the store does not exist or cannot be opened; a command that only reads creates no store", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (
@@ -138,7 +138,7 @@ describe("the exit code of effect-memory", () => {
       yield* fails(5, /vault:file cannot be opened: the folder: EEXIST\n/, ["list", "--store", "vault:file"], { cwd })
     }))
 
-  it.scopedLive("is 5 if the PostgreSQL server cannot be reached; the password in its URL is never printed", () =>
+  it.scopedLive("the exit code is 5 if the PostgreSQL server cannot be reached; the password in the server's URL is never printed", () =>
     Effect.gen(function*() {
       const url = "postgres://ada:hunter2@127.0.0.1:1/memory"
       const stderr = yield* fails(5, /postgres:\/\/127\.0\.0\.1:1\/memory cannot be opened/, ["list", "--store", url])
@@ -146,7 +146,7 @@ describe("the exit code of effect-memory", () => {
       assert.notInclude((yield* run(["list", "--json", "--store", url])).stderr, "hunter2")
     }))
 
-  it.scopedLive("is 6 if the SQLite driver is missing, with the package's name in the message", () =>
+  it.scopedLive("the exit code is 6 if the SQLite driver is missing, and the message names the missing package", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const bin = path.join(cwd, "effect-memory.mjs")
@@ -160,7 +160,7 @@ describe("the exit code of effect-memory", () => {
 })
 
 describe("a failure of effect-memory with --json", () => {
-  it.scopedLive("is printed as JSON on stderr, with code and reason", () =>
+  it.scopedLive("a failure with `--json` is printed as JSON on stderr, with code and reason", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "x"], { cwd })
@@ -183,7 +183,7 @@ describe("a failure of effect-memory with --json", () => {
 })
 
 describe("a defect of effect-memory", () => {
-  it.scopedLive("is printed as one line with its type only, and the exit code is 1", () =>
+  it.scopedLive("a defect is printed as one line with only the type of the error, and the exit code is 1", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -196,7 +196,7 @@ describe("a defect of effect-memory", () => {
 })
 
 describe("effect-memory whose output is no longer read", () => {
-  it.scopedLive("exits with 0 and prints no message", () =>
+  it.scopedLive("a command whose output is no longer read exits with 0 and prints no message", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const body = "word ".repeat(10_000)

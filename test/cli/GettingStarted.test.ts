@@ -44,7 +44,7 @@ const installed = Effect.map(folder, (cwd) => {
 })
 
 describe("docs/cli.md", () => {
-  it.scopedLive("the commands of the section Getting started run offline in an empty folder with the tarball, and print the output that the page shows", () =>
+  it.scopedLive("the commands of the section Getting started run offline with the tarball, and print the output that the page shows", () =>
     Effect.gen(function*() {
       const cwd = yield* installed
       const program = fences.filter(({ language }) => language === "sh").map(({ text }) => text).join("\n")
@@ -67,7 +67,7 @@ describe("docs/cli.md", () => {
       assert.includeMembers(fs.readdirSync(cwd), [".memory", "backup"])
     }))
 
-  it.scopedLive("names every command, every option and every exit code", () =>
+  it.scopedLive("names every command, every option that all commands share, and every exit code", () =>
     Effect.gen(function*() {
       const { stdout: overview } = yield* execute(process.execPath, [
         path.join(root, "dist/cli/effect-memory.mjs"),

@@ -67,7 +67,7 @@ describe("Ctrl-C in effect-memory", () => {
       })
   )
 
-  it.scopedLive("Ctrl-C during an export leaves no file; Ctrl-C during an import prints where the import stopped, and the next run continues from there", () =>
+  it.scopedLive("an export stopped by Ctrl-C leaves no file; an import stopped by Ctrl-C prints its progress, and the next run continues from there", () =>
     Effect.gen(function*() {
       const from = `vault:${yield* filled}`
       const place = yield* folder
@@ -95,7 +95,7 @@ describe("Ctrl-C in effect-memory", () => {
       assert.strictEqual(yield* told(["export", "--store", to]), fs.readFileSync(file, "utf8"))
     }))
 
-  it.scopedLive("Ctrl-C during an erasure prints how much was erased, and the next run erases the rest", () =>
+  it.scopedLive("an erasure stopped by Ctrl-C prints how much was erased, and the next run erases the rest", () =>
     Effect.gen(function*() {
       const { code, line, screen } = yield* untilStopped(Effect.gen(function*() {
         const line = ["forget", "--user", "ada", "--purge", "--yes", "--store", `vault:${yield* filled}`]

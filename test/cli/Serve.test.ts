@@ -128,7 +128,7 @@ describe("effect-memory serve", () => {
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
     }))
 
-  it.scopedLive("the subcommand `token` appends a token to a file, even without a final line feed, and fails for a name that the server would reject", () =>
+  it.scopedLive("`serve token` appends a token to a file as a line of its own, and refuses a name that the server would reject", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const tokens = path.join(cwd, "tokens.txt")

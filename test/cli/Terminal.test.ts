@@ -16,7 +16,7 @@ const painted = /\p{Cc}\[\d+m/gu
 const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
 describe("remembered text in the output of effect-memory", () => {
-  it.scopedLive("is printed without control characters by every command, to a pipe, to a terminal and as JSON", () =>
+  it.scopedLive("every command prints remembered text without control characters, to a pipe, to a terminal and as JSON", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { body, id } } = yield* answered(Remembered, [
@@ -62,7 +62,7 @@ describe("remembered text in the output of effect-memory", () => {
       assert.include(yield* told(["show", id, ...viewer], { cwd }), "\\u001b[31mred")
     }))
 
-  it("remembered text is printed with control characters escaped; line feeds, tabs, emoji and joiners are printed as they are", () => {
+  it("control characters in remembered text are escaped; line feeds, tabs, emoji and joiners are printed unchanged", () => {
     assert.strictEqual(safe("a\u001b[31mb\r\nc\td\u009b\u202e\u{e0041}"), "a\\u001b[31mb\nc\td\\u009b\\u202e\\u{e0041}")
     assert.strictEqual(safe("👩‍👩‍👧 नमस्‌ते é"), "👩‍👩‍👧 नमस्‌ते é")
     assert.strictEqual(safeLine("  a\n\n b\u0000 "), "a b\\u0000")
@@ -71,7 +71,7 @@ describe("remembered text in the output of effect-memory", () => {
 })
 
 describe("effect-memory on a terminal", () => {
-  it.scopedLive("prints ranked hits with score bars, matching words in colour, and ages", () =>
+  it.scopedLive("`recall` on a terminal prints ranked hits with score bars, matching words in colour, and ages", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })
@@ -83,7 +83,7 @@ describe("effect-memory on a terminal", () => {
       assert.match(screen, /term:tea \d\.\d/)
     }))
 
-  it.scopedLive("prints colours, unless `NO_COLOR` is set or stdout is not a terminal", () =>
+  it.scopedLive("colours are printed only if stdout is a terminal and `NO_COLOR` is not set", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })
@@ -95,7 +95,7 @@ describe("effect-memory on a terminal", () => {
       }
     }))
 
-  it.scopedLive("a person is asked before an erasure, and nothing is erased if the answer is no", () =>
+  it.scopedLive("`forget --purge` on a terminal asks before it erases, and erases nothing if the answer is no", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })
@@ -115,7 +115,7 @@ describe("effect-memory on a terminal", () => {
       assert.deepStrictEqual([yes.code, yield* count], [0, 0])
     }))
 
-  it.scopedLive("shows the progress of a copy; if stderr is not a terminal, nothing is printed on it", () =>
+  it.scopedLive("`copy` shows its progress on a terminal; if stderr is not a terminal, `copy` prints nothing on stderr", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })

@@ -21,7 +21,7 @@ const filled = (store: string) =>
   })
 
 describe.each(stores)("effect-memory export and import of %s", (_, address) => {
-  it.scopedLive("a file that is imported into a vault and exported from there stays the same byte for byte; a second import of the file writes nothing", () =>
+  it.scopedLive("an export that is imported into a vault and exported again is equal byte for byte; a second import writes nothing", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [one, two] = [path.join(place, "one.jsonl"), path.join(place, "two.jsonl")]
@@ -51,7 +51,7 @@ describe.each(stores)("effect-memory export and import of %s", (_, address) => {
 })
 
 describe("effect-memory export", () => {
-  it.scopedLive("writes through a symbolic link and into a named pipe without replacing them, and writes to stdout if the path is `-`", () =>
+  it.scopedLive("`export` writes through a symbolic link and into a named pipe instead of replacing them, and to stdout if the path is `-`", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* filled(`vault:${path.join(cwd, ".memory")}`)
@@ -73,7 +73,7 @@ describe("effect-memory export", () => {
 })
 
 describe("effect-memory copy", () => {
-  it.scopedLive("reports that a copy into a vault omits use counts, which a vault does not write to disk", () =>
+  it.scopedLive("`copy` into a vault reports that use counts are omitted, since a vault does not write use counts to disk", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [file, db] = [path.join(place, "file.jsonl"), ["--store", `sqlite:${path.join(place, "memory.db")}`]]
@@ -94,7 +94,7 @@ describe("effect-memory copy", () => {
 })
 
 describe("effect-memory import", () => {
-  it.scopedLive("reads a whole vault with its threads, or only the tenant that `--tenant` names", () =>
+  it.scopedLive("`import` reads a whole vault with its threads, or only the tenant that `--tenant` names", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [from, to, one] = [path.join(place, "from"), `sqlite:${path.join(place, "to.db")}`, path.join(place, "one")]
@@ -119,7 +119,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Restored, other), { records: 1, messages: 0 })
     }))
 
-  it.scopedLive("writes another system's memories into the scope that the options name; a repeated import writes nothing", () =>
+  it.scopedLive("`import` writes another system's memories into the scope that the options name; a repeated import writes nothing", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const args = ["import", "--format", "mcp", fixture("mcp.jsonl"), "--user", "ada", "--store", store]
@@ -130,7 +130,7 @@ describe("effect-memory import", () => {
       assert.isTrue(items.every(({ scope }) => scope !== "global" && scope.userId === "ada"))
     }))
 
-  it.scopedLive("reads from stdin if the path is `-`, and imports the conversations of a ChatGPT export as threads", () =>
+  it.scopedLive("`import` reads from stdin if the path is `-`, and imports the conversations of a ChatGPT export as threads", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const input = fs.readFileSync(fixture("chatgpt.json"), "utf8")
@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("`import` makes the same records from the folder `memory` of Claude Code and from the parent folder of `memory`", () =>
+  it.scopedLive("`import` makes the same records from Claude Code's folder `memory` and from the parent folder of `memory`", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])

@@ -47,7 +47,7 @@ const law = (
 
 describe("the tables of an OutboxCluster", () => {
   law(
-    "the tables contain no user id, session id or text of messages that wait for extraction, were extracted or failed to be extracted",
+    "the tables contain no user id, no session id and no text of messages, whether extraction waits, has succeeded or has failed",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -72,7 +72,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "`forget` deletes all rows of a viewer's conversations from the tables; later conversations of this viewer and of others are extracted",
+    "`forget` deletes all rows of a viewer's conversations from the tables; later conversations are still extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "the tables keep nothing of a conversation that is forgotten, or that is idle and fully extracted; its later messages are still extracted",
+    "a conversation that is forgotten, or idle and fully extracted, leaves no rows; later messages of the conversation are still extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -110,7 +110,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "`compact` deletes the rows of each conversation that was idle for an hour, unless some of its messages wait for extraction",
+    "`compact` deletes the rows of conversations that were idle for an hour and have no messages waiting for extraction",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -168,7 +168,7 @@ describe("an OutboxCluster", () => {
     })
   )
 
-  it.scopedLive("the cluster runs `compact` at the times of the cron schedule in the option `compaction`, even after one run has failed", () =>
+  it.scopedLive("the cluster runs `compact` on the cron schedule in the option `compaction`, even after one run has failed", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let count = 0

@@ -132,7 +132,7 @@ const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
 export const suite = (url: string): void =>
   void describe("two runners of an OutboxCluster, one of which is killed repeatedly", () => {
     it.scopedLive(
-      "the facts of each batch of messages are stored once, in the order of the conversation; the model is not asked again once its answer is stored",
+      "store the facts of each batch of messages once and in order, and never ask the model again for a stored answer",
       () =>
         Effect.gen(function*() {
           const place = yield* database(url)

@@ -20,7 +20,7 @@ describe("an OutboxCluster", () => {
     it.scopedLive(title, () => Effect.provide(Effect.scoped(check(opened)), MemoryStore.layerInMemory))
   }
 
-  it.scopedLive("closing the Effect scope of the cluster waits for a running write that stores the model's answer", () =>
+  it.scopedLive("closing the cluster's Effect scope waits for a running write of the model's answer", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const order: Array<string> = []

@@ -22,7 +22,7 @@ const stored = <R>(check: Effect.Effect<void, unknown, R | MemoryStore.MemorySto
   Effect.provide(check, MemoryStore.layerInMemory)
 
 describe("compat: drover", () => {
-  it.effect("an adapter returns only entries that its viewer sees, and none of another tenant, even if a call of `list` names another agent", () =>
+  it.effect("an adapter returns only entries of its tenant that its viewer sees, even if a call of `list` names another agent", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const all = Drover.toAdapter(store)
@@ -36,7 +36,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* elsewhere.list({ agentId: "pilot" }), [])
     })))
 
-  it.effect("an adapter omits records of scopes that drover lacks, such as a user's; `list` and `search` refuse a limit out of range with `invalid_draft`", () =>
+  it.effect("an adapter omits records of scopes that drover does not have, and refuses a limit out of range with `invalid_draft`", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const ada = Viewer.make({ userId: "ada", agentId: "pilot" })
@@ -50,7 +50,7 @@ describe("compat: drover", () => {
       }
     })))
 
-  it.effect("`list` finds an entry of the given scope although another scope has 1,001 newer entries; a hit of a search without a query has score 0", () =>
+  it.effect("`list` finds the entries of a scope even behind 1,001 newer entries of another scope; hits of a search without a query have score 0", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const adapter = Drover.toAdapter(store)
@@ -79,7 +79,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(hits.map(({ record }) => record.validAt), [5])
     })))
 
-  it.scoped("`createMarkdownMemory` keeps entries in a folder, from which a later `createMarkdownMemory` reads them", () =>
+  it.scoped("`createMarkdownMemory` reads the entries that an earlier memory wrote to the same folder", () =>
     Effect.gen(function*() {
       const root = yield* place
       const first = yield* Effect.scoped(
@@ -89,7 +89,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* memory.get(first.id), first)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.effect("the tools and the memory index use the memory of the given agent; `forgetTool` fails with `unsupported` unless the spec allows it", () =>
+  it.effect("the tools and the memory index use the given agent's memory; `forgetTool` fails with `unsupported` unless the spec allows it", () =>
     Effect.gen(function*() {
       const ids = { agentId: "pilot", runId: "r1" }
       const remember = yield* Drover.rememberTool(ids)
@@ -100,7 +100,7 @@ describe("compat: drover", () => {
       assert.strictEqual((yield* Effect.flip(Drover.forgetTool(ids))).reason, "unsupported")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it("the helpers `byRecency`, `groupByScope`, `matches` and `bm25` sort, group, filter and rank entries, respectively", () => {
+  it("`byRecency` sorts, `groupByScope` groups, `matches` filters and `bm25` ranks entries", () => {
     const entry = (id: string, fields: Partial<Drover.MemoryEntry>): Drover.MemoryEntry => ({
       ...{ ...tea, id, scope: "agent", agentId: "pilot", createdAt: 1, tags: ["Ops"] },
       ...fields
@@ -124,7 +124,7 @@ describe("compat: drover", () => {
 
 describe("compat: Deuz", () => {
   const scope = { userId: "ada" }
-  it.effect("`copyStore` copies the records of Deuz's own store, so that `recall`, `update` and `get` find them; it fails with `io` if Deuz's store fails", () =>
+  it.effect("`recall`, `update` and `get` find the records that `copyStore` copied from Deuz's store; `copyStore` fails with `io` if that store fails", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const run = yield* running()
@@ -159,7 +159,7 @@ describe("compat: Deuz", () => {
 })
 
 describe("compat: Strands", () => {
-  it.scoped("a manager stores an entry for its viewer, and the manager of another viewer does not find the entry", () =>
+  it.scoped("a manager finds the entry that it added, and the manager of another viewer does not", () =>
     stored(Effect.gen(function*() {
       const run = yield* running()
       const store = Layer.succeed(MemoryStore.MemoryStore, yield* MemoryStore.MemoryStore)
@@ -203,7 +203,7 @@ describe("compat: nexus-agents", () => {
     it.effect(title, () => Effect.provide(check, kinds) as Effect.Effect<void, unknown>) // `kinds` provides every kind that `check` needs
 
   law(
-    "the facts that two viewers store with the same `factId` are different facts",
+    "two viewers can store different facts under the same `factId`",
     Effect.gen(function*() {
       const memory = yield* SemanticMemory.SemanticMemory
       const run = yield* running()

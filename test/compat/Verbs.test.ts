@@ -295,7 +295,7 @@ const isThere = (module: string, path: string): boolean => {
 }
 
 describe.each(Object.entries(systems))("the memory API of %s", (system, { adapters, rows }) => {
-  it("every name that the other system exports for memory has an equivalent in our root module, at the path in this file's table", () => {
+  it("every name of the system's memory API has an equivalent in effect-memory, at the path in this file's table", () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -303,11 +303,11 @@ describe.each(Object.entries(systems))("the memory API of %s", (system, { adapte
     assert.deepStrictEqual(missing, [])
   })
 
-  it("our compat module has an equivalent of every name that the other system exports for memory, under the same name or under the one that this file's table gives", () => {
+  it("every name of the system's memory API has an equivalent in effect-memory/compat, under the same name or the name in this file's table", () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("our compat module exports no other values than those in this file's table and the adapters that this file lists", () => {
+  it("effect-memory/compat exports for the system only the values in this file's table and the adapters that this file lists", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

@@ -93,7 +93,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
       }))
 
     law(
-      "`list`, `get` and `search` return records of the given scope and of narrower scopes, but none of broader scopes or of another user",
+      "`list`, `get` and `search` return only records of the given scope and of narrower scopes",
       ({ deuz, texts }) =>
         Effect.gen(function*() {
           const put = (id: string, scope: Deuz.MemoryScope) =>
@@ -173,7 +173,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
 
 describe("Deuz's remember", () => {
   law(
-    "`remember` calls the model twice and stores the extracted facts; the prompts contain no record ids",
+    "`remember` stores the extracted facts after two calls of the model, and sends no record ids to the model",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("Ada lives in Porto")
@@ -228,7 +228,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "`remember` ignores a `NOOP` of the model, and decisions about ids that were not in the prompt",
+    "`remember` ignores a model's decision that is `NOOP` or names an id that was not in the prompt",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Bern"), run }))
@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("`parseFacts` finds facts in JSON within a code fence, within prose or as a bare list, and none in text without JSON", () => {
+  it("`parseFacts` returns the facts of JSON that stands alone, in a code fence or in prose, and none if the text has no JSON", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",
@@ -359,7 +359,7 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseFacts("no JSON here"), [])
   })
 
-  it("`parseDecision` reads an id as a position in the prompt, drops decisions with an unknown position, and accepts event names in any case", () => {
+  it("`parseDecision` treats ids as positions in the prompt, ignores unknown positions, and accepts event names in any case", () => {
     const answer =
       "{\"memory\":[null,{\"event\":\"update\",\"id\":0,\"text\":\"b\"},{\"event\":\"DELETE\",\"id\":\"9\"},{\"event\":\"ADD\",\"text\":\" \"}]}"
     assert.deepStrictEqual(parseDecision(answer, 1), [{ event: "UPDATE", id: "0", text: "b" }])
@@ -373,7 +373,7 @@ describe("Deuz's pure helpers", () => {
     assert.include(buildDecisionPrompt([{ text: "a" }], []).user, "EXISTING:\n[]\nNEW FACTS:\n[\"a\"]")
   })
 
-  it("`matchesScope` compares the given ids, `isExpired` is true at `expiresAt`, and `cosineSimilarity` is 0 for vectors of unlike length", () => {
+  it("`matchesScope` requires every given id, `isExpired` is true at `expiresAt`, and `cosineSimilarity` is 0 if vectors differ in length", () => {
     const chat: MemoryScope = { userId: "ada", sessionId: "c" }
     assert.isTrue(matchesScope(chat, { userId: "ada" }))
     assert.isFalse(matchesScope({ userId: "ada" }, chat))

@@ -40,7 +40,7 @@ const extracting = { extraction: { notes: true } }
 
 describe("Deuz's chat", () => {
   law(
-    "the context for a chat contains what the same user said in another chat, and nothing that another user said",
+    "a chat's context contains what the same user said in another chat, but nothing that another user said",
     { config: { extraction: { notes: { options: { scope: { userId: "ada" } } } } } },
     Effect.gen(function*() {
       const [first, second] = [yield* chat("one"), yield* chat("two")]
@@ -54,7 +54,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "memories that were injected into a user's message are not extracted from it again",
+    "memories that were injected into a user's message are not extracted again from that message",
     { config: extracting },
     Effect.gen(function*() {
       const one = yield* chat("one")
@@ -71,7 +71,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "a recall that fails adds nothing to the prompt, and does not fail the turn",
+    "a failing recall adds nothing to the prompt and does not fail the turn",
     { stores: { notes: { layer: broken("search"), writable: true } } },
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* chat("one")).sent([Message.user("Porto?")]), "")
@@ -79,7 +79,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "the messages of a turn whose extraction fails are kept, and the next flush extracts them",
+    "the next flush extracts the messages of a turn whose extraction failed",
     {
       config: extracting,
       completion: failingFirst()

@@ -54,7 +54,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`put` with the id of an existing entry keeps `createdAt`, sets `updatedAt` and drops the fields that the draft omits",
+      "`put` with an existing id keeps `createdAt`, sets `updatedAt` and removes the fields that the new draft omits",
       (adapter) =>
         Effect.gen(function*() {
           const { createdAt, id } = yield* adapter.put(draft({ tags: ["ops"] }))
@@ -66,7 +66,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`put` fails if an id of the scope is missing, if the entry's id is not a ULID, or if the `agentId` leads out of the root folder",
+      "`put` fails without the scope's agent or run id, with an entry id that is not a ULID, and with the agent id `..`",
       (adapter) =>
         Effect.gen(function*() {
           const { agentId: _, ...nobodys } = draft()
@@ -143,7 +143,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`list` filters entries by tags, regardless of case, and by kinds; `search` finds an entry by a word that occurs only in its tag",
+      "`list` filters by kinds, and by tags in any case; `search` finds an entry by a word that only its tag contains",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
@@ -156,14 +156,17 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
         })
     )
 
-    law("`forget` removes an entry, and returns `false` if it is called again", (adapter) =>
-      Effect.gen(function*() {
-        const { id } = yield* adapter.put(draft())
-        assert.isTrue(yield* adapter.forget(id))
-        assert.isFalse(yield* adapter.forget(id))
-        assert.isNull(yield* adapter.get(id))
-        yield* adapter.close()
-      }))
+    law(
+      "`forget` removes an entry, and returns `false` if the entry is already forgotten",
+      (adapter) =>
+        Effect.gen(function*() {
+          const { id } = yield* adapter.put(draft())
+          assert.isTrue(yield* adapter.forget(id))
+          assert.isFalse(yield* adapter.forget(id))
+          assert.isNull(yield* adapter.get(id))
+          yield* adapter.close()
+        })
+    )
 
     law("a forgotten entry can be restored", (adapter, store) =>
       Effect.gen(function*() {
@@ -191,7 +194,7 @@ describe("drover's folder", () => {
   const files = (root: string) =>
     readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /[0-9A-Z]{26}\.md$/.test(file))
 
-  it.scopedLive("each entry has one readable file in the folder of its scope; the file is moved and deleted together with the entry", () =>
+  it.scopedLive("each entry is one readable file in its scope's folder; a new scope moves the file, and `forget` deletes the file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

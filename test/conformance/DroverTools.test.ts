@@ -48,7 +48,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "`recall` shows ids, scores and bodies of up to ten visible entries, and says so if nothing matches",
+    "`recall` shows ids, scores and bodies of up to ten visible entries, or a message if no entry matches",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       assert.strictEqual(
@@ -125,7 +125,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "the tools are absent if memory is disabled, and the tool `forget` is absent unless `allowForget` is true",
+    "no tools exist if memory is disabled, and the tool `forget` exists only if `allowForget` is true",
     Effect.gen(function*() {
       const names = (spec: MemorySpec.Input) =>
         MemoryTools.make(pilot).pipe(
@@ -199,7 +199,7 @@ describe("drover's instruction files", () => {
       assert.deepStrictEqual(yield* outcomes, ["forgotten", "updated"])
     })))
 
-  it("ids that `stableId` derives have 26 characters and depend on the seed only", () => {
+  it("`stableId` returns an id of 26 characters that depends only on the seed", () => {
     assert.match(stableId("a"), ULID_RE)
     assert.strictEqual(stableId("a"), stableId("a"))
     assert.notStrictEqual(stableId("a"), stableId("b"))

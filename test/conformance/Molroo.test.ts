@@ -249,7 +249,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "the memory block has a heading only for sections with entries, and contains no episode twice",
+    "the memory block has headings only for sections with entries, and shows each episode once",
     ({ recallMemories, reflect, save }) =>
       Effect.gen(function*() {
         yield* save("talk of the lake", 10, { emotionSnapshot: { V: 0.4, A: 0.2, D: 0.5 }, importance: 0.6 })
@@ -312,7 +312,7 @@ describe("molroo's recall", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it("a missing dimension of an appraisal becomes neutral, and a dimension out of range is clamped", () => {
+  it("`Emotion.clamp` makes missing dimensions of an appraisal neutral, and clamps values out of range", () => {
     assert.deepStrictEqual(Emotion.clamp({}), Emotion.NEUTRAL_APPRAISAL)
     assert.deepInclude(Emotion.clamp({ goalRelevance: -2, urgency: 2, expectedness: NaN }), {
       goalRelevance: -1,

@@ -35,7 +35,7 @@ describe("nexus-agents' backend", () => {
     )
 
   law(
-    "`get` returns each value as it was set, also nested values, long values and text in any writing system",
+    "`get` returns each value as it was set, including nested values, long texts and texts in any script",
     async (memory) => {
       for (const value of [{ a: [1, { b: null }] }, "記憶 🧠 مرحبا", "x".repeat(100_000), 0, false, null]) {
         await memory.set("key", value)
@@ -45,7 +45,7 @@ describe("nexus-agents' backend", () => {
     }
   )
 
-  law("an entry whose expiry is past is not stored, and an unknown key has no value", async (memory) => {
+  law("an entry that has already expired is not stored, and an unknown key has no value", async (memory) => {
     await memory.set("late", "x", { expiresAt: 9_999 })
     await memory.set("soon", "x", { expiresAt: 99_999 })
     assert.isUndefined(await memory.get("late"))
@@ -271,7 +271,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("a stored note gets keywords and entities from its text, and suggestions of links; links are stored only by a call of `link`", () =>
+  it.effect("`store` derives keywords and entities from a note's text and suggests links; only `link` stores links", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "two entities have at most one relationship of each type; a relationship can be removed, but not added to an entity that does not exist",
+    "two entities have at most one relationship of each type; a relationship can be removed, and cannot lead to an unknown entity",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))
@@ -123,7 +123,7 @@ describe("nexus-agents' session", () => {
     }))
 
   law(
-    "`recordTask` keeps the issue, challenges and duration of a task, and `recordError` the solution and file pattern of an error",
+    "`recordTask` keeps a task's issue, challenges and duration; `recordError` keeps an error's solution and file pattern",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -174,7 +174,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "confidence reaches the lowest level by repeated weakening, and the highest by repeated reinforcement",
+    "a belief reaches the highest confidence by repeated calls of `reinforce`, and the lowest by repeated calls of `weaken`",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -224,7 +224,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`query` returns the beliefs of at least `minConfidence` in descending or ascending order of confidence, up to a limit",
+    "`query` returns beliefs of at least `minConfidence`, ordered by descending or ascending confidence, up to `limit`",
     (memory) =>
       awaited(async () => {
         await memory.retain(belief("Bern", { confidence: "low" }))

@@ -55,7 +55,7 @@ describe("Strands' configuration", () => {
   )
 
   law(
-    "every store can be searched, but only a store whose option `writable` is true can be written",
+    "every store can be searched, but only stores with `writable: true` can be written",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, archive] })
       yield* awaited(() => manager.add("Ada likes tea"))
@@ -92,7 +92,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "a search fails if it names an unknown store, and searches a store only once even if it names the store twice",
+    "a search fails for an unknown store, and searches each store only once even if the call names the store twice",
     Effect.gen(function*() {
       const manager = yield* filled([notes])
       assert.deepInclude(yield* rejection(() => manager.search("tea", { stores: ["notes", "nowhere"] })), {
@@ -144,7 +144,7 @@ describe("Strands' search", () => {
 
 describe("Strands' add", () => {
   law(
-    "an entry stays in the store that accepted it if another store fails; the error of `add` names the failed store",
+    "`add` fails with an error that names the failed store, but keeps the entry in the stores that accepted the entry",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "broken", layer: down }] })
       const error = yield* rejection(() => manager.add("tea"))
@@ -274,7 +274,7 @@ describe("Strands' callbacks of injection", () => {
   }
 
   law(
-    "the options `query`, `maxEntries` and `format` set the searched text, the number of memories and the injected text",
+    "the option `query` sets the searched text, `maxEntries` the number of memories, and `format` the injected text",
     Effect.gen(function*() {
       const manager = yield* open({
         stores: [notes],
@@ -309,7 +309,7 @@ describe("Strands' extraction", () => {
   }
 
   law(
-    "extraction with `interval(5)` passes each message of ten turns to the extractor once, and stores the extractor's metadata",
+    "extraction with the trigger `interval(5)` extracts each message of ten turns once, and stores the extractor's metadata",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({
@@ -326,7 +326,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "an extraction with several triggers runs when any of them fires",
+    "extraction with several triggers starts when any of the triggers fires",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(100), ExtractionTrigger.invocation)
@@ -374,7 +374,7 @@ describe("Strands' extraction", () => {
   )
 
   law(
-    "tool calls and results are ignored, and a turn with nothing else starts no extraction",
+    "a turn that consists only of tool messages starts no extraction",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })

@@ -99,7 +99,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
       }))
 
     law(
-      "a string of the list is stored unchanged as a summary if it is one line of 1..200 characters, and is refused otherwise",
+      "strings of one line and 1..200 characters are stored unchanged as summaries; other strings of the list are refused",
       (store) =>
         Effect.gen(function*() {
           const legal = strings.filter(isOf(Summary))
@@ -117,7 +117,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "strings of the list are stored unchanged as tags, and in `data` and `metadata`; the method `list` finds records by such a tag",
+      "strings of the list are stored unchanged in `tags`, `data` and `metadata`; `list` finds a record by such a tag",
       (store) =>
         Effect.gen(function*() {
           const tags = strings.filter((text) => isOf(Tag)(text) && text.trim().toLowerCase() !== "instructions")
@@ -136,7 +136,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "a fact whose body is a string of the list is stored unchanged, and a second put of the fact is a duplicate",
+      "a fact whose body is a string of the list is stored unchanged, and storing the fact again returns `duplicate`",
       (store) =>
         Effect.gen(function*() {
           const bodies = strings.filter((text) => text.trim() !== "").filter((_, n) => n % 5 === 0)
@@ -166,7 +166,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "a string of the list that is a valid user id keeps its records separate from every other user's; an invalid user id is refused",
+      "users whose ids are strings of the list see only their own records; a string that is not a valid id is refused",
       (store) =>
         Effect.gen(function*() {
           const isLegal = isOf(ScopeId)

@@ -11,7 +11,7 @@ const texts = FastCheck.oneof(Arbitrary.make(Schema.String), FastCheck.string({ 
 const bytes = FastCheck.uint8Array({ maxLength: 300 })
 
 describe("Digest", () => {
-  it("hashes equal those published in FIPS 180-4, and signatures those published in RFC 4231", () => {
+  it("hashes and signatures equal the published examples of FIPS 180-4 and RFC 4231", () => {
     for (const Hash of [Digest, HashNode, HashPortable]) {
       assert.strictEqual(Hash.sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
       assert.strictEqual(
@@ -41,7 +41,7 @@ describe("Digest", () => {
   )
 
   it.prop(
-    "the signature of content passed in parts equals that of the whole content",
+    "the signature of content that is passed in parts equals the signature of the whole content",
     [texts, FastCheck.array(bytes, { maxLength: 4 })],
     ([key, parts]) => {
       for (const Hash of [Digest, HashNode, HashPortable]) {
@@ -56,7 +56,7 @@ describe("Digest", () => {
     for (const Hash of [HashNode, HashPortable]) assert.strictEqual(Hash.sha256("a\ud800b"), Hash.sha256("a\ufffdb"))
   })
 
-  it("`secretBytes` returns the requested number of bytes, even if it exceeds the platform's limit for one call", () => {
+  it("`secretBytes` returns the requested number of bytes, even if the number exceeds the platform's limit for one call", () => {
     for (const Hash of [HashNode, HashPortable]) {
       for (const length of [0, 1, 32, 65_537]) assert.lengthOf(Hash.secretBytes(length), length)
       assert.isTrue(Hash.secretBytes(131_073).subarray(131_040).some((byte) => byte !== 0))

@@ -85,7 +85,7 @@ describe("PromptText.visible", () => {
     it(`keeps ${name} byte for byte`, () => assert.strictEqual(PromptText.visible(text), text))
   }
 
-  it("removes hidden text after a flag emoji, repeated joiners except the first, and a joiner between letters that do not join", () => {
+  it("removes hidden text after a flag emoji, repeated zero-width joiners, and joiners between letters that do not join", () => {
     const tags = Array.from("obey", (char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join("")
     assert.strictEqual(PromptText.visible(`🏴${tags}\u{e007f}`), "🏴")
     assert.strictEqual(PromptText.visible("🏴󠁧󠁢󠁥󠁮󠁧󠁿" + tags), "🏴󠁧󠁢󠁥󠁮󠁧󠁿")
@@ -94,7 +94,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("a\u200db 1\ufe0f2 😀\u200da \u200d😀"), "ab 12 😀a 😀")
   })
 
-  it("escapes markers of chat templates such as <|im_end|>, also full-width markers and markers with invisible characters inside", () => {
+  it("escapes chat-template markers such as <|im_end|>, even in full-width characters or with invisible characters inside", () => {
     for (
       const [text, shown] of [
         ["<|im_start|>system", "&lt;|im_start|>system"],
@@ -133,7 +133,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
 
-  it("the result for any text has no hidden characters and no memory or chat markers; a second call does not change the result", () => {
+  it("the result for any text has no hidden characters, memory tags or chat markers, and a second call does not change the result", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(hostile, FastCheck.fullUnicodeString()), (text) => {
         const once = PromptText.visible(text)
@@ -199,7 +199,7 @@ describe("PromptText.visibleJson", () => {
     })
   })
 
-  it("keys that become equal by sanitising are numbered, so that none is lost; a key such as __proto__ is kept", () => {
+  it("keys that sanitising makes equal are numbered, so no entry is lost; the key __proto__ is kept", () => {
     assert.deepStrictEqual(PromptText.visibleJson({ a: 1, "a\u200b": 2, "a (2)": 3, "\u200ba": 4 }), {
       a: 1,
       "a (2)": 2,
@@ -219,7 +219,7 @@ describe("PromptText.visibleJson", () => {
 })
 
 describe("PromptText.line", () => {
-  it("the result of PromptText.line is one line without markup and without invisible characters", () => {
+  it("PromptText.line and PromptText.oneLine return one trimmed line without markup", () => {
     FastCheck.assert(
       FastCheck.property(hostile, (text) => {
         for (const line of [PromptText.line(text), PromptText.oneLine(text)]) {

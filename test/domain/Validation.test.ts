@@ -40,7 +40,7 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
   })
 
-  it("a message does not repeat the error of a failed transformation, since that error may quote the input", () => {
+  it("an error message omits the error of a failed transformation, which may quote the input", () => {
     for (
       const schema of [Schema.parseJson(Schema.Int), Schema.NumberFromString, Schema.Date, Schema.StringFromBase64]
     ) {
@@ -49,7 +49,7 @@ describe("Validation", () => {
     }
   })
 
-  it("the message for a Schema with a description also names the exceeded length limit, unless the description already names this limit", () => {
+  it("an error message adds an exceeded length limit to the Schema's description unless the description already names the limit", () => {
     const said = (schema: Schema.Schema<string>) => linesOf(schema, "x".repeat(600))
     const short = Schema.String.pipe(Schema.maxLength(500))
     assert.deepStrictEqual(said(short.annotations({ description: "a question" })), [
@@ -88,7 +88,7 @@ describe("Validation", () => {
     ])
   })
 
-  it("messages never quote the input, for any Schema", () => {
+  it("error messages never quote the input", () => {
     const canary = "7F3A says"
     const poison = FastCheck.letrec((tie) => ({
       value: FastCheck.oneof(

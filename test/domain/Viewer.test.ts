@@ -37,7 +37,7 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
 ]
 
 describe("Viewer", () => {
-  it.effect("`make` and `decode` refuse an invalid id, an unknown key and a reach that does not fit the ids; the error names the key, but no value", () =>
+  it.effect("`make` and `decode` refuse invalid ids, unknown keys and a reach that does not fit the ids; the error names the key, but no value", () =>
     Effect.forEach(opensNothing, ([input, field]) =>
       Effect.gen(function*() {
         const decoded = yield* Effect.flip(Viewer.decode(input))
@@ -61,7 +61,7 @@ describe("Viewer", () => {
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("Viewer.everyone returns a viewer that sees every scope except `Internal`, and throws for an invalid tenant; Viewer.make({}) sees no user's scope", () => {
+  it("Viewer.everyone sees every scope except `Internal`, and Viewer.make({}) sees no user's scope; an invalid tenant throws", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("Viewer.Stored also decodes the viewer of a whole tenant from the form that earlier versions wrote: reach `within` and no ids", () => {
+  it("Viewer.Stored decodes reach `within` without ids, which earlier versions wrote, as the viewer of the whole tenant", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))
@@ -91,7 +91,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("Viewer.isAny returns false for an instance of Viewer whose fields were changed to an invalid combination", () => {
+  it("Viewer.isAny returns false for an instance of Viewer whose fields are invalid", () => {
     const viewer = Viewer.make({ userId: "ada" })
     const copied = (fields: object): unknown => Object.assign(Object.create(Viewer.Viewer.prototype), viewer, fields)
     assert.isTrue(Viewer.isAny(copied({})))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("`subjectOf` returns the user's scope for a viewer with a user, and the agent's for an agent without session or actor; for any other viewer, and for reach `within`, it returns the scope of all ids of the viewer", () => {
+  it("`subjectOf` returns the scope of the user or of a lone agent for reach `exact`, and the scope of all ids for any other viewer", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

@@ -30,7 +30,7 @@ const viewer: FastCheck.Arbitrary<Viewer.Any> = FastCheck.tuple(ids, tenant, con
   })
 
 describe("Visibility", () => {
-  it("Viewer.includes returns true for exactly those scopes for which Viewer.sees returns true", () => {
+  it("Viewer.includes and Viewer.sees return the same result for every viewer and scope", () => {
     FastCheck.assert(
       property(viewer, scope, (viewer, scope) => {
         assert.strictEqual(Viewer.includes(Viewer.visibilityOf(viewer))(scope), Viewer.sees(viewer, scope))
@@ -52,7 +52,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("the visibility of a viewer with reach `exact` lists one scope for each subset of the viewer's ids, at most 32, each scope once", () => {
+  it("the visibility of a viewer with reach `exact` lists one distinct scope for each subset of the viewer's ids, at most 32 scopes", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const visibility = Viewer.visibilityOf(Viewer.make(ids))
@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("`accessFilterOf` lets only the viewer `System` read expired rows, and returns the name of the viewer's tenant in NFC", () => {
+  it("`accessFilterOf` permits expired rows only for the viewer `System`, and normalises the tenant's name to NFC", () => {
     assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

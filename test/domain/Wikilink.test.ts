@@ -41,7 +41,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[a](b%2Emd) [a](c.m%64) [a](D.MD)"), ["b.md", "c.md", "D.MD"])
   })
 
-  it("`tags` returns the words after # that contain a letter, but none in code, in links or within other words", () => {
+  it("`tags` returns each #tag that contains a letter, except in code, in links and within other words", () => {
     assert.deepStrictEqual(
       Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
       ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]
@@ -78,7 +78,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[[a]]] [[b[[c]] \\\\[[d]]"), ["a", "c", "d"])
   })
 
-  it("`parse` ignores links in code spans and in fences of backticks or tildes, also in lists, in quotations and without a closing fence", () => {
+  it("`parse` ignores links in code spans and in fenced code blocks, even in lists, in quotations or without a closing fence", () => {
     for (
       const code of [
         "`[[a]]`",
@@ -97,7 +97,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[[x]]\n```\n[[a]]\n\n[[b]]"), ["x"])
   })
 
-  it("`parse` finds links after a backtick that is escaped, or that has no closing backtick in its paragraph", () => {
+  it("`parse` finds links after an escaped backtick, and after a backtick without a closing backtick in the paragraph", () => {
     assert.deepStrictEqual(targets("a ` b [[x]]\n\n` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("`` [[x]] ` [[y]]"), ["x", "y"])
     assert.deepStrictEqual(targets("\\`[[x]]\\`"), ["x"])
@@ -138,7 +138,7 @@ describe("Wikilink", () => {
     )
   })
 
-  it("`parse` returns the same links of a text whether or not a fenced code block follows the text", () => {
+  it("a fenced code block after a text does not change the links that `parse` returns for the text", () => {
     const text = FastCheck.array(
       FastCheck.constantFrom("[[a]]", "[b](c.md)", "`", "\\", "\n", "\r", "\r\n", " ", "\t", "\u2028", "x", "> "),
       { maxLength: 24 }
@@ -182,7 +182,7 @@ describe("Wikilink", () => {
     }
   })
 
-  it("`hashOfName` of a text equals the hash of the text's normalised name, and 2,000 names have different hashes", () => {
+  it("`hashOfName` returns the hash of a text's normalised name, and the hashes of 2,000 names differ", () => {
     const { array, constantFrom, fullUnicodeString, oneof, property, string } = FastCheck
     const spaced = array(constantFrom("A", "b", "Z", "@", "[", " ", "\t", "\n", "\u000b", "\u00a0", "é", "ß", "7"))
       .map((parts) => parts.join(""))

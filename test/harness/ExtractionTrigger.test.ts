@@ -63,7 +63,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("the trigger `idle` fires once when the given time has passed since the last event, and never before a first event", () =>
+  it.scoped("the trigger `idle` fires once after the given time without an event, and never before the first event", () =>
     Effect.gen(function*() {
       const { fired, tell } = yield* followed(Trigger.idle("10 minutes"))
       yield* TestClock.adjust("1 hour")
@@ -95,7 +95,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 1)
     }))
 
-  it.scoped("ExtractionTrigger.any passes every event to each of its triggers, and fires when one of them fires", () =>
+  it.scoped("ExtractionTrigger.any passes every event to all given triggers, and fires when one of the triggers fires", () =>
     Effect.gen(function*() {
       const trigger = Trigger.any(Trigger.interval(2), Trigger.sessionEnd, Trigger.idle("1 minute"))
       const { fired, tell } = yield* followed(trigger)
@@ -148,7 +148,7 @@ describe("ExtractionTrigger", () => {
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 
-  it("a trigger that can never fire lists the reason in `issues`, also if ExtractionTrigger.any combines this trigger with others", () => {
+  it("a trigger that can never fire gives the reason in `issues`; ExtractionTrigger.any lists the `issues` of all given triggers", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
       assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }

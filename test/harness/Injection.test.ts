@@ -32,7 +32,7 @@ const law = (title: string, body: () => Effect.Effect<void, unknown, MemoryStore
   it.effect(title, () => Effect.provide(body(), MemoryStore.layerInMemory))
 
 describe("the trigger of an Injection", () => {
-  law("the default trigger fires if and only if the last message is a user's", () =>
+  law("the default trigger fires if and only if a user wrote the last message", () =>
     Effect.gen(function*() {
       const { asked, inject } = yield* injection()
       assert.include((yield* inject(user("Which tea do I like?"))).text, "Likes green tea")
@@ -48,7 +48,7 @@ describe("the trigger of an Injection", () => {
     }))
 
   law(
-    "the trigger `everyTurn` fires on every turn; the query is the assistant's last text if the last message is not a user's",
+    "the trigger `everyTurn` fires on every turn; the query is the last assistant text unless a user wrote the last message",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })
@@ -59,7 +59,7 @@ describe("the trigger of an Injection", () => {
       })
   )
 
-  law("the trigger can be a function that decides by the messages of the turn", () =>
+  law("the trigger can be a function of the turn's messages", () =>
     Effect.gen(function*() {
       const { asked, inject } = yield* injection({ trigger: (turn) => turn.length > 1 })
       assert.strictEqual(yield* inject(user("tea")), PromptBlock.empty)
@@ -70,7 +70,7 @@ describe("the trigger of an Injection", () => {
 
 describe("the query of an Injection", () => {
   law(
-    "can be a function; the text that it returns is trimmed, and nothing is injected if the text is blank or undefined",
+    "the query can be a function whose result is trimmed; nothing is injected if the result is blank or undefined",
     () =>
       Effect.gen(function*() {
         const says: Array<string | undefined> = [" green ", undefined, "", " \n"]
@@ -81,7 +81,7 @@ describe("the query of an Injection", () => {
       })
   )
 
-  law("finds for each viewer only what that viewer sees", () =>
+  law("an Injection finds for each viewer only records that the viewer sees", () =>
     Effect.gen(function*() {
       const { as } = yield* injection()
       const [hers, his] = yield* Effect.all([as(ada, [user("tea")]), as(bob, [user("tea")])], { concurrency: 2 })
@@ -89,14 +89,14 @@ describe("the query of an Injection", () => {
       assert.strictEqual(his, PromptBlock.empty)
     }))
 
-  it("is the last user text without the memory blocks that were injected into the text", () => {
+  it("the query is the last user text without injected memory blocks", () => {
     const block = "<memory>\nLikes green tea\n</memory>"
     assert.strictEqual(Injection.queryOf([user("Milk?"), assistant("Yes."), user(`Sugar?\n\n${block}`)]), "Sugar?")
     assert.isUndefined(Injection.queryOf([user(block)]))
     assert.isUndefined(Injection.queryOf([]))
   })
 
-  it("contains no text of tool calls or tool results", () => {
+  it("the query contains no text of tool calls or tool results", () => {
     assert.strictEqual(Injection.queryOf([user("Bern"), toolResult("user"), user("?")]), "Bern\n?")
     const call = new Message.Message({ role: "assistant", content: "fetch", tool: true })
     assert.strictEqual(Injection.queryOf([assistant("Tea."), call, toolResult("tool")]), "Tea.")
@@ -111,14 +111,14 @@ describe("the query of an Injection", () => {
     })
   }
 
-  it("is undefined if the last two user messages have no words other than assent, greetings and thanks", () => {
+  it("the query is undefined if the last two user messages contain no words except assent, greetings and thanks", () => {
     for (const vague of ["?", "ok", "Yes, please!", "…", "👍"]) {
       assert.isUndefined(Injection.queryOf([user(vague)]))
       assert.isUndefined(Injection.queryOf([user("thanks"), assistant("Bern"), user(vague)]))
     }
   })
 
-  it("is the whole last user text if this text is one short word, in any script, or a question of common words only, such as Who am I?", () => {
+  it("the query is the last user text, even one short word in any script or a question of common words such as Who am I?", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -128,7 +128,7 @@ describe("the query of an Injection", () => {
 
 describe("the block of an Injection", () => {
   law(
-    "shows trust and origin of each record, and escapes the record's text so that it stays in its entry",
+    "the block shows the trust and origin of each record, and escapes the text so that no text can end its entry",
     () =>
       Effect.gen(function*() {
         const { inject } = yield* injection({}, [])
@@ -144,7 +144,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "has at most five entries, or at most `maxEntries` if this is given, and says how many records were left out",
+    "the block has at most `maxEntries` entries, by default five, and says how many records are left out",
     () =>
       Effect.gen(function*() {
         const teas = Array.from({ length: 8 }, (_, n) => `Tea number ${n + 1}: ${"abcdefgh"[n]!.repeat(9)}`)
@@ -158,7 +158,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "has at most four characters for each token of its budget, and leaves out a long record in favour of shorter ones",
+    "the block has at most four characters per token of the budget, and still shows short records if a long record does not fit",
     () =>
       Effect.gen(function*() {
         const teas = ["tea ".repeat(200), "Tea is green", `Tea from ${"far ".repeat(60)}`]
@@ -175,7 +175,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "the block is what a custom `format` function returns; the function receives only the records within the budget",
+    "a custom `format` function returns the block, and receives only the records within the budget",
     () =>
       Effect.gen(function*() {
         const found: Array<SearchResult> = []
@@ -209,7 +209,7 @@ describe("a failing Injection", () => {
   }
 
   law(
-    "fails with `invalid_draft` if its trigger throws a value that is no `Error`, or if `maxEntries` is invalid",
+    "an Injection fails with `invalid_draft` if its trigger throws a value other than an Error, or if `maxEntries` is invalid",
     () =>
       Effect.gen(function*() {
         const trigger = () => {
@@ -222,7 +222,7 @@ describe("a failing Injection", () => {
       })
   )
 
-  it.effect("fails with the search's own error if its search fails", () =>
+  it.effect("an Injection fails with the error of the search if the search fails", () =>
     Effect.gen(function*() {
       const inject = Injection.make(() => Effect.fail(down))
       assert.strictEqual(yield* Effect.flip(inject(ada, [user("tea")])), down)
@@ -231,7 +231,7 @@ describe("a failing Injection", () => {
 })
 
 describe("MemoryService.context", () => {
-  it.effect("renders up to five records for the last user message, and publishes `memory_recalled`", () =>
+  it.effect("MemoryService.context renders up to five records for the last user message, and publishes `memory_recalled`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const tea of ["Assam", "Ceylon", "Darjeeling", "Keemun", "Lapsang", "Matcha"]) {
@@ -248,7 +248,7 @@ describe("MemoryService.context", () => {
       )
     }).pipe(run(ada)))
 
-  it.effect("the block is empty if nothing is found, if the last message is not a user's, or if memory is disabled", () =>
+  it.effect("MemoryService.context returns an empty block if memory is disabled, nothing is found or no user wrote the last message", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("Likes tea"))
@@ -261,7 +261,7 @@ describe("MemoryService.context", () => {
       assert.strictEqual(yield* off.pipe(run(ada, { spec: { enabled: false } })), PromptBlock.empty)
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.context never fails: if the search fails, the block is empty and `memory_degraded` is published", () =>
+  it.effect("MemoryService.context returns an empty block and publishes `memory_degraded` if the search fails", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.context([user("tea")]))
@@ -276,7 +276,7 @@ describe("MemoryService.context", () => {
       Effect.provide(MemoryService.layer().pipe(Layer.provide(over(() => ({ search: () => Effect.fail(down) })))))
     ))
 
-  it.effect("MemoryService.context returns an empty block also if the store fails with a defect", () =>
+  it.effect("MemoryService.context returns an empty block even if the search dies with a defect", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(Effect.all([memory.context([user("tea")]), memory.index]))

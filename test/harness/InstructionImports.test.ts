@@ -13,7 +13,7 @@ import { ada, heard, service } from "./Service.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("an instruction file", () => {
-  it.effect("each file that an instruction file names with @ is imported once; names in code, and other uses of @, are ignored", () =>
+  it.effect("each file named with @ in an instruction file is imported once; file names in code and other uses of @ are ignored", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -55,7 +55,7 @@ describe("an instruction file", () => {
       assert.lengthOf(files, 2) // a quadratic algorithm would take minutes and exceed the timeout
     })))
 
-  it.effect("no file outside the root of the project is imported, and an issue reports the attempt", () =>
+  it.effect("the import of a file outside the project's root is refused and reported as an issue", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         "secret.md": "secret",
@@ -75,7 +75,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("an instruction file that imports itself is loaded once, and an issue reports the cycle", () =>
+  it.effect("an instruction file in a cycle of imports is loaded once, and an issue reports the cycle", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -113,7 +113,7 @@ describe("an instruction file", () => {
       ])
     })))
 
-  it.effect("an instruction file is not loaded if another one in its directory has the same text", () =>
+  it.effect("only one of two instruction files with the same text in one directory is loaded", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -128,7 +128,7 @@ describe("an instruction file", () => {
       })
     })))
 
-  it.effect("an instruction file of 33,000 bytes is loaded whole; one of 70,000 bytes is cut, and the event `memory_degraded` reports the cut", () =>
+  it.effect("an instruction file of more than 65,536 bytes is cut, and the event `memory_degraded` reports the cut", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({ ".git": null, "AGENTS.md": "x".repeat(33_000), "CLAUDE.md": "y".repeat(70_000) })
       const { files } = yield* load(at(""))
@@ -154,7 +154,7 @@ describe("an instruction file", () => {
       )
     })))
 
-  it("an InstructionFilesConfig with the default size limit has the same hash as in earlier versions of the library", () => {
+  it("the hash of an InstructionFilesConfig with default options is the same as in earlier versions of the library", () => {
     const before = { filenames: ["AGENTS.md", "CLAUDE.md"], maxBytesPerFile: 16_384, seedMemory: true }
     assert.strictEqual(hashSpec(new InstructionFilesConfig({})), hashSpec(before))
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("the event `memory_redacted` counts the secrets of an instruction file again only if the file has changed, however often it is read", () =>
+  it.effect("the event `memory_redacted` counts an instruction file's secrets once, and again only when the file has changed", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({
@@ -207,7 +207,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("an imported file is stored as a record, which is forgotten once the instruction file no longer imports the file", () =>
+  it.effect("an imported file is stored as a record; the record is forgotten when the import is removed", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

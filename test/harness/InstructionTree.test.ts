@@ -5,7 +5,7 @@ import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("InstructionFiles.load", () => {
-  it.effect("loads files from the root down to the working directory; in one directory, the order is that of the option `filenames`", () =>
+  it.effect("loads files from the root down to the working directory, and within a directory in the order of the option `filenames`", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -22,7 +22,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("takes the nearest folder that contains .git (a folder or a file) as the root, or else the working directory", () =>
+  it.effect("the root is the nearest folder that contains .git, or the working directory if there is no such folder", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "repo/.git": null,
@@ -107,14 +107,14 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("a working directory that is a symbolic link is resolved, and the files from the root down to its target are loaded", () =>
+  it.effect("a working directory that is a symbolic link is resolved before files are loaded", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({ "repo/.git": null, "repo/AGENTS.md": "repo", "repo/a/AGENTS.md": "a" })
       yield* fs.symlink(at("repo/a"), at("here"))
       assert.deepStrictEqual(told(yield* load(at("here"))).files, ["(repo root): repo", "a: a"])
     })))
 
-  it.effect("reports a file that is not UTF-8 text or is a folder, and loads the others", () =>
+  it.effect("reports files that are folders or not UTF-8 text, and loads all other files", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         ".git": null,
@@ -134,7 +134,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("cuts a long file between two characters, and notes in the text that it was cut", () =>
+  it.effect("cuts a long file between two characters, and adds a note of the cut to the text", () =>
     onDisk(Effect.gen(function*() {
       const texts = FastCheck.sample(FastCheck.fullUnicodeString({ minLength: 1, maxLength: 20 }), {
         numRuns: 10,

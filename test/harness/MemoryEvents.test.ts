@@ -32,7 +32,7 @@ const listen = (events: MemoryEvents.Service, n: number) =>
   })
 
 describe("MemoryEvents", () => {
-  it.effect("delivers every event to each subscriber that subscribed before the event, in the order of publication", () =>
+  it.effect("each subscriber receives all events that are published after its subscription, in the order of publication", () =>
     Effect.gen(function*() {
       const events = yield* MemoryEvents.MemoryEvents
       yield* events.publish(event(0))
@@ -45,7 +45,7 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(yield* second, [2, 3])
     }).pipe(Effect.provide(MemoryEvents.layer())))
 
-  it.effect("a slow subscriber misses the oldest events, and no publisher waits for a subscriber", () =>
+  it.effect("a slow subscriber loses the oldest waiting events, and delays no publisher", () =>
     Effect.gen(function*() {
       const events = yield* MemoryEvents.MemoryEvents
       const open = yield* Deferred.make<void>()
@@ -83,7 +83,7 @@ describe("MemoryEvents", () => {
       return Chunk.toReadonlyArray(yield* Fiber.join(fiber))
     }).pipe(Effect.provide(MemoryEvents.layer(options)))
 
-  it.effect("removes texts from events by default, and keeps all other fields", () =>
+  it.effect("published events omit texts of records and queries by default, and keep all other fields", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* published(), [
         { _tag: "memory_written", ...common, ...entry, outcome: "created" },
@@ -92,12 +92,12 @@ describe("MemoryEvents", () => {
       ])
     }))
 
-  it.effect("keeps texts in events if the option `texts` is true", () =>
+  it.effect("published events keep texts of records and queries if the option `texts` is true", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("decodes events of earlier versions of the library, which contain texts and lack fields that were added since", () =>
+  it.effect("the Schema MemoryEvent decodes events of earlier versions of the library, which contain texts and lack newer fields", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {
@@ -115,7 +115,7 @@ describe("MemoryEvents", () => {
       yield* Fiber.await(fiber)
     }))
 
-  it.effect("an event is encoded as JSON without the cause of its error, and can be decoded from this JSON", () =>
+  it.effect("the JSON of an event can be decoded again, and does not contain the cause of the event's error", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       const error = MemoryError.make("io", { op: "put", message: "no", cause: new Error("/home/ada") })

@@ -51,7 +51,7 @@ describe("the configuration of a MemoryManager", () => {
 })
 
 describe("MemoryManager", () => {
-  it.effect("memories are extracted without a model if `customExtract` is given, and no message becomes a dead letter", () =>
+  it.effect("extraction with `customExtract` succeeds without a model", () =>
     Effect.gen(function*() {
       const { outboxes } = yield* manager
       const memory = yield* service
@@ -75,7 +75,7 @@ describe("MemoryManager", () => {
       }
     }))))
 
-  it.effect("`accept` fails with `unavailable`, but `flush` succeeds, once the Effect scope of the MemoryManager is closed", () =>
+  it.effect("`accept` fails with `unavailable` and `flush` succeeds after the Effect scope of the MemoryManager has closed", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const { accept, flush } = Context.get(yield* Layer.buildWithScope(world(), scope), manager)
@@ -97,7 +97,7 @@ describe("MemoryManager", () => {
 })
 
 describe("extraction by a MemoryManager", () => {
-  it.effect("a record that the extraction forgets is published as an event, like any other write", () =>
+  it.effect("an event is published for each record that an extraction writes or forgets", () =>
     Effect.gen(function*() {
       const { addMessages, flush } = yield* manager
       const hear = (text: string) => heard(Effect.zipRight(addMessages(ada, "s", [Message.user(text)]), flush))
@@ -115,7 +115,7 @@ describe("extraction by a MemoryManager", () => {
 })
 
 describe("MemoryManager.search and MemoryManager.inject", () => {
-  it.effect("hits from each store are limited to `maxSearchResults` of the call, else to `maxResults` of the store, else to three", () =>
+  it.effect("the limit of hits per store is `maxSearchResults` of the call, else `maxResults` of the store, else three", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, Array.from({ length: 5 }, (_, n) => draft(`tea ${"abcde"[n]} of a kind`)))
@@ -130,7 +130,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: [] })), bodies(yield* search(ada, "tea")))
     }).pipe(Effect.provide(world())))
 
-  it.effect("`search` reports a failing store; the call fails only if all stores fail, or with `not_found` for an unknown store", () =>
+  it.effect("`search` reports stores that fail, and itself fails only for an unknown store or if all stores fail", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, [draft("green tea")], { stores: ["notes"] })
@@ -147,7 +147,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
 
-  it.effect("`inject` shows a record only once even if two stores have it, and also shows other records of both stores", () =>
+  it.effect("`inject` shows records of all stores, and only one copy of a record that is in two stores", () =>
     Effect.gen(function*() {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])
@@ -163,7 +163,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
 })
 
 describe("MemoryManager.add", () => {
-  it.effect("writes to all writable stores or, if the call names stores, once to each of these", () =>
+  it.effect("`add` writes to all writable stores by default, or once to each store that the call names", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const everywhere = yield* add(ada, [draft("green tea")])
@@ -178,7 +178,7 @@ describe("MemoryManager.add", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
-  it.effect("the drafts stay in the stores that wrote them even if other stores fail; the call fails only if all stores fail", () =>
+  it.effect("`add` fails only if all stores fail; otherwise the drafts stay in the stores that did not fail", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const added = yield* add(ada, [draft("green tea")])
@@ -208,7 +208,7 @@ describe("a MemoryManager with a failing store", () => {
     dies: { layer: writing(Effect.die("boo")), writable: true }
   }
 
-  it.effect("a store whose writes end in a defect does not affect the other stores, and is reported like a store that fails", () =>
+  it.effect("a defect in the writes of one store does not affect other stores, and is reported like a failure of the store", () =>
     Effect.gen(function*() {
       const { accept, add, flush, search } = yield* manager
       const { tags } = yield* heard(
@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("an add that fails in every store fails with the stores' common reason or, if reasons differ, with `unavailable`; the error names each store", () =>
+  it.effect("the error of a failed `add` has the stores' common reason, or `unavailable` if the reasons differ, and names each store", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -266,7 +266,7 @@ describe("a MemoryManager with a failing store", () => {
       }
     }))))
 
-  it.effect("`addMessages` fails with an error that names the store if the store's extraction filter throws; then no message is kept", () =>
+  it.effect("`addMessages` stores no message and fails with an error that names the store if the store's extraction filter throws", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
@@ -286,7 +286,7 @@ describe("a MemoryManager with a failing store", () => {
 })
 
 describe("MemoryManager.flush", () => {
-  it.effect("`flush` waits for the drafts that `accept` received before the flush, and not for those received later", () =>
+  it.effect("`flush` waits for all drafts that were accepted before the flush, and for no later drafts", () =>
     Effect.gen(function*() {
       const { accept, flush } = yield* manager
       yield* accept(ada, [draft("slow")])
@@ -319,7 +319,7 @@ describe("MemoryManager.flush", () => {
 })
 
 describe("MemoryService.turnEnd with a MemoryManager", () => {
-  it.effect("the messages of a turn are stored; once the trigger has fired, the next context shows the memories extracted from them", () =>
+  it.effect("memories are extracted from a turn's messages when the trigger fires, and the next context shows the memories", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       assert.strictEqual((yield* context([Message.user("What do I drink?")])).text, "")
@@ -336,7 +336,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.interval(2) } } } }))
     ))
 
-  it.effect("the messages of a session, except injected memory and tool messages, are extracted when the session ends", () =>
+  it.effect("memories are extracted from a session's messages when the session ends, but not from tool messages or injected memory", () =>
     Effect.gen(function*() {
       const { context, sessionEnd, turnEnd } = yield* service
       const { search } = yield* manager
@@ -358,7 +358,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } } }))
     ))
 
-  it.effect("two stores extract the same turns by separate triggers; `forgetAll` with `purge` erases all data in both stores", () =>
+  it.effect("each store extracts turns by its own trigger; `forgetAll` with `purge` erases records and messages in all stores", () =>
     Effect.gen(function*() {
       const { flush, forgetAll, turnEnd } = yield* service
       const { outboxes, stores } = yield* manager
@@ -394,7 +394,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       }))
     ))
 
-  it.effect("the option `infer: false` stores the messages of a turn word for word, once in each store", () => {
+  it.effect("extraction with `infer: false` stores each message word for word, once in each store", () => {
     const never = ExtractionTrigger.make("never", () => Stream.never)
     const verbatim = { trigger: never, options: { infer: false } }
     return Effect.gen(function*() {
@@ -416,7 +416,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
     )
   })
 
-  it.effect("the messages of two hundred concurrent users are extracted for the right user", () =>
+  it.effect("each of two hundred concurrent users gets only the memories of the user's own messages", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       const users = Array.from({ length: 200 }, (_, n) => Viewer.make({ userId: `user${n}`, sessionId: "same" }))
@@ -460,7 +460,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       }))
     ))
 
-  it.effect("no message is stored if extraction is enabled for no store", () =>
+  it.effect("the messages of turns are stored only if extraction is enabled for at least one store", () =>
     Effect.gen(function*() {
       const { flush, sessionEnd, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])

@@ -43,7 +43,7 @@ describe("MemoryService", () => {
       assert.deepStrictEqual((yield* memory.apply([put, update])).map(({ outcome }) => outcome), ["created", "updated"])
     }).pipe(run(ada)))
 
-  it.effect("publishes an event with ids, counts and time for every write and search, including failed ones", () =>
+  it.effect("an event with ids, counts and time is published for every search and every write, even a failed write", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* TestClock.adjust("5 seconds")
@@ -89,7 +89,7 @@ describe("MemoryService", () => {
       assert.strictEqual(memory.events, shared.stream)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("MemoryService.layer fails to build, with `invalid_draft`, if its spec is invalid", () =>
+  it.effect("MemoryService.layer fails with `invalid_draft` if the spec is invalid", () =>
     Effect.gen(function*() {
       const layer = MemoryService.layer({ writesPerTurn: -1 }).pipe(Layer.provide(MemoryStore.layerInMemory))
       assert.strictEqual(yield* reason(Effect.scoped(Layer.build(layer))), "invalid_draft")
@@ -97,7 +97,7 @@ describe("MemoryService", () => {
 })
 
 describe("MemoryService.index", () => {
-  it.effect("shows an agent the visible, currently valid records of indexed kinds, except the less trusted ones, of trust 2 or 3", () =>
+  it.effect("the index for an agent lists the visible, currently valid records of indexed kinds whose trust is 0 or 1", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("for all", { scope: "global" }))
@@ -123,7 +123,7 @@ describe("MemoryService.index", () => {
       assert.strictEqual(yield* MemoryService.renderMemoryIndex, text)
     }).pipe(run(pilot)))
 
-  it.effect("shows a viewer of reach `within` the records of its own and narrower scopes, but no Global ones", () =>
+  it.effect("the index for a viewer of reach `within` lists the records of its scope and of narrower scopes, but no Global records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -135,7 +135,7 @@ describe("MemoryService.index", () => {
       assert.lengthOf((yield* memory.index.pipe(everything)).ids, 3)
     }).pipe(run(Viewer.make({ userId: "ada", reach: "within" }))))
 
-  it.effect("the viewer's own records are shown although a hundred newer Global ones exist, and the records left out are counted", () =>
+  it.effect("the index lists the viewer's own record even if 100 Global records are newer, and says how many records are left out", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("mine", { scope: { agentId: "pilot" } }))
@@ -148,7 +148,7 @@ describe("MemoryService.index", () => {
     }).pipe(run(pilot)))
 
   for (const spec of [{ includeIndex: false }, { enabled: false }]) {
-    it.effect(`is empty with the spec ${JSON.stringify(spec)}`, () =>
+    it.effect(`the index is empty with the spec ${JSON.stringify(spec)}`, () =>
       Effect.gen(function*() {
         const memory = yield* service
         yield* memory.put(draft("Tea"))
@@ -156,7 +156,7 @@ describe("MemoryService.index", () => {
       }).pipe(run(ada, { spec })))
   }
 
-  it.effect("the index never fails: if the store's list fails, the text says so and `memory_degraded` is published", () =>
+  it.effect("the index says that memory is unavailable and publishes `memory_degraded` if the store's `list` fails", () =>
     Effect.gen(function*() {
       const { events, result } = yield* heard(MemoryService.renderMemoryIndex)
       assert.include(result, "## Recalled memory\n(memory unavailable)")
@@ -200,12 +200,12 @@ describe("MemoryService.instructions", () => {
     )
   const acme = Viewer.make({ userId: "ada", tenant: "acme" })
 
-  it.effect("the text is empty if no instruction files are provided", () =>
+  it.effect("MemoryService.instructions returns an empty text if no InstructionFiles service is provided", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* service).instructions, "")
     }).pipe(run(ada)))
 
-  it.effect("renders the instruction files, and publishes an event for each file that could not be read", () =>
+  it.effect("MemoryService.instructions renders the instruction files, and publishes an event for each file that is not loaded", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.instructions.pipe(MemoryService.as(ada)))
@@ -226,7 +226,7 @@ describe("MemoryService.instructions", () => {
       assert.deepStrictEqual(state.seeds, ["default", "acme"])
     }))
 
-  it.effect("instruction files are stored at the next turn if the first attempt to store them failed; an event reports the failure", () =>
+  it.effect("a failed attempt to store instruction files is reported by an event and repeated at the next turn", () =>
     Effect.gen(function*() {
       const state: { broken: boolean; readonly seeds: Array<string> } = { broken: true, seeds: [] }
       yield* Effect.gen(function*() {
@@ -271,7 +271,7 @@ describe("MemoryService.layerTest", () => {
       assert.notDeepEqual(a, c)
     }))
 
-  it.effect("every layer that is built starts with an empty store", () =>
+  it.effect("each build of MemoryService.layerTest starts with an empty store", () =>
     Effect.gen(function*() {
       const layer = MemoryService.layerTest({ now: 0 })
       const put = Effect.flatMap(service, (memory) => memory.put(draft("Tea"))).pipe(
@@ -283,7 +283,7 @@ describe("MemoryService.layerTest", () => {
       assert.deepStrictEqual(yield* Effect.provide(put, layer), first)
     }))
 
-  it.effect("the clock starts at the time given as `now`, and advances with Effect's TestClock", () =>
+  it.effect("the clock of MemoryService.layerTest starts at the time `now`, and advances with Effect's TestClock", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 day")
       const records = yield* story({ now: "2026-01-01T00:00:00Z" })
@@ -291,7 +291,7 @@ describe("MemoryService.layerTest", () => {
       assert.strictEqual(yield* Clock.currentTimeMillis, 86_460_000)
     }))
 
-  it.effect("provides MemoryStore and MemoryEvents as well", () =>
+  it.effect("MemoryService.layerTest also provides MemoryStore and MemoryEvents", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       assert.strictEqual(store.name, "memory")

@@ -33,7 +33,7 @@ describe("MemorySpec", () => {
     })
   })
 
-  it("`make` throws if the number of writes or of index entries is negative or fractional", () => {
+  it("`make` throws if `writesPerTurn` or `maxIndexEntries` is negative or fractional", () => {
     assert.throws(() => MemorySpec.make({ writesPerTurn: -1 }))
     assert.throws(() => MemorySpec.make({ maxIndexEntries: 1.5 }))
   })
@@ -52,7 +52,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("`hashSpec` ignores order and repetitions in `sharedWrites`; an empty `sharedWrites` gives the same hash as an absent one", () => {
+  it("`hashSpec` ignores order and repetitions in `sharedWrites`, and treats an empty `sharedWrites` like a missing one", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)
