@@ -210,14 +210,16 @@ export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, a
 export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   record.updatedAt ?? record.createdAt
 
+/** Orders records: newest first, by the time of the last change; records with equal times by id. */
+export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) =>
+  newestFirst(recencyOf(a), a.id, recencyOf(b), b.id)
+
 /**
- * Orders records by the time of the last change, newest first, and records with equal times by id. Lists of records have this order, and so
- * do hits with equal scores. `RecencyIndex` and `HybridSearch` implement the same order for records that are not loaded, `Sql/Rows` in SQL.
+ * Breaks ties everywhere: compares two records by the times of their last changes and their ids. Lists of records, pages, and hits with
+ * equal scores have this order. `Sql/Rows` states the same order in SQL.
  */
-export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
-  const newer = recencyOf(b) - recencyOf(a)
-  return newer !== 0 ? (newer < 0 ? -1 : 1) : a.id < b.id ? -1 : a.id > b.id ? 1 : 0
-}
+export const newestFirst = (timeA: number, idA: MemoryId, timeB: number, idB: MemoryId): -1 | 0 | 1 =>
+  timeA !== timeB ? (timeA > timeB ? -1 : 1) : idA < idB ? -1 : idA > idB ? 1 : 0
 
 /**
  * Derives a summary from a body: the first words of the body on one line, at most 200 UTF-16 units. A summary that was cut ends in `…`. The

@@ -1,11 +1,11 @@
 /**
- * Imports memories of other systems into a store. A decoder turns text into items; `apply` writes them.
+ * Imports memories of other systems into a store. A decoder turns the text of a file into items, and `apply` writes the items.
  *
  * Laws:
- * - Record ids are derived from the other system's name and ids, so a repeated import changes nothing, and completes an interrupted one.
- * - A record that already exists stays as it is, even if it was edited or forgotten since. A thread that already exists gets the messages
- *   that it lacks. But if thread and file have different messages at the last position that both have, the thread stays as it is, and is
- *   counted as skipped.
+ * - Record ids are derived from the other system's name and ids. A repeated import changes nothing, or completes an interrupted one.
+ * - A record that already exists stays as it is, even if it was edited or forgotten after the first import.
+ * - A thread that already exists gets the messages that it lacks. If thread and file have different messages at the last position that both
+ *   have, the thread stays as it is, and is counted as skipped.
  * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"
@@ -51,7 +51,7 @@ export type Item =
 export interface Context {
   /** Scope of the items for which the file names no user, agent or run. */
   readonly scope: MemoryScope
-  /** Whether `scope` is used even for items for which the file names a user, agent or run. Default false. */
+  /** Whether `scope` is used for all items, even for those for which the file names a user, agent or run. Default false. */
   readonly overrules?: boolean | undefined
   /** Name of the folder that is read; absent if a single file is read. */
   readonly folder?: string | undefined
@@ -63,15 +63,15 @@ export interface File {
   readonly text: string
 }
 
-/** Decodes a text. The error is a sentence that says that the text does not have the expected format. */
+/** Decodes the text of a file. Returns a sentence as the error if the text does not have the expected format. */
 export type Decoder = (text: string, context: Context) => Either.Either<ReadonlyArray<Item>, string>
 /** Decodes the files of a folder. */
 export type FolderDecoder = (files: ReadonlyArray<File>, context: Context) => ReadonlyArray<Item>
 
-/** Makes an item for something that cannot be imported. */
+/** Makes an item for a part of a file that cannot be imported. */
 export const skip = (reason: string, place: string): Item => ({ _tag: "Skip", reason, place })
 
-/** The fields of a record that a decoder supplies to `record`. */
+/** The input of `record`: the fields of a record to import. */
 export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "body">> {
   readonly system: string
   /** The id that the record has in the other system. */
@@ -83,7 +83,7 @@ export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "
   readonly lost?: ReadonlyArray<string> | undefined
 }
 
-/** Makes an item for a record: derives the id if none is given, and leaves out invalid tags and an invalid summary. */
+/** Makes an item for a record. Derives the record's id if none is given. Leaves out invalid tags and an invalid summary. */
 export const record = (
   { id, lost: others = [], reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
@@ -111,17 +111,14 @@ export const record = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Makes a function that parses a JSON text and decodes it by a schema. If either fails, the function returns the error `otherwise`. */
+/** Makes a function that parses a JSON text and decodes the value by a schema. The error of this function is always `otherwise`. */
 export const json = <A, I>(schema: Schema.Schema<A, I>, otherwise: string) => {
   const decode = Schema.decodeUnknownEither(Schema.parseJson(schema))
   return (text: string): Either.Either<A, string> =>
     Either.mapLeft(decode(text.replace(/^\ufeff/, "")), () => otherwise)
 }
 
-/**
- * Converts a time to epoch milliseconds. The time is an ISO date, or a number of seconds since the epoch. Returns `undefined` if it is not
- * valid.
- */
+/** Converts an ISO date, or a number of seconds since the epoch, to epoch milliseconds. Returns `undefined` if the time is not valid. */
 export const timeOf = (time: string | number | null | undefined): number | undefined => {
   const millis = typeof time === "number" ? Math.floor(time * 1_000) : typeof time === "string" ? Date.parse(time) : NaN
   return Number.isSafeInteger(millis) && millis >= 0 ? millis : undefined
@@ -145,7 +142,7 @@ export const message = (
 export interface Report {
   /** Number of records that were created. */
   readonly created: number
-  /** Number of records that already existed, forgotten ones included. */
+  /** Number of records that already existed, including forgotten records. */
   readonly present: number
   readonly threads: number
   /** Number of messages that were appended. */
@@ -162,12 +159,12 @@ export interface Options {
 type DraftItem = Extract<Item, { readonly _tag: "Draft" }>
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Largest number of records, and of messages, that are written in one batch. */
+/** Largest number of records, or of messages, in one write. */
 const batch = 100
 
 /**
- * Writes items. Records are written into their own scopes as `System`, with origin `import` and trust 2; threads are written on behalf of
- * the viewer. Fails with `unsupported` if the store does not expose its rows or is read-only.
+ * Writes items into the store. Each record is written into its own scope by the viewer `System`, with origin `import` and trust 2. Threads
+ * are written on behalf of `viewer`. Fails with `unsupported` if the store is read-only or does not expose its rows.
  */
 export const apply = Effect.fn("Foreign.apply")(
   function*(
@@ -176,7 +173,7 @@ export const apply = Effect.fn("Foreign.apply")(
     items: ReadonlyArray<Item>,
     options: Options = {}
   ): Effect.fn.Return<Report, MemoryError.MemoryError> {
-    // `unredacted` makes `targetOf` accept a store that redacts; nothing stays unredacted, since `put` and `append` redact what they write
+    // `unredacted` only makes `targetOf` accept a store with redaction: `put` and `append` below redact what they write
     const side = yield* targetOf(store, { unredacted: true })
     const redaction = yield* Redaction.over(store)
     const { tenant } = viewer
@@ -253,7 +250,7 @@ const saidIn = (message: Message): string => {
   return canonicalJson([role, content, id ?? null, at ?? null])
 }
 
-/** Reasons of errors after which the record is skipped; any other error ends the import. */
+/** Error reasons for which a record is skipped. Any other error ends the import. */
 const refusals: ReadonlySet<string> = new Set([
   "invalid_draft",
   "invalid_id",
@@ -263,8 +260,8 @@ const refusals: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Returns the attributes of another system's record as `own`. If a `MemoryRecord` cannot hold them, `own` is `undefined`, and `lost` says
- * so.
+ * Returns the attributes of another system's record as `own`. If a `MemoryRecord` cannot hold these attributes, `own` is `undefined`, and
+ * `lost` contains a message.
  */
 export const attributesOf = (value: unknown) => {
   const own = objectOf(value)
@@ -272,6 +269,6 @@ export const attributesOf = (value: unknown) => {
   return { own, lost: isLost ? ["attributes that a record cannot have"] : [] }
 }
 
-/** Returns the value if it is a JSON object within the limits of `Payload.Json`; `undefined` otherwise. */
+/** Returns the value if it is a JSON object within the limits of `Payload.Json`. Otherwise, returns `undefined`. */
 export const objectOf = (value: unknown): Payload.JsonObject | undefined =>
   Option.getOrUndefined(Schema.decodeUnknownOption(Payload.JsonObject)(value))

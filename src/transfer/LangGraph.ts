@@ -1,6 +1,6 @@
 /**
- * Reads the items of a LangGraph store: objects with `namespace`, `key` and `value`, as a JSON array or one per line. Items become entries
- * of `KeyValueMemory`. The namespace of an entry is the namespace of the item, with its parts joined by `/`.
+ * Reads the items of a LangGraph store from a JSON array, or from lines of JSON. Each item is an object with `namespace`, `key` and
+ * `value`, and becomes an entry of `KeyValueMemory`. The namespace of the entry is that of the item, with its parts joined by `/`.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -18,7 +18,7 @@ const readArray = json(Schema.Array(Schema.Unknown), "no array")
 const readValue = json(Schema.Unknown, "no JSON")
 const readEntry = Schema.decodeUnknownEither(Entry)
 
-/** Decodes the file. `created_at` becomes `validAt`. */
+/** Decodes the file. The field `created_at` of an item becomes `validAt` of the record. */
 export const decode: Decoder = (text, context) => {
   const array = readArray(text)
   const values: ReadonlyArray<Either.Either<unknown, string>> = Either.isRight(array)

@@ -1,7 +1,7 @@
 /**
- * Reads agent files of Letta (`.af`), with one agent or several. Blocks of core memory become notes, tagged with the block's label;
- * archival passages become semantic records; the messages of an agent become a thread. The agent's id becomes the scope, unless
- * `Context.overrules` is set.
+ * Reads agent files of Letta (`.af`), with one agent or several. A block of core memory becomes a note with the block's label as a tag. An
+ * archival passage becomes a semantic record. The messages of an agent become a thread. The scope of an agent's records is the agent's id,
+ * unless `Context.overrules` is set.
  */
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -164,7 +164,7 @@ const roles: ReadonlyMap<string, typeof Role.Type> = new Map([
 
 type Read = ReturnType<typeof decodeMessage>
 
-/** Returns the reasons why parts of a message, or all of it, cannot be imported. */
+/** Returns the reasons why a message, or a part of it, cannot be imported. Returns an empty list if the whole message can be imported. */
 const lostOf = (decoded: Read): ReadonlyArray<string> => {
   if (Either.isLeft(decoded)) return ["a message that cannot be read"]
   if (Option.isNone(toMessage(decoded))) return ["a message without text"]

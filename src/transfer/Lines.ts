@@ -1,24 +1,22 @@
-/**
- * Splits bytes into numbered lines of UTF-8, each of limited length. A line that is too long is skipped, and reading continues after it.
- */
+/** Splits bytes into numbered lines of UTF-8 text. A line that is too long or not UTF-8 is reported as `Bad`, and reading continues. */
 import * as Chunk from "effect/Chunk"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 
-/** A line, or the reason why the line could not be read. */
+/** A line of text, or the reason why a line could not be read. */
 export type Line =
   | { readonly _tag: "Line"; readonly number: number; readonly text: string }
   | { readonly _tag: "Bad"; readonly number: number; readonly reason: "too long" | "not UTF-8" }
 
-/** Default limit of a line's length, in bytes. A record with twenty revisions of the longest allowed body fits into such a line. */
+/** Default limit of the length of a line, in bytes: enough for a record with twenty revisions of the longest allowed body. */
 export const longestLine = 134_217_728
 
 const lineFeed = 10
 const carriageReturn = 13
 
 /**
- * Splits a stream of bytes at line feeds. Empty lines are not emitted, but count in the line numbers. A carriage return before a line feed,
- * and a byte order mark at the beginning, are removed. Memory use: the longest line (at most `longest` bytes) and one chunk of the source.
+ * Splits a stream of bytes at line feeds. Blank lines are left out, but line numbers count them. Removes a carriage return at the end of a
+ * line, and a byte order mark at the beginning of the stream. Memory use: a line of at most `longest` bytes, and one chunk of the stream.
  */
 export const split =
   (longest: number = longestLine) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Line, E, R> =>
@@ -41,7 +39,7 @@ export const split =
           const line = number === 1 && text.startsWith("\ufeff") ? text.slice(1) : text
           return line.trim() === "" ? undefined : { _tag: "Line", number, text: line }
         } catch {
-          return { _tag: "Bad", number, reason: "not UTF-8" } // a fatal decoder throws only for this
+          return { _tag: "Bad", number, reason: "not UTF-8" } // the decoder throws only if the bytes are not UTF-8
         }
       }
 
@@ -54,7 +52,7 @@ export const split =
           from = at + 1
         }
         if (from < piece.length) {
-          const rest = piece.slice(from) // copied, since the source may reuse its buffer
+          const rest = piece.slice(from) // a copy, since the stream may reuse the buffer of `piece`
           length += rest.length
           if (length <= longest) parts.push(rest)
           else parts = []

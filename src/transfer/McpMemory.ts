@@ -1,6 +1,6 @@
 /**
- * Reads the file of MCP's reference server for memory. The file has a line of JSON for each entity (with the entity's observations) and for
- * each relation. Entities become entities of `GraphMemory`, with the observations as the body. Relations become links.
+ * Reads the memory file of MCP's reference memory server. Each line of the file is the JSON of an entity with its observations, or of a
+ * relation. An entity becomes an entity of `GraphMemory`, with the observations as the body. A relation becomes a link.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -24,7 +24,7 @@ const Relation = Schema.Struct({
 })
 const read = json(Schema.Union(Entity, Relation), "neither an entity nor a relation")
 
-/** Decodes the file. If an entity has several lines, their observations are joined. */
+/** Decodes the file. If several lines have the same entity, the observations of these lines are joined. */
 export const decode: Decoder = (text, context) => {
   const items: Array<Item> = []
   const entities = new Map<

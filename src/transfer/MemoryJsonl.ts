@@ -1,15 +1,15 @@
 /**
- * Exports a store to lines of JSON, and imports such lines. The lines hold every record with its kept revisions, tombstones, uses and
+ * Exports a store to lines of JSON, and imports such lines. The lines contain every record with its stored revisions, tombstones, uses and
  * vectors, and every thread with its messages. Use it for a backup, to move a store, or to give a person all data about them.
- * `docs/transfer.md` describes the lines.
+ * `docs/transfer.md` describes the format.
  *
  * Laws:
- * - If a file is read into an empty store and exported again, the new file is the same, byte for byte.
- * - Reading a file again changes nothing. An interrupted read is resumed by running it again, and ends in the same state.
- * - No record of the store is overwritten: if the store has other revisions of a record, the record is skipped and reported. A thread is
- *   skipped and reported if the store has a thread of this name with other messages.
+ * - A file that is read into an empty store and exported again stays the same, byte for byte.
+ * - Reading a file a second time changes nothing. To complete an interrupted read, run it again; the result is the same.
+ * - No record or thread of the store is overwritten. A record is skipped and reported if the store has other revisions of the record. A
+ *   thread is skipped and reported if the store has a thread of the same name with other messages.
  * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
- * - Memory use is bounded by the longest line and the size of a batch, whatever the length of the file.
+ * - Memory use depends on the longest line and the size of a batch, not on the length of the file.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -50,15 +50,15 @@ export { write, type WriteOptions } from "./MemoryJsonl/Writer.ts"
 
 /** Options of `read`. */
 export interface ReadOptions {
-  /** Tenants to read; lines of other tenants are skipped. Default: all. */
+  /** Tenants to read. Lines of other tenants are skipped. Default: all tenants. */
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Largest number of records per transaction: 1..1,000, default 100. */
   readonly batch?: number | undefined
-  /** Longest line in bytes; longer lines are skipped. Default 134,217,728. */
+  /** Largest length of a line, in bytes. Longer lines are skipped. Default 134,217,728. */
   readonly longestLine?: number | undefined
-  /** Whether to write records unredacted into a store that redacts its writes. Default false: `read` then rejects such a store. */
+  /** Whether to write records unredacted into a store that redacts its writes. Default false: `read` fails for such a store. */
   readonly unredacted?: boolean | undefined
-  /** Called after each batch with the counts so far; reading waits for it. */
+  /** Called after each batch with the counts so far. `read` waits until the returned effect has ended. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
 
@@ -66,7 +66,7 @@ export interface ReadOptions {
 export interface ReadReport extends Counts {
   /** Number of revisions, vectors, uses and messages that were written; 0 if the store already had everything. */
   readonly written: number
-  /** Whether the last line of the file was read. If not, the file may be truncated. */
+  /** Whether the line that marks the end of the file was read. If false, the file may be truncated. */
   readonly complete: boolean
   /** Skipped lines, by reason. */
   readonly skipped: ReadonlyArray<Skipped.Skipped>
@@ -95,7 +95,7 @@ interface Job {
   readonly tally: Tally
   readonly skipped: Skipped.Tally
   readonly locks: TenantLocks
-  /** Numbers of records, messages and damaged lines read so far, including records and messages of tenants that are not imported. */
+  /** Numbers of records, messages and damaged lines read so far. Records and messages of tenants that are not imported count, too. */
   readonly seen: { records: number; messages: number; damaged: number }
   /** Keys of the threads that differ from the store's thread of the same name. Further lines of these threads are skipped. */
   readonly differing: Set<string>
@@ -103,13 +103,13 @@ interface Job {
   isEnded: boolean
 }
 
-/** Total length of lines, in UTF-16 units, at which a batch is written. */
+/** Largest total length of the lines of a batch, in UTF-16 units. A longer line is a batch of its own. */
 const mostText = 4_000_000
 
 /**
  * Reads a file that `write` made, and adds its content to a store. Skips the checks of viewers, validation and policies, so it is a tool
- * for the store's operator. Fails with `unsupported`, before anything is written, if the first line is not of a known format and
- * version, or if the store is read-only, does not expose its rows, or redacts its writes while `unredacted` is not set.
+ * for the store's operator. Fails with `unsupported`, before anything is written, in three cases: the first line has no known format and
+ * version; the store is read-only or does not expose its rows; the store redacts its writes and `unredacted` is not set.
  */
 export const read = Effect.fn("MemoryJsonl.read")(
   function*<E, R>(
@@ -128,7 +128,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
       written: 0,
       isEnded: false
     }
-    yield* Copy.writerOf(sourceOf([]), store, options) // called already here, so that an unsuitable store is rejected before reading
+    yield* Copy.writerOf(sourceOf([]), store, options) // fails if the store is unsuitable, before any line is read
     let isBegun = false
     const entries = bytes.pipe(
       Lines.split(options.longestLine),
@@ -141,7 +141,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
     )
     yield* entries.pipe(
       Stream.transduce(Sink.foldWeighted({
-        initial: [] as ReadonlyArray<Entry>, // an empty array literal would have the element type `never`
+        initial: [] as ReadonlyArray<Entry>, // the cast is needed: an empty array would have the element type `never`
         maxCost: mostText,
         cost: (_, entry: Entry) =>
           Math.max(Math.ceil(mostText / (options.batch ?? 100)), entry._tag === "End" ? 0 : entry.size),
@@ -181,7 +181,7 @@ const begin = (line: Lines.Line | undefined): Effect.Effect<void, MemoryError.Me
 const readHeadLine = Schema.decodeUnknownEither(Schema.parseJson(Head))
 const readLine = Schema.decodeUnknownEither(Schema.parseJson(AnyLine), { onExcessProperty: "error" })
 
-/** Decodes a line. If the line is damaged, or of a tenant that is not imported, counts it as skipped and returns `undefined`. */
+/** Decodes a line. Returns `undefined`, and counts the line as skipped, if the line is damaged or of a tenant that is not imported. */
 const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | undefined => {
   const place = `line ${line.number}`
   const skip = (reason: string) => {
@@ -213,8 +213,8 @@ const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | und
 }
 
 /**
- * Returns the record of a line. Returns `undefined` if the revisions are not of one record or not in ascending order, or if `forgotten`
- * names a revision that is not among them.
+ * Returns the record of a line. Returns `undefined` if the revisions belong to several records or are not in ascending order. Also returns
+ * `undefined` if `forgotten` contains a number that no revision has.
  */
 const recordEntry = (
   { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type
@@ -262,7 +262,7 @@ const writeEntries = (job: Job, batch: ReadonlyArray<Entry>): Effect.Effect<void
     yield* flush
   })
 
-/** Writes records with distinct ids, all of one tenant, in one batch. If the store rejects the batch, writes each record by itself. */
+/** Writes records of one tenant, all with different ids, in one batch. If the store rejects the batch, writes each record on its own. */
 const writeRecords = (
   job: Job,
   records: ReadonlyArray<Extract<Entry, { readonly _tag: "Record" }>>
@@ -294,7 +294,7 @@ const writeRecords = (
     job.skipped.add(`the store refuses it: ${left.reason}`, open[0]!.place) // `open` has one element here
   })
 
-/** Reasons of errors after which the record is skipped; any other error ends the read. */
+/** Error reasons for which a record is skipped. Any other error ends the read. */
 const refusals: ReadonlySet<string> = new Set([
   "conflict",
   "invalid_draft",
@@ -303,7 +303,7 @@ const refusals: ReadonlySet<string> = new Set([
   "path_escape"
 ])
 
-/** Makes a source, from which `Copy` can read, that contains the given records. */
+/** Makes a source for `Copy` that contains the uses and vectors of the given records. */
 const sourceOf = (records: ReadonlyArray<RecordEntry>): Source => {
   const uses = new Map(records.map(({ lineage, uses }) => [idOf(lineage), uses]))
   return {
@@ -336,7 +336,7 @@ const writeThread = (
     }
     if (job.differing.has(key)) return differs()
     const rows = yield* ThreadRows.of(job.store, viewer.right)
-    const limit = Math.min(1_000, messages.length) // the most that one read returns
+    const limit = Math.min(1_000, messages.length) // `ThreadReads.messages` allows a limit of at most 1,000
     const { items, length } = yield* ThreadReads.messages(rows, name, { from, limit })
     if (length < from) return job.skipped.add("messages before these are missing", place)
     const there = items.map(({ data, sequence, ...message }) => saidIn({ data, message }))
@@ -350,5 +350,5 @@ const writeThread = (
     job.written += lacking.length
   })
 
-/** Returns a text that is equal for equal messages. */
+/** Returns a text by which messages are compared: equal messages have equal texts. */
 const saidIn = ({ data, message }: ThreadRows.Stored): string => canonicalJson([sanitize(message), data ?? null])

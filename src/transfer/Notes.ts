@@ -1,6 +1,6 @@
 /**
- * Reads folders of Markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). A record is named after its
- * file, so that `[[Name]]` in other notes links to it.
+ * Reads folders of Markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). The record of an Obsidian
+ * note has the name of the file as its summary, so `[[Name]]` in another note links to the record.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -9,8 +9,8 @@ import type * as Payload from "../domain/Payload.ts"
 import { type File, type FolderDecoder, type Item, objectOf, record, skip } from "./Foreign.ts"
 
 /**
- * Decodes a folder of Obsidian. Tags of the frontmatter become tags of the record, and the other fields of the frontmatter become metadata.
- * Hidden files and folders are skipped.
+ * Decodes a folder of Obsidian notes. The tags in a note's frontmatter become tags of the record. The other fields of the frontmatter
+ * become metadata. Hidden files and folders are skipped.
  */
 export const decodeObsidian: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
@@ -31,9 +31,9 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
   })
 
 /**
- * Decodes the memory of Claude Code. A file whose frontmatter has the type `user`, `feedback`, `project` or `reference` becomes a record of
- * that kind; any other file becomes a `reference`. Reads `CLAUDE.md`, `CLAUDE.local.md` and the `.md` files in `memory`; skips `MEMORY.md`,
- * which is a list of the other files. The folder to read is `memory` itself or its parent folder; both give the same records.
+ * Decodes the memory of Claude Code: `CLAUDE.md`, `CLAUDE.local.md` and the `.md` files in `memory`. Skips `MEMORY.md`, which only lists
+ * the other files. If the frontmatter of a file has the type `user`, `feedback`, `project` or `reference`, this type becomes the kind of
+ * the record. Otherwise, the kind is `reference`. Files in `memory` give the same records whether `memory` or its parent is read.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap(({ path, text }): ReadonlyArray<Item> => {
@@ -84,5 +84,5 @@ const read = ({ text }: File): Note => {
     : { fields: {}, body: whole }
 }
 
-/** Longest frontmatter that is parsed, in UTF-16 units. */
+/** Largest length of a frontmatter that is parsed, in UTF-16 units. */
 const longestFrontmatter = 65_536

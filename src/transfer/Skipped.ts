@@ -1,28 +1,28 @@
-/** Counts the items that a transfer skipped, by reason, and remembers where the first ones are. Never quotes their contents. */
+/** Counts the items that a transfer skips, by reason, and keeps the places of the first ones. Never quotes the contents of an item. */
 import * as Schema from "effect/Schema"
 
 /** Schema of the items that were skipped for one reason. */
 export const Skipped = Schema.Struct({
-  /** The reason, as a sentence. */
+  /** The reason, in plain words. */
   reason: Schema.String,
   count: Schema.NonNegativeInt,
-  /** Places of the first skipped items, at most five: lines, files or ids. */
+  /** Places (lines, files or ids) of the first skipped items, at most five. */
   examples: Schema.Array(Schema.String)
 })
 /** The items that were skipped for one reason. */
 export interface Skipped extends Schema.Schema.Type<typeof Skipped> {}
 
-/** A mutable list of the items skipped so far. */
+/** A mutable count of the items skipped so far, by reason. */
 export interface Tally {
   readonly add: (reason: string, place: string) => void
-  /** Returns the skipped items, the most frequent reason first. */
+  /** Returns the skipped items by reason, the most frequent reason first. */
   readonly all: () => ReadonlyArray<Skipped>
 }
 
 const mostExamples = 5
 const longestExample = 200
 
-/** Makes an empty tally of what was skipped. For each reason it keeps a count, and the places of at most five examples. */
+/** Makes an empty tally. For each reason, the tally has the number of skipped items, and the places of the first five items. */
 export const make = (): Tally => {
   const reasons = new Map<string, { count: number; readonly examples: Array<string> }>()
   return {

@@ -1,7 +1,7 @@
 /**
- * Reads the graph of Zep or Graphiti. The file is an array of edges, or an object with `edges` or `facts`, and perhaps `nodes`. The fact
- * of each edge becomes a semantic record with its times of validity. Nodes become entities of `GraphMemory`, and each edge also becomes a
- * link between the entities of its two nodes.
+ * Reads the graph of Zep or Graphiti. The file is an array of edges, or an object with `edges` or `facts`, and optionally `nodes`. The fact
+ * of an edge becomes a semantic record with the edge's times of validity. A node becomes an entity of `GraphMemory`. An edge between two
+ * nodes also becomes a link between their entities.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -43,7 +43,7 @@ const readEdge = Schema.decodeUnknownEither(Edge)
 const readNode = Schema.decodeUnknownEither(Node)
 
 /**
- * Decodes the file. `valid_at`, or else `created_at`, becomes `validAt`; `invalid_at`, or else `expired_at`, becomes `invalidAt`.
+ * Decodes the file. `validAt` is the field `valid_at`, or else `created_at`. `invalidAt` is the field `invalid_at`, or else `expired_at`.
  */
 export const decode: Decoder = (text, context) =>
   Either.flatMap(read(text), (file) => {

@@ -68,7 +68,7 @@ describe("the metrics of memory", () => {
       })
     }).pipe(run(ada)))
 
-  it.effect("count failures by the part of memory that failed, and denied tool calls by the plugin that denied them", () =>
+  it.effect("count failures separately for writes, recalls and the index, and count denied tool calls per plugin", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const grown = yield* growth(
@@ -122,7 +122,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("no longer count the turns that wait for extraction in an outbox once the outbox is closed", () =>
+  it.effect("do not count the turns that wait in a closed outbox", () =>
     Effect.gen(function*() {
       const waiting = MemoryService.as(Managed.ada)(
         Effect.flatMap(service, (memory) => memory.turnEnd([Message.user("I live in Lisbon")]))

@@ -26,7 +26,7 @@ const others = [
 ] as ReadonlyArray<Viewer.Viewer> // not viewers, in spite of the type
 
 describe("a value that is not a Viewer", () => {
-  it.scoped("is refused by `put`, `search`, `forgetAll`, `remember`, `plan`, `recall` and `turnEnd`; waiting messages are kept", () =>
+  it.scoped("is refused by the operations of MemoryService, and no message that waits for extraction is lost", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const { outboxes } = yield* manager
@@ -54,7 +54,7 @@ describe("a value that is not a Viewer", () => {
       config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } }
     }))))
 
-  it.scoped("is refused by MemoryPipeline and by an Outbox, too", () =>
+  it.scoped("is refused by the operations of MemoryPipeline and Outbox", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const outbox = (yield* manager).outboxes.get("notes")!

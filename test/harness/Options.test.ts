@@ -92,7 +92,7 @@ describe("invalid options", () => {
       }
     }))
 
-  it.effect("invalid options of a MemoryManager are refused with a message that names their store", () =>
+  it.effect("MemoryManager.layer fails if the options of a store are invalid, and the error names the store", () =>
     Effect.gen(function*() {
       const stores = Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })
       const layer = MemoryManager.layer({ extraction: { notes: { timeout: time("soon") } } }).pipe(
@@ -110,7 +110,7 @@ describe("a missing model", () => {
   const error = <A>(call: (memory: MemoryService.Service) => MemoryService.Operation<A>) =>
     Effect.flatMap(service, (memory) => Effect.flip(call(memory))).pipe(MemoryService.as(ada), Effect.provide(Bare))
 
-  it.effect("a missing model makes the operation that needs it fail, and the message names the layer to provide", () =>
+  it.effect("an operation that needs a missing model fails, and the error names the layer to provide", () =>
     Effect.gen(function*() {
       const scope = { userId: "ada" }
       const asked = yield* error((memory) => memory.remember([Message.user("I moved")], { scope }))
@@ -121,7 +121,7 @@ describe("a missing model", () => {
       assert.include(embedded.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
     }))
 
-  it.effect("two puts with `embed: true` but without a model write their records, and publish one `memory_degraded` event in all", () =>
+  it.effect("two calls of `put` with `embed: true` but no model store both records and publish one `memory_degraded` event", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events } = yield* heard(Effect.gen(function*() {
@@ -134,7 +134,7 @@ describe("a missing model", () => {
       assert.lengthOf((yield* memory.list({})).items, 2)
     }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
-  it.effect("does not affect operations that need no model", () =>
+  it.effect("operations that need no model succeed if no model is provided", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("Drinks tea"))
@@ -142,7 +142,7 @@ describe("a missing model", () => {
       assert.lengthOf((yield* memory.recall({ text: "Porto" })).hits, 1)
     }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
-  it("a layer whose operations all need a model has the model among its requirements, so that leaving it out is a type error", () => {
+  it("the types of layers list the required models; MemoryService.layer requires only a MemoryStore", () => {
     expectTypeOf<Layer.Layer.Context<typeof MemoryPipeline.layer>>().toEqualTypeOf<
       MemoryStore.MemoryStore | Completion.Completion | Embedder.Embedder
     >()
@@ -161,7 +161,7 @@ describe("a missing model", () => {
 })
 
 describe("MemoryService.links", () => {
-  it.effect("`links` returns a link for the record that contains the link, and for the link's target; a viewer who sees neither record gets no links", () =>
+  it.effect("MemoryService.links returns the links to and from a record, and no links if the viewer does not see the record", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

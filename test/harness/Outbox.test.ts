@@ -50,7 +50,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     for (const { check, title } of outboxLaws) law(title, check(opened))
 
     law(
-      "an Outbox extracts waiting messages when it closes; if it cannot write the memories, the next outbox writes them",
+      "memories that a closing Outbox extracts but cannot write are written by the next Outbox",
       Effect.gen(function*() {
         const store = yield* theStore
         const first = model()
@@ -72,7 +72,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "an Outbox closes although its model fails, and the next outbox extracts the waiting messages",
+      "an Outbox whose model fails can be closed, and the next Outbox extracts the waiting messages",
       Effect.gen(function*() {
         const store = yield* theStore
         yield* Effect.scoped(Effect.gen(function*() {
@@ -89,7 +89,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
   })
 }
 
-it.scoped("a new Outbox over a store reads only the tenants in which earlier Outboxes have stored rows", () =>
+it.scoped("a new Outbox reads only the tenants in which earlier Outboxes have stored rows", () =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model()
@@ -131,7 +131,7 @@ describe("extraction by an Outbox", () => {
   const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
 
   law(
-    "extraction runs under the default trigger after two minutes without another message",
+    "the default trigger starts extraction after two minutes without a new message",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -144,7 +144,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "extraction runs under the default trigger when the session ends",
+    "the default trigger starts extraction when the session ends",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -156,7 +156,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "extraction runs under the default trigger after every fifth turn of a conversation",
+    "the default trigger starts extraction at every fifth turn of a conversation",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -169,7 +169,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs after each turn if the trigger is `invocation`",
+    "the trigger `invocation` starts extraction after each turn",
     { trigger: ExtractionTrigger.invocation },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -180,7 +180,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs under the trigger `sessionEnd` when the conversation's session ends, but not when another session or user's session ends",
+    "the trigger `sessionEnd` starts extraction when the conversation's session ends, and not when another session ends",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -195,7 +195,7 @@ describe("extraction by an Outbox", () => {
       })
   )
 
-  law("runs under the trigger `idle` at a flush, or once no message has arrived for the given time", {
+  law("the trigger `idle` extracts after the given time without a message, and a flush extracts at once", {
     trigger: ExtractionTrigger.idle("1 hour")
   }, (
     outbox,
@@ -213,7 +213,7 @@ describe("extraction by an Outbox", () => {
     }))
 
   law(
-    "leaves out tool messages, blank messages and injected memory, and does not run for a turn that has nothing else",
+    "tool messages, blank messages and injected memory are not extracted, even if a turn contains nothing else",
     {
       trigger: ExtractionTrigger.invocation
     },
@@ -231,7 +231,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "runs for any message that a custom filter admits",
+    "a message that a custom filter admits is extracted, even a tool message",
     { trigger: ExtractionTrigger.invocation, filter: () => true },
     (
       outbox,
@@ -246,7 +246,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("an extraction that failed ten times in a row is repeated only every third time that it is due, until an extraction succeeds", () =>
+  it.scoped("a conversation whose extraction failed ten times in a row is retried only at every third request until success", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -270,7 +270,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf(yield* remembered(store), 4)
     }).pipe(memory))
 
-  it.scoped("a failed extraction is repeated by default after 1, 2, 4 and 8 seconds, and at once if an append or a flush requests it", () =>
+  it.scoped("a failed extraction is retried after 1, 2, 4 and 8 seconds by default, and at once on an append or a flush", () =>
     Effect.gen(function*() {
       const { calls, extract } = model(() => mute)
       const outbox = yield* opened(yield* theStore, { extract }, { trigger: ExtractionTrigger.invocation })
@@ -300,7 +300,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("messages whose extraction fails ten times become dead letters if other messages are extracted meanwhile, else they wait", () =>
+  it.scoped("messages whose extraction fails ten times become dead letters, but only once other messages are extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
@@ -318,7 +318,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
-  it.scoped("an Outbox in which extractions hang accepts messages, extracts other conversations, and closes within thirty seconds", () =>
+  it.scoped("an Outbox with hanging extractions accepts messages, extracts other conversations, and closes within thirty seconds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) =>
@@ -349,7 +349,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf((yield* rows(store)).filter((row) => row === "messages"), 9)
     }).pipe(memory))
 
-  it.scoped("an Outbox closes within thirty seconds if a write of the store hangs", () =>
+  it.scoped("an Outbox closes within thirty seconds even if a write to the store hangs", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let hangs = false
@@ -380,7 +380,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a"])
     }).pipe(memory))
 
-  it.scoped("an invalid time or id of a message is dropped, and the rest of the message is extracted all the same", () =>
+  it.scoped("a message with an invalid time or id is extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()
@@ -395,7 +395,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
     }).pipe(memory))
 
-  it.scoped("a stored answer of the model is discarded if writing its memories fails with `conflict`; the memories of a new answer are written once", () =>
+  it.scoped("the model is asked again if writing the memories of its stored answer fails with `conflict`", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let step = 0
@@ -432,7 +432,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append to a conversation that has reached `capacityPerConversation` fails with `rate_limited` if extraction fails", () =>
+  it.scoped("an append beyond `capacityPerConversation` fails with `rate_limited` if the waiting messages cannot be extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -452,7 +452,7 @@ describe("the capacity of an Outbox", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another conversation has room", "b"])
     }).pipe(memory))
 
-  it.scoped("an append to a conversation that has reached `capacityPerConversation` fails after `timeSlice` if extraction hangs", () =>
+  it.scoped("an append beyond `capacityPerConversation` fails after `timeSlice` if extraction hangs", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerConversation: 1 })
@@ -484,7 +484,7 @@ describe("the capacity of an Outbox", () => {
       }
     }).pipe(memory))
 
-  it.scoped("messages that became dead letters, and messages that the store failed to write, do not count towards the capacity", () =>
+  it.scoped("dead letters, and messages that the store failed to write, do not count towards the capacity of an Outbox", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let refuse = false
@@ -506,7 +506,7 @@ describe("the capacity of an Outbox", () => {
       assert.lengthOf(yield* outbox.deadLetters, 3)
     }).pipe(memory))
 
-  it.scoped("an Outbox that may keep only 3 of 20 conversations in memory extracts all messages, and continues each conversation's sequence numbers", () =>
+  it.scoped("an Outbox with `openConversations: 3` extracts 20 conversations completely, and continues their sequence numbers", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openConversations: 3, trigger: ExtractionTrigger.interval(2) })
@@ -582,7 +582,7 @@ describe("an Outbox whose store fails or whose extraction is interrupted", () =>
       }
     }))
 
-  it.scoped("two concurrent flushes start no second extraction of a conversation that is being extracted", () =>
+  it.scoped("a flush does not extract a conversation that is already being extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)
@@ -600,7 +600,7 @@ describe("an Outbox whose store fails or whose extraction is interrupted", () =>
       assert.lengthOf(calls, 2)
     }).pipe(memory))
 
-  it.scoped("messages that another process left waiting are extracted although nothing calls the outbox", () =>
+  it.scoped("messages that an earlier process left waiting are extracted when an Outbox opens", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)
@@ -609,7 +609,7 @@ describe("an Outbox whose store fails or whose extraction is interrupted", () =>
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
     }).pipe(memory))
 
-  it.scoped("an outbox discards the model's answer if another outbox has written the memories of the same messages first", () =>
+  it.scoped("an outbox discards the model's answer if another outbox has already extracted the same messages", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       yield* kept(store)

@@ -46,7 +46,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
       }))
 
     law(
-      "cannot be computed from the conversation, and differ between stores",
+      "the ids of rows cannot be computed from the conversation, and differ between stores",
       Effect.gen(function*() {
         const { store } = yield* both
         yield* left(store, true)
@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages are stored and extracted although a viewer has put records under the ids that earlier versions of the library gave to rows",
+      "messages are stored and extracted even if a viewer's records have the ids that earlier versions of the library gave to rows",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })
@@ -84,7 +84,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages in rows of an earlier version of the library are extracted once each, and later messages continue their sequence numbers",
+      "messages stored by an earlier version of the library are extracted once, and new messages continue their sequence numbers",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -106,7 +106,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "the sequence numbers that an earlier version of the library assigned are continued even if all of its messages have been extracted",
+      "new messages continue the sequence numbers of an earlier version of the library, even if no message of that version waits",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* Effect.scoped(Effect.gen(function*() {
@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "a model's answer that an earlier version of the library stored is kept while writing its memories fails, and is erased once they are written",
+      "a model's answer stored by an earlier version of the library is kept until its memories are written, and is then erased",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -141,7 +141,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages in rows of an earlier version of the library can become dead letters, be released and be purged like any others",
+      "messages stored by an earlier version of the library can become dead letters, be released and be purged",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old)

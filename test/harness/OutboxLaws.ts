@@ -34,7 +34,7 @@ const remembers = (store: MemoryStore.Service, ...texts: ReadonlyArray<string>) 
   until(Effect.map(remembered(store), (all) => all.join() === texts.join()))
 
 law(
-  "a flush extracts the appended messages in order and leaves no row of them; a second flush extracts nothing",
+  "a flush extracts the appended messages once, in order, and removes their rows from the store",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -54,7 +54,7 @@ law(
 )
 
 law(
-  "the model's answer is stored before its memories are written: three failed writes and a good one cost one model call",
+  "the model's answer is stored before its memories are written, so a retry of the write does not ask the model again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -75,7 +75,7 @@ law(
 )
 
 law(
-  "memories from a model's answer that an earlier outbox stored are written without another call of the model",
+  "a new outbox writes the memories of a stored answer without asking the model again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -98,7 +98,7 @@ law(
 )
 
 law(
-  "messages that an earlier outbox left waiting are extracted when the next one opens; a later append continues their sequence numbers",
+  "a new outbox extracts the messages that an earlier outbox left waiting, and continues their sequence numbers",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -167,7 +167,7 @@ law(
 )
 
 law(
-  "a text that exceeds the size limit of a record's body is extracted whole, and a lone surrogate in a text is replaced",
+  "a message that exceeds the size limit of a record's body is extracted whole, with lone surrogates replaced",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -182,7 +182,7 @@ law(
 )
 
 law(
-  "two users in each of two tenants have four separate conversations even if all of them use the same session id",
+  "conversations with the same session id are separate for each user and each tenant",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -203,7 +203,7 @@ law(
 )
 
 law(
-  "the sequence numbers of a conversation have no gaps, even after messages were extracted or filtered out, or in a later outbox",
+  "`append` numbers the messages of a conversation without gaps, filtered messages included, even across outboxes",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -247,7 +247,7 @@ law(
 )
 
 law(
-  "tool messages, blank messages and injected memory are not extracted; a turn that has nothing else does not block other turns",
+  "tool messages, blank messages and injected memory are not extracted, and do not block the extraction of other messages",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -262,7 +262,7 @@ law(
 )
 
 law(
-  "`append` fails with `invalid_scope` for a viewer without ids, unless the option `scope` is Global and `sharedWrites` includes Global",
+  "`append` accepts a viewer without ids only if the option `scope` is Global and `sharedWrites` contains Global",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -277,7 +277,7 @@ law(
 )
 
 law(
-  "messages whose extraction fails permanently become dead letters, and the others are extracted; released dead letters are tried again",
+  "only the message that cannot be extracted becomes a dead letter, and `release` makes its extraction run again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -320,7 +320,7 @@ law("messages whose extraction fails with a defect become dead letters", (opened
   }))
 
 law(
-  "the error of a failed flush gives the number of failed conversations per reason, and quotes neither messages nor the model's errors",
+  "the error of `flush` counts the failed conversations by reason, and quotes neither messages nor model errors",
   (opened) =>
     Effect.gen(function*() {
       const { extract } = model((contents) =>
@@ -341,7 +341,7 @@ law(
 )
 
 law(
-  "an outbox with invalid options fails to build, and the error names every violation",
+  "building an outbox with invalid options fails, and the error lists every invalid option",
   (opened) =>
     Effect.gen(function*() {
       const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
@@ -369,7 +369,7 @@ law(
 )
 
 law(
-  "an append to a conversation that has reached `capacityPerConversation` first extracts the waiting messages, under any trigger, and succeeds",
+  "an append beyond `capacityPerConversation` first extracts the waiting messages, whatever the trigger",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -386,7 +386,7 @@ law(
 )
 
 law(
-  "an append to a conversation that has reached `capacityPerConversation` fails if extraction fails; other conversations accept appends",
+  "an append beyond `capacityPerConversation` fails if extraction fails, but other conversations accept appends",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -405,7 +405,7 @@ law(
 )
 
 law(
-  "an append for a tenant that has reached `capacityPerTenant` first extracts another conversation of this tenant, and none of another tenant",
+  "an append beyond `capacityPerTenant` first extracts a conversation of the same tenant, and none of another tenant",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -422,7 +422,7 @@ law(
 )
 
 law(
-  "a store that extracts by itself receives messages with sequence numbers; the flush after a failed flush passes all messages again",
+  "a store with `ingest` receives messages with their sequence numbers, and all of them again after a failed flush",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -451,7 +451,7 @@ law(
 )
 
 law(
-  "an outbox discards the model's answer if another outbox has written the memories of the same messages first",
+  "an outbox discards the model's answer if another outbox has already extracted the same messages",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

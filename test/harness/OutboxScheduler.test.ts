@@ -39,7 +39,7 @@ const world = (concurrency: number) => {
 const lines = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}${n}`)
 
 describe("OutboxScheduler", () => {
-  it.effect("free slots for extractions are assigned to tenants in rotation, and within a tenant in the order of the requests", () =>
+  it.effect("tenants take turns to start extractions, and each tenant's extractions start in the order of the requests", () =>
     Effect.gen(function*() {
       const { began, ended, most, start } = world(4)
       yield* start("a", lines("a", 6), 1)
@@ -51,7 +51,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("no more than `concurrency` extractions run at once; a tenant waits at most a time slice for a slot, even if another tenant's extractions hang", () =>
+  it.effect("`concurrency` is obeyed, and a tenant waits at most a time slice for a slot even if another tenant's extractions hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -67,7 +67,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 4)
     }))
 
-  it.effect("twenty extractions that each take longer than a time slice are all completed, and none is started more than twice", () =>
+  it.effect("twenty extractions that exceed the time slice are all completed, with at most forty starts", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(4)
       yield* start("slow", lines("s", 20), 30)
@@ -76,7 +76,7 @@ describe("OutboxScheduler", () => {
       assert.isAtMost(began.length, 40)
     }))
 
-  it.effect("slots for slow extractions are shared evenly between the tenants that need them, even if one tenant's extractions hang", () =>
+  it.effect("a tenant's slow extractions are completed even if thirty extractions of another tenant hang", () =>
     Effect.gen(function*() {
       const { ended, start } = world(8)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -95,7 +95,7 @@ describe("OutboxScheduler", () => {
       assert.deepStrictEqual(ended, ["a0", "a1"])
     }))
 
-  it.effect("an extraction that is interrupted, whether it waits or runs, leaves no slot occupied", () =>
+  it.effect("interrupted extractions occupy no slot, whether they were waiting or running", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       const fibers = yield* start("a", lines("a", 3), Infinity)

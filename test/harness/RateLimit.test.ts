@@ -28,7 +28,7 @@ const make = (options?: RateLimit.Options) =>
   }))
 
 describe("RateLimit", () => {
-  it.effect("allows one write per turn by default, and denies further writes with a fixed message that explains the denial", () =>
+  it.effect("allows one write per turn by default, and denies further writes with a fixed message", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       assert.strictEqual(limit.id, "memory-rate-limit")
@@ -39,7 +39,7 @@ describe("RateLimit", () => {
       )
     }))
 
-  it.effect("allows `writesPerTurn` writes, and as many again after `turn_start`", () =>
+  it.effect("allows `writesPerTurn` writes in each turn, and `turn_start` begins a new turn", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 3 })
       const five = Effect.replicateEffect(Effect.suspend(() => limit.ask(call())), 5)
@@ -49,14 +49,14 @@ describe("RateLimit", () => {
       assert.deepStrictEqual(yield* five, [...expected])
     }))
 
-  it.effect("is off if `writesPerTurn` is 0", () =>
+  it.effect("allows every write if `writesPerTurn` is 0", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 0 })
       const all = yield* Effect.replicateEffect(Effect.suspend(() => limit.ask(call())), 100)
       assert.isTrue(all.every((kind) => kind === "allow"))
     }))
 
-  it.effect("counts the calls of all tools that write or, if `toolIds` are given, of exactly these tools", () =>
+  it.effect("counts the calls of all tools that write, or only of the tools in the option `toolIds`", () =>
     Effect.gen(function*() {
       const byDefault = yield* make()
       yield* byDefault.ask(call())
@@ -68,7 +68,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* named.ask(call()), "allow")
     }))
 
-  it.effect("allows exactly `writesPerTurn` calls out of fifty concurrent ones", () =>
+  it.effect("allows exactly `writesPerTurn` of fifty concurrent calls", () =>
     Effect.gen(function*() {
       const limit = yield* make({ writesPerTurn: 2 })
       const asked = Effect.zipRight(Effect.yieldNow(), Effect.suspend(() => limit.ask(call())))
@@ -76,7 +76,7 @@ describe("RateLimit", () => {
       assert.strictEqual(kinds.filter((kind) => kind === "allow").length, 2)
     }))
 
-  it.effect("counts the calls of each run separately, also for equal run ids of different viewers or tenants", () =>
+  it.effect("counts calls separately per run, even if runs of other viewers or tenants have the same id", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const others = [
@@ -92,7 +92,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: others[0]! })), "allow")
     }))
 
-  it.effect("a call that fails validation is subtracted once from the count of its run, but only in the turn in which the call was counted", () =>
+  it.effect("a call that fails validation lowers the count of its own turn by one, and never the count of a later turn", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const refused = call()
@@ -120,7 +120,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("the count of a run is not reset by a `turn_start` of another run, however similar the viewers are", () =>
+  it.effect("`turn_start` does not reset the count of another run, even if the two viewers differ in one id only", () =>
     Effect.gen(function*() {
       const ada = { userId: "ada", agentId: "pilot" }
       const mine = Viewer.make({ ...ada, sessionId: "here" })
@@ -142,7 +142,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: mine })), "allow")
     }))
 
-  it.effect("counts all calls of equal viewers without run and session ids as one run", () =>
+  it.effect("counts the calls of equal viewers together if they have neither a run id nor a session id", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const ada = call({ viewer: Viewer.make({ userId: "ada" }) })
@@ -161,7 +161,7 @@ describe("RateLimit", () => {
       for (const n of [0, 1, 10_000, 19_999, 20_000]) assert.strictEqual(yield* limit.ask(run(n)), "deny")
     }))
 
-  it.effect("drops a count an hour after the last call of its run, and not before", () =>
+  it.effect("resets the count of a run one hour after the run's last call, and not before", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const other = call({ viewer: Viewer.make({ userId: "bob" }) })
@@ -179,7 +179,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("a call that fails validation after the count of its run was dropped does not reduce the run's new count", () =>
+  it.effect("a call that fails validation an hour after it was counted does not lower the new count of its run", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const slow = call()
@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("a call is denied exactly if at least `writesPerTurn` earlier calls of its turn did not fail validation", () => {
+  it.effect("a call is denied if and only if its turn already has `writesPerTurn` allowed calls that passed validation", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

@@ -44,7 +44,7 @@ const everything = (store: MemoryStore.Service) =>
   })
 
 describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) => {
-  it.scoped("keeps secrets out of records, revisions, key-value and resource memories and threads; leaves other text unchanged", () =>
+  it.scoped("keeps secrets out of records, revisions, key-value memories, resources and threads, and changes no other text", () =>
     Effect.gen(function*() {
       const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each layer has another error type
       const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(
@@ -152,7 +152,7 @@ const world = (redaction: Layer.Layer<never>) => {
 }
 
 describe("Redaction", () => {
-  it.effect("keeps secrets out of prompts, out of texts to embed, and out of messages that wait for extraction", () => {
+  it.effect("keeps secrets out of prompts, texts to embed and messages that wait for extraction", () => {
     const { asked, layer } = world(Redaction.layer())
     return Effect.gen(function*() {
       const memory = yield* service
@@ -220,7 +220,7 @@ describe("Redaction", () => {
       assert.notInclude(JSON.stringify(events), secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("counts each secret once in the metric `memory_redactions`, whether no, one or two MemoryEvents services are built", () =>
+  it.effect("counts each secret once in the metric `memory_redactions`, whatever the number of MemoryEvents services", () =>
     Effect.gen(function*() {
       const counter = Metric.counter("memory_redactions", {
         description: "Secrets that were taken out of texts",
@@ -238,7 +238,7 @@ describe("Redaction", () => {
       }
     }))
 
-  it.effect("can be a custom function; if the function throws, nothing is stored and no model is asked", () => {
+  it.effect("a call fails, stores nothing and asks no model if a custom redaction function throws", () => {
     const { asked, layer } = world(Redaction.layerWith((text) => {
       if (text.includes("throw")) throw new Error(text)
       return { text: text.replaceAll("Ada", "A."), count: text.split("Ada").length - 1 }
@@ -261,7 +261,7 @@ describe("Redaction", () => {
     }).pipe(MemoryService.as(ada), Effect.provide(layer))
   })
 
-  it.effect("an invalid draft or patch fails with `invalid_draft`, as in a store without redaction", () =>
+  it.effect("`put` of an invalid draft and `update` with an invalid patch fail with `invalid_draft` under redaction", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record } = yield* memory.put(draft("tea"))
@@ -278,7 +278,7 @@ describe("Redaction", () => {
       assert.deepStrictEqual(reasons, Array.from(reasons, () => "invalid_draft"))
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("is off by default: a service that is built without a Redaction stores texts unchanged", () =>
+  it.effect("is off by default, so texts are stored unchanged", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* (yield* service).put(draft(secret))).record.body, secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Layer.empty).layer)))

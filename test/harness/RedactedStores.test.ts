@@ -41,7 +41,7 @@ const bodyOf = (store: MemoryStore.Service, body = `my key is ${secret}`) =>
   Effect.map(store.put(ada, [draft(body)]), ([put]) => put!.record.body)
 
 describe("a store with a redaction", () => {
-  it.scoped("a service, manager or federation with a redaction fails to build over a store that lacks this redaction; the error says what to do", () =>
+  it.scoped("a service, manager or federation with a redaction fails to build over a store without the same redaction", () =>
     Effect.gen(function*() {
       const bare = yield* plain
       const redaction = Redaction.layer()
@@ -73,7 +73,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("a service with the store's redaction layer accepts the store and publishes each redaction once, even if the layer is built again", () =>
+  it.scoped("a service with the redaction layer of its store publishes each redaction once, even if the layer is built twice", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -98,7 +98,7 @@ describe("a store with a redaction", () => {
       }
     }))
 
-  it.scoped("services built without a redaction of their own apply the redaction of the store", () =>
+  it.scoped("services without a redaction of their own apply the redaction of the store", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const asked: Array<string> = []
@@ -132,7 +132,7 @@ describe("a store with a redaction", () => {
       assert.notInclude(asked.join("\n"), secret)
     }))
 
-  it.scoped("publishes each redaction once in the events of a MemoryService, whether or not the service was built with the redaction", () =>
+  it.scoped("a MemoryService over the store publishes each redaction once, even if the service has the redaction, too", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const store = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -166,7 +166,7 @@ describe("a store with a redaction", () => {
       assert.match(warnings[0]!, /built without the redaction/)
     }))
 
-  it.scoped("an Overlay over the store redacts in the same way; an Overlay that is built with another redaction is refused", () =>
+  it.scoped("an Overlay over the store uses the store's redaction, and fails to build with another redaction", () =>
     Effect.gen(function*() {
       const store = yield* redacting
       const branch = yield* storeOf(Layer.provide(Overlay.layer, on(store)))
@@ -181,7 +181,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("wrappers and federations of the store expose its redaction; a federation with other stores exposes a combined redaction", () =>
+  it.scoped("a wrapper of the store has the store's redaction, and a federation of several stores combines their redactions", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))
@@ -201,7 +201,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })
     }))
 
-  it.scoped("a federation applies its redaction to a store attached later, and refuses a writable store that has no redaction", () =>
+  it.scoped("a federation applies its redaction to attached stores, and refuses a writable store that was built without redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const context = yield* Layer.build(
@@ -216,7 +216,7 @@ describe("a store with a redaction", () => {
       yield* federated.attach("read", { layer: on(yield* plain) })
     }))
 
-  it.scoped("redacts the raw messages that it ingests", () =>
+  it.scoped("passes only redacted messages to the engine's `ingest`", () =>
     Effect.gen(function*() {
       const taken: Array<string> = []
       const engine = yield* MemoryStore.make("taking", {
@@ -233,7 +233,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(taken, [hidden])
     }))
 
-  it.scoped("refuses a copy of unredacted rows unless `unredacted: true` is given", () =>
+  it.scoped("a copy from a store without redaction is refused unless `unredacted: true` is given", () =>
     Effect.gen(function*() {
       const [from, to] = yield* Effect.all([plain, redacting])
       yield* bodyOf(from)

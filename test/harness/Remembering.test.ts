@@ -53,7 +53,7 @@ const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryService.remember", () => {
-  it.effect("`plan`, and `remember` with `infer: false`, fail with `invalid_draft` and store nothing if one of the given values is not a message", () =>
+  it.effect("`plan` and `remember` fail with `invalid_draft` and store nothing if a given value is not a message", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (
@@ -66,7 +66,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("`remember` stores memories that `recall` finds and `undo` removes, and each of the three calls publishes an event", () =>
+  it.effect("`remember`, `recall` and `undo` store, find and remove a memory, and each publishes an event", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const plan = yield* heard(memory.plan(turns, { scope }))
@@ -90,7 +90,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(again.tags, ["memory_write_failed"])
     }).pipe(run({ script: [...add("Ada moved to Porto"), ...add("Ada moved to Porto")] })))
 
-  it.effect("`remember` in a new store gives the same memories for the same answers of the model, the same time and the same seed", () => {
+  it.effect("`remember` is deterministic for equal model answers, time and seed", () => {
     const once = Effect.gen(function*() {
       const memory = yield* service
       return yield* memory.remember(turns, { scope })
@@ -100,7 +100,7 @@ describe("MemoryService.remember", () => {
     })
   })
 
-  it.effect("a call of `remember` that fails publishes `memory_write_failed` and writes nothing", () =>
+  it.effect("a failed call of `remember` publishes `memory_write_failed` and stores nothing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.remember(turns, { scope }))
@@ -109,7 +109,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("`undo` fails with `not_owned` for another viewer, and for a receipt whose viewer was changed or whose seal is missing", () =>
+  it.effect("`undo` fails with `not_owned` for another viewer, and for a receipt with a changed viewer or without a seal", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -122,7 +122,7 @@ describe("MemoryService.remember", () => {
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
 
-  it.effect("a receipt read from JSON can be undone by its viewer, in any Unicode form of the user id, but by no other viewer", () =>
+  it.effect("a receipt that was encoded as JSON can be undone only by its viewer, in any Unicode form of the user id", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const jose = Viewer.make({ userId: "José" })
@@ -136,7 +136,7 @@ describe("MemoryService.remember", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("`remember` in scope Global, and `undo` of a forged Global receipt, fail with `not_owned` under `globalWrites: deny`", () =>
+  it.effect("`globalWrites: deny` makes `remember` in scope Global and `undo` of a forged Global receipt fail with `not_owned`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -160,7 +160,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(anyone))), "not_owned")
     }).pipe(run({ spec: { globalWrites: "deny" }, script: add("x") })))
 
-  it.effect("`remember` without a model fails with `unsupported`; with `infer: false` it stores the messages, which `recall` finds", () =>
+  it.effect("`remember` without a model fails with `unsupported`, but stores the messages if `infer` is false", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const call of [memory.remember(turns, { scope }), memory.plan(turns, { scope })]) {

@@ -30,7 +30,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
       }))
 
     law(
-      "`resume` returns the last saved checkpoint if the given spec equals the saved one, even with keys in another order",
+      "`resume` returns the last saved checkpoint if the spec is unchanged, even if its keys are in another order",
       (resume) =>
         Effect.gen(function*() {
           yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
@@ -67,7 +67,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
     )
 
     law(
-      "a spec with the default `maxBytesPerFile` equals one with the default of an earlier version of the library, whichever was saved",
+      "a spec with the default `maxBytesPerFile` equals a spec with the default of an earlier version of the library",
       (resume) =>
         Effect.gen(function*() {
           const { InstructionFilesConfig } = MemorySpec
@@ -92,7 +92,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("Resume.accept lets a run resume if the spec has changed only in the listed fields or subfields", (resume) =>
+    law("Resume.accept lets a run resume if only listed fields or their subfields have changed", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)
         const drifted = resume.resume("run-7", {
@@ -110,7 +110,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         }
       }))
 
-    law("Resume.accept with a field does not accept a change of the whole object that contains the field", (resume) =>
+    law("Resume.accept of `memory.enabled` does not accept that the whole object `memory` is added", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("run-7", {}, at)
         const added = resume.resume("run-7", { memory: MemorySpec.make() })
@@ -118,7 +118,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
       }))
 
     law(
-      "a run that is resumed with Resume.accept and saved again is compared with the new spec from then on",
+      "a run that was resumed with Resume.accept and saved again is compared with the new spec",
       (resume) =>
         Effect.gen(function*() {
           yield* resume.save("run-7", spec, at)
@@ -130,7 +130,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         })
     )
 
-    law("keeps a separate checkpoint per run id, even for ids that are alike or are reserved file names", (resume) =>
+    law("similar run ids, and run ids that are reserved file names, have separate checkpoints", (resume) =>
       Effect.gen(function*() {
         const tricky = [
           "Bob",
@@ -164,7 +164,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
           }))
       }))
 
-    law("treats the NFC and NFD forms of a run id as one", (resume) =>
+    law("treats the NFC and NFD forms of a run id as the same id", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("é", spec, at)
         assert.isTrue(Option.isSome(yield* resume.resume("é".normalize("NFD"), spec)))
@@ -316,7 +316,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("a temporary file of a killed process does not prevent saving", () =>
+  it.effect("temporary files that killed processes left do not prevent saving", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         const seeded = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.withRandom(self, Random.make("same"))
@@ -329,7 +329,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("`resume` fails with `corrupt` if the checkpoint's file was changed, truncated or misplaced; the error omits the folder", () =>
+  it.effect("the error for a changed, truncated or misplaced checkpoint file is `corrupt`, and does not contain the folder", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

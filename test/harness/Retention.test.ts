@@ -32,7 +32,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "forgets only as many records as exceed the cap: the least important ones and, among equally important ones, the oldest",
+      "forgets the records beyond the cap, the least important first and, if equally important, the oldest first",
       (store) =>
         Effect.gen(function*() {
           for (
@@ -61,18 +61,21 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(bodies(yield* Retention.enforce(system)), ["b"])
       }))
 
-    law("Retention as a dry run returns what it would forget, and forgets nothing", (store) =>
-      Effect.gen(function*() {
-        for (let n = 0; n < 5; n++) yield* put(store, scrap(`${n}`))
-        const would = yield* Retention.enforce(system, { dryRun: true })
-        assert.lengthOf(yield* listed(store, ada), 5)
-        assert.deepStrictEqual(yield* Retention.enforce(system), would)
-        assert.lengthOf(would, 2)
-        assert.lengthOf(yield* listed(store, ada), 3)
-      }))
+    law(
+      "a dry run returns the records that Retention would forget, and forgets nothing",
+      (store) =>
+        Effect.gen(function*() {
+          for (let n = 0; n < 5; n++) yield* put(store, scrap(`${n}`))
+          const would = yield* Retention.enforce(system, { dryRun: true })
+          assert.lengthOf(yield* listed(store, ada), 5)
+          assert.deepStrictEqual(yield* Retention.enforce(system), would)
+          assert.lengthOf(would, 2)
+          assert.lengthOf(yield* listed(store, ada), 3)
+        })
+    )
 
     law(
-      "counts each scope separately, and forgets no record of a kind without a cap or of another tenant",
+      "applies the cap to each scope separately, and forgets no record of another tenant or of a kind without a cap",
       (store) =>
         Effect.gen(function*() {
           const session = Viewer.make({ userId: "ada", sessionId: "s" })
@@ -108,7 +111,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a record whose importance is raised while Retention runs is kept, and another one is forgotten instead",
+      "a record whose importance is raised while Retention runs is kept, and another record is forgotten instead",
       (store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 4; n++) {
@@ -126,7 +129,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "exactly as many records as the cap remain if other writers and two runs of Retention work at the same time",
+      "two concurrent runs of Retention keep exactly as many records as the cap allows, even during other writes",
       (store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
@@ -150,7 +153,7 @@ describe("Retention", () => {
     assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])
   })
 
-  it.effect("the least important of 1,001 records of kind episodic is forgotten, as the default cap is 1,000", () =>
+  it.effect("Retention forgets the least important of 1,001 episodic records, as their default cap is 1,000", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* store.put(
@@ -163,7 +166,7 @@ describe("Retention", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it.effect.prop(
-    "keeps no record that is less important than a forgotten one, nor an equally important one that is older",
+    "every record that Retention keeps is more important than the forgotten records, or equally important and not older",
     [
       FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0.25, 0.5, 1), FastCheck.nat(3), FastCheck.boolean()), {
         maxLength: 20
@@ -204,7 +207,7 @@ const scraps = (store: MemoryStore.Service, viewer = ada) =>
   Effect.forEach(["a", "b", "c"], (body) => put(store, draft(body, { kind: "scrap" }), viewer))
 
 describe("Retention and MemoryEvents", () => {
-  it.effect("publishes each record that it forgets, and nothing in a dry run", () =>
+  it.effect("Retention.enforce publishes an event for each forgotten record, and no event in a dry run", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const events = yield* MemoryEvents.MemoryEvents
@@ -214,8 +217,10 @@ describe("Retention and MemoryEvents", () => {
       assert.lengthOf(yield* Retention.enforce(system, { dryRun: true }), 2)
       const gone = yield* Retention.enforce(system)
       assert.deepStrictEqual(
-        Array.from(yield* Fiber.join(heard), (event) =>
-          event._tag === "memory_retired" && [event.id, event.summary, event.kind]),
+        Array.from(
+          yield* Fiber.join(heard),
+          (event) => event._tag === "memory_retired" && [event.id, event.summary, event.kind]
+        ),
         gone.map(({ id, kind, summary }) => [id, summary, kind])
       )
     }).pipe(Effect.provide(here)))
@@ -227,7 +232,7 @@ describe("Retention and MemoryEvents", () => {
       assert.lengthOf(yield* Retention.enforce(system), 2)
     }).pipe(Effect.provide(Layer.provideMerge(MemoryStore.layerInMemory, single))))
 
-  it.scoped("Retention.layer enforces the caps of every tenant when it is built and every hour after that", () =>
+  it.scoped("Retention.layer enforces the caps of all tenants when the layer is built, and again every hour", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
@@ -248,7 +253,7 @@ describe("Retention and MemoryEvents", () => {
     }).pipe(Effect.provide(here)))
 })
 
-it.effect("Retention.enforce makes one call of the storage engine for a tenant within its caps, and reads no record", () =>
+it.effect("Retention.enforce makes one engine call and reads no record if the tenant exceeds no cap", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("`mayWrite` permits users their own scopes, agents that act alone all scopes they see, and other viewers only scopes with all their ids", () => {
+  it("`mayWrite` lets a user write the user's own and shared scopes, and an agent that acts alone every visible scope", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -58,7 +58,7 @@ describe("Viewer.SharedWrites", () => {
     assert.deepStrictEqual(open(Viewer.system()), scopes)
   })
 
-  it.effect("a user's tool call cannot by default create a record in scope Global or agent (`invalid_scope`), nor change one there (`not_owned`)", () =>
+  it.effect("a user's tool calls cannot create, change or forget records in scope Global or agent by default", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const memory = yield* MemoryService.MemoryService
@@ -98,7 +98,7 @@ describe("Viewer.SharedWrites", () => {
       assert.lengthOf((yield* store.list(Viewer.make({ userId: "alice" }), { kinds: ["user"] })).items, 1)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("a tool may write the scopes in `sharedWrites`, but what it writes there has trust 2, and no index of memories shows it", () =>
+  it.effect("records that a tool writes to scopes in `sharedWrites` have trust 2 and appear in no index of memories", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const [remember] = yield* MemoryTools.make(alice)
@@ -111,7 +111,7 @@ describe("Viewer.SharedWrites", () => {
       }
     }).pipe(Effect.provide(layer({ sharedWrites: ["agent", "global"] }))))
 
-  it.effect("harness code may write every scope that the viewer sees; with origin `agent`, a put of a Global record is refused", () =>
+  it.effect("harness code may put records in scopes Global and agent, but a Global record with origin `agent` is refused", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       yield* memory.put({ scope: Global, kind: "semantic", body: "Open on Sundays" })
@@ -122,7 +122,7 @@ describe("Viewer.SharedWrites", () => {
       )
     }).pipe(MemoryService.as(alice), Effect.provide(layer())))
 
-  it.effect("MemoryPipeline fails with `invalid_scope` and asks no model if a user's facts would go to a scope outside `sharedWrites`", () =>
+  it.effect("MemoryPipeline refuses to write a user's facts to a shared scope outside `sharedWrites`, and asks no model", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const store = yield* MemoryStore.MemoryStore
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes to the user's scope for a viewer with a user, and to the agent's for an agent without session or actor; for any other viewer, it writes to the scope of all ids of the viewer", () =>
+  it.effect("extraction writes to the scope of the viewer's user, else of an agent that acts alone, else of all ids of the viewer", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

@@ -33,7 +33,7 @@ const over = (layer: Layer.Layer<MemoryStore.MemoryStore, unknown>) =>
   })
 
 describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
-  it.scoped("the messages of a thread are returned in the order in which they were appended, page by page", () =>
+  it.scoped("`messages` returns a thread page by page, in the order of the appends", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       assert.strictEqual(yield* threads.append(ada, "a", said(...numbered(0, 3))), 0)
@@ -48,7 +48,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual((yield* threads.messages(ada, "none")).items, [])
     }))
 
-  it.scoped("a thread keeps role, speaker, time, long text and data of each message, and removes injected memory from the text", () =>
+  it.scoped("a thread keeps all fields of a message, but removes injected memory from the text", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const long = "😀 word ".repeat(20_000)
@@ -68,7 +68,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents(items.slice(1)), ["Which tea?\n\n", "half \ufffd"])
     }))
 
-  it.scoped("a user's threads are visible to the user in every session, and invisible to other users, tenants, agents and anonymous sessions", () =>
+  it.scoped("a user's threads are visible in all sessions of the user, and to no other viewer", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "shared name", said("of Ada"))
@@ -91,7 +91,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(nobody.reason, "invalid_scope")
     }))
 
-  it.scoped("messages of a thread are found neither by `list` nor by `search` of the store, and are not embedded", () =>
+  it.scoped("the store's `list` and `search` do not return messages of threads, and the messages are not embedded", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("green tea"))
@@ -123,7 +123,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(Option.getOrThrow(yield* threads.get(ada, "thread 3")).length, 2)
     }))
 
-  it.scoped("`fork` copies the messages before a position into an independent thread, and refuses a name in use", () =>
+  it.scoped("`fork` copies the messages before a position into an independent thread, and refuses a name that is in use", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one", "two", "three"))
@@ -146,7 +146,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents((yield* threads.messages(ada, "a")).items), ["new"])
     }))
 
-  it.scoped("`append` refuses an invalid message, and `fork` an invalid position; a refused call stores nothing", () =>
+  it.scoped("`append` of an invalid message and `fork` at an invalid position fail and store nothing", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one"))
@@ -171,7 +171,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("a search in a thread finds messages even if they were appended after an earlier search or by another process", () =>
+  it.scoped("a search in a thread finds messages that were appended after an earlier search or by another process", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("I moved to Lisbon", "The weather is fine", "We had fish"))
@@ -203,7 +203,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.search(ada, "a", { text: "question 7", limit: 1 }), 1)
     }))
 
-  it.scoped("messages that several processes append at once are all kept, and the messages of one call stay together and in order", () =>
+  it.scoped("concurrent appends of several processes lose no message, and the messages of one call stay together in order", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       const processes = [threads, yield* another]
@@ -219,7 +219,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("`forgetAll` with `purge` erases the user's threads, and no other user's threads", () =>
+  it.scoped("`forgetAll` with `purge` erases all threads of the user, and no threads of other users", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("secret", "x".repeat(100_000)))
@@ -254,7 +254,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(items.map(({ data }) => data["row"]).sort(), ["owner", "page"])
     }))
 
-  it.scoped("all threads are listed, even if there are more than the 100 names that one row holds", () =>
+  it.scoped("`list` returns all of 250 threads, although one row holds only 100 names", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const names = Array.from({ length: 250 }, (_, n) => `thread ${n}`)
@@ -269,7 +269,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(found, names.toReversed())
     }))
 
-  it.scoped("the number of rows that an append or the read of a page handles does not grow with the thread's length or the number of threads", () =>
+  it.scoped("an append and the read of a page handle the same number of rows, however many threads and messages exist", () =>
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
       let rows = 0

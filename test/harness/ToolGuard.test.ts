@@ -24,7 +24,7 @@ describe("MemoryService.guard", () => {
     MemoryService.layer().pipe(Layer.provide(HarnessPlugin.layer(...plugins)), Layer.provide(MemoryStore.layerInMemory))
   const guarded = Effect.map(service, (memory) => memory.guard(pilot, note))
 
-  it.effect("a plugin's denial is returned to the model and published, even if a fiber without plugins calls the tool", () =>
+  it.effect("a plugin's denial is returned to the model and published, even if the calling fiber has no plugins", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const elsewhere = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, HarnessPlugin.Plugins, [])
@@ -71,7 +71,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
     }))
 
-  it.effect("exactly one of twenty concurrent calls is allowed under a limit of one write, and no further one before `turn_start`", () =>
+  it.effect("a limit of one write allows one of twenty concurrent calls, and one more after `turn_start`", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const memory = yield* service
@@ -104,7 +104,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({ text: "x" })), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("a call that failed validation after it had written something counts against the write limit", () =>
+  it.effect("a call that writes something before it fails validation counts against the write limit", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const half = MemoryTool.make({
@@ -124,7 +124,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({})), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("the limit of writes is that of a provided RateLimit, or else `writesPerTurn` of the spec, where 0 means no limit", () =>
+  it.effect("the spec's `writesPerTurn` limits writes (0 means no limit), unless a RateLimit is provided", () =>
     Effect.gen(function*() {
       const calls = Effect.gen(function*() {
         const tool = yield* guarded
@@ -159,7 +159,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(told, ["turn_start pilot", "turn_end pilot", "session_end bot"])
     }))
 
-  it.effect("a call is denied if a plugin crashes, and `turnStart`, `turnEnd` and `sessionEnd` succeed in spite of the crash", () =>
+  it.effect("a crash of a plugin denies the tool call, but does not fail `turnStart`, `turnEnd` or `sessionEnd`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const tool = yield* guarded
@@ -178,7 +178,7 @@ describe("MemoryService.guard", () => {
       }
     }))))
 
-  it.effect("MemoryService.search is not blocked by a subscriber of the events that hangs at the first event", () =>
+  it.effect("a subscriber of `events` that hangs does not block MemoryService.search", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const fiber = yield* Effect.fork(Stream.runForEach(memory.events, () => Effect.never))

@@ -82,7 +82,7 @@ describe("global records in MemoryService", () => {
 })
 
 describe("MemoryService under `globalWrites: deny`", () => {
-  it.effect("refuses to purge a forgotten global record", () =>
+  it.effect("`globalWrites: deny` forbids the purge of a forgotten Global record", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -97,7 +97,7 @@ describe("MemoryService under `globalWrites: deny`", () => {
 })
 
 describe("MemoryService.forgetAll", () => {
-  it.effect("forgets all of the viewer's records that the filter selects, whatever the filter's limit, and no other viewer's", () =>
+  it.effect("MemoryService.forgetAll forgets all records of the viewer that match the filter, and ignores the filter's `limit`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (let n = 0; n < 25; n++) yield* memory.put(draft(`tea ${n}`, { tags: n < 5 ? ["keep"] : ["go"] }))
@@ -109,7 +109,7 @@ describe("MemoryService.forgetAll", () => {
       assert.lengthOf((yield* memory.list({}).pipe(bob)).items, 1)
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with `purge` leaves no revision of a record, and no tombstone of a record forgotten before", () =>
+  it.effect("MemoryService.forgetAll with `purge` erases records with all their revisions, even records that were forgotten before", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -126,7 +126,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with `purge` erases the viewer's forgotten records that the filter selects, and no others", () =>
+  it.effect("MemoryService.forgetAll with `purge` erases forgotten records only if they are the viewer's and match the filter", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -162,7 +162,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual((yield* memory.list({})).items.map(({ body }) => body), ["stays"])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll without `purge` leaves all records restorable", () =>
+  it.effect("records forgotten by MemoryService.forgetAll without `purge` can be restored", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const body of ["tea", "coffee"]) yield* memory.put(draft(body))
@@ -185,7 +185,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("instructions are never forgotten, nor are Global records under `globalWrites: deny`", () =>
+  it.effect("MemoryService.forgetAll keeps instructions, and keeps Global records under `globalWrites: deny`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

@@ -28,7 +28,7 @@ describe("Completion.object", () => {
   gives("takes the first value that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
   gives("decodes the complete part of a truncated answer", "{\"facts\":[\"tea\",\"cof", ["tea"])
 
-  it.effect("an answer that contains no JSON of the expected schema fails with the reason `model`, and the error is retryable", () =>
+  it.effect("an answer without JSON of the expected schema causes a retryable error with the reason `model`", () =>
     Effect.gen(function*() {
       const prose = yield* Effect.flip(facts)
       assert.deepInclude({ ...prose }, { reason: "model" })
@@ -53,7 +53,7 @@ describe("Completion.object", () => {
       }
     }).pipe(Effect.provide(Completion.layerScripted(["hunter2", { facts: [{ hunter2: "hunter2" }], hunter2: 1 }]))))
 
-  it.effect("Completion.object fails with the error of the model call if the model call fails", () =>
+  it.effect("Completion.object fails with the error of a failed model call", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(facts), "unavailable")
     }).pipe(
@@ -62,7 +62,7 @@ describe("Completion.object", () => {
 })
 
 describe("Completion.layerScripted", () => {
-  it.effect("answers are returned in order: strings as they are, other values as JSON; a call after the last answer fails", () =>
+  it.effect("Completion.layerScripted returns the answers in order, with objects as JSON; a call after the last answer fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "one")
       assert.strictEqual(yield* complete("b"), "{\"two\":2}")
@@ -70,12 +70,12 @@ describe("Completion.layerScripted", () => {
       assert.strictEqual(yield* reason(complete("d")), "model")
     }).pipe(Effect.provide(Completion.layerScripted(["one", { two: 2 }]))))
 
-  it.effect("a function that is given as the script receives the prompt of each call", () =>
+  it.effect("a function given to Completion.layerScripted receives the prompt of each call", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "{\"said\":\"a\"}")
     }).pipe(Effect.provide(Completion.layerScripted(({ user }) => ({ said: user })))))
 
-  it.effect("each build of the layer starts with the first answer", () => {
+  it.effect("each build of Completion.layerScripted starts with the first answer", () => {
     const once = complete("a").pipe(Effect.provide(Completion.layerScripted(["one"])))
     return Effect.gen(function*() {
       assert.deepStrictEqual([yield* once, yield* once], ["one", "one"])
@@ -83,7 +83,7 @@ describe("Completion.layerScripted", () => {
   })
 })
 
-it.effect("Completion.layerNone fails with `unsupported` and says what to provide", () =>
+it.effect("a call with Completion.layerNone fails with `unsupported`, and the error says what to provide", () =>
   Effect.gen(function*() {
     const error = yield* Effect.flip(facts)
     assert.strictEqual(error.reason, "unsupported")
@@ -108,7 +108,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
     Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
 
   law(
-    "recorded answers are returned; the answers to equal prompts come in the order of recording",
+    "Completion.layerReplay returns the recorded answers; answers to equal prompts come in the order of recording",
     (file) =>
       Effect.gen(function*() {
         const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
@@ -125,7 +125,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
   )
 
   law(
-    "a prompt that was never recorded, or is asked more often than recorded, fails with a message that says what to do",
+    "Completion.layerReplay fails for a prompt that has no recorded answer left, and the error says what to do",
     (file) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
@@ -144,7 +144,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
   )
 
   law(
-    "a later recording adds its answers to the cassette, even after an incomplete line",
+    "Completion.layerRecord appends answers to an existing cassette file, even after an incomplete line",
     (file, fs) =>
       Effect.gen(function*() {
         yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
@@ -158,7 +158,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
       })
   )
 
-  law("fifty concurrent calls append one line each to the cassette", (file, fs) =>
+  law("fifty concurrent calls append one line each to the cassette file", (file, fs) =>
     Effect.gen(function*() {
       const users = Array.from({ length: 50 }, (_, n) => `${n} ${"x".repeat(10_000)}`)
       yield* Effect.forEach(users, complete, { concurrency: "unbounded" }).pipe(
@@ -176,7 +176,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
       assert.lengthOf((yield* fs.readFileString(file)).split("\n"), 2)
     }))
 
-  law("an interrupted call appends its answer completely or not at all", (file) =>
+  law("an interrupted call records its answer completely or not at all", (file) =>
     Effect.gen(function*() {
       const call = yield* Effect.fork(complete("a").pipe(Effect.provide(recording(file, ["one"]))))
       yield* Effect.yieldNow()
@@ -187,7 +187,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
     }))
 
   law(
-    "a missing cassette fails with `not_found`, a damaged one with `corrupt`, and one that cannot be written with `io`",
+    "a missing cassette causes the error `not_found`, a damaged cassette `corrupt`, and an unwritable cassette `io`",
     (file, fs) =>
       Effect.gen(function*() {
         const play = reason(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))

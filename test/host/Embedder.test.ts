@@ -32,7 +32,7 @@ const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, n) => sum
 const yields = Effect.repeatN(Effect.yieldNow(), 50)
 
 describe("Embedder.make", () => {
-  it.effect("texts are requested in batches, and vectors are returned in order", () =>
+  it.effect("`embed` requests vectors in batches, and returns vectors in the order of the texts", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -41,7 +41,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
     }))
 
-  it.effect("invalid options such as `batch: 0` or `concurrency: NaN` are a defect with the reason `invalid_draft`", () =>
+  it.effect("invalid options such as `batch: 0` or `concurrency: NaN` cause a defect with the reason `invalid_draft`", () =>
     Effect.gen(function*() {
       const { service } = backend()
       const wrong = [NaN, 0, -1, 1.5].flatMap((count) => [{ batch: count }, { concurrency: count }])
@@ -52,7 +52,7 @@ describe("Embedder.make", () => {
       yield* Embedder.make(service, { batch: Infinity, concurrency: Infinity, cache: Infinity })
     }))
 
-  it.effect("`embed` makes no request to the model if there are no texts", () =>
+  it.effect("`embed` of no texts makes no request to the model", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -70,7 +70,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["a", "c"]])
     }))
 
-  it.effect("vectors of the texts used last are cached, up to the number in the option `cache`; other texts are requested again", () =>
+  it.effect("the option `cache` limits the number of recently used texts whose vectors are cached", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service, { cache: 2 })
@@ -82,7 +82,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(none.calls.flat(), ["a", "a"])
     }))
 
-  it.effect("`embed` never exceeds the option `concurrency`, counted over all callers", () =>
+  it.effect("all callers of `embed` together make at most `concurrency` requests at once", () =>
     Effect.gen(function*() {
       let now = 0
       let most = 0
@@ -98,7 +98,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual([calls.length, most], [20, 3])
     }))
 
-  it.effect("a text that is being requested is not requested again: a second caller waits for the first request", () =>
+  it.effect("a second caller for the same text waits for the first request instead of sending another request", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -112,7 +112,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
     }))
 
-  it.effect("a caller that waits for a vector requests the vector itself if the caller that had requested it is interrupted", () =>
+  it.effect("a caller that waits for another caller's request sends its own request if the other caller is interrupted", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))
@@ -141,7 +141,7 @@ describe("Embedder.make", () => {
       }
     }))
 
-  it.effect("all callers that wait for a request fail if the request fails, and none of its vectors is cached", () =>
+  it.effect("all callers that wait for a failed request fail, and a later call sends a new request", () =>
     Effect.gen(function*() {
       let down = true
       const { calls, service } = backend(
@@ -160,7 +160,7 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
-  it.effect("a call of `embed` that failed can be repeated, and then returns the vectors of all its texts", () =>
+  it.effect("a failed call of `embed` can be repeated, and the repeated call returns all vectors", () =>
     Effect.gen(function*() {
       let down = true
       const error = MemoryError.make("model", { op: "test", message: "" })
@@ -192,7 +192,7 @@ describe("Embedder.layerHash", () => {
   const embed = (...texts: ReadonlyArray<string>) =>
     Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add")).pipe(Effect.provide(Embedder.layerHash()))
 
-  it.effect("equal texts have equal vectors of length 1, and texts that share words have similar vectors", () =>
+  it.effect("Embedder.layerHash gives equal texts equal vectors of length 1, and texts with common words similar vectors", () =>
     Effect.gen(function*() {
       const [tea, again, teas, coffee] = yield* embed(
         "Ada drinks green tea",
@@ -206,12 +206,12 @@ describe("Embedder.layerHash", () => {
       assert.isBelow(Math.abs(cosine(tea!, coffee!)), .3)
     }))
 
-  it.effect("a text without words has the zero vector", () =>
+  it.effect("Embedder.layerHash gives a text without words the zero vector", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* embed("", "?!"), [new Float32Array(256), new Float32Array(256)])
     }))
 
-  it.effect("the model name contains the number of dimensions", () =>
+  it.effect("the model name of Embedder.layerHash contains the number of dimensions", () =>
     Effect.gen(function*() {
       const { dimensions, embed, model } = yield* Effect.provide(
         Embedder.Embedder,
@@ -225,7 +225,7 @@ describe("Embedder.layerWordVectors", () => {
   const embed = (...texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
   const provided = Effect.provide(Layer.provide(Embedder.layerWordVectors, NodeFileSystem.layer))
 
-  it.effect("texts with related words have similar vectors, and texts with the same words have more similar ones", () =>
+  it.effect("word vectors are most similar for texts with equal words, less for related words, and least for unrelated words", () =>
     Effect.gen(function*() {
       const [home, city, moved, tea] = yield* embed(
         "which city is home?",
@@ -237,7 +237,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.isAbove(cosine(home!, moved!), cosine(home!, tea!))
     }).pipe(provided))
 
-  it.effect("every text has a vector of length 1, or the zero vector if none of its words is known", () =>
+  it.effect("Embedder.layerWordVectors returns a vector of length 1, or the zero vector if no word of the text is known", () =>
     Effect.gen(function*() {
       const [tea, long, ...zero] = yield* embed("tea", "tea ".repeat(10_000), "", "the of", "xqzzv 東京 \ud800")
       assert.closeTo(cosine(tea!, tea!), 1, 1e-6)
@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("the vector of a fixed text equals the one recorded for the model's name; a change of vectors needs a new name", () =>
+  it.effect("the vector of a fixed text changes only together with the name of the model", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")
@@ -254,7 +254,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.deepStrictEqual([model, dimensions, digest.slice(0, 8)], ["glove-100d-20k-1", 100, "330ae325"])
     }).pipe(provided))
 
-  it.effect("the layer fails with `io` if a file of vectors is missing, and with `corrupt` if one is incomplete", () =>
+  it.effect("Embedder.layerWordVectors fails with `io` if a file is missing, and with `corrupt` if a file is incomplete", () =>
     Effect.gen(function*() {
       const build = (files: Partial<FileSystem.FileSystem>) =>
         Effect.flip(Layer.build(Layer.provide(Embedder.layerWordVectors, FileSystem.layerNoop(files))))
@@ -267,7 +267,7 @@ describe("Embedder.layerWordVectors", () => {
     }).pipe(Effect.scoped))
 })
 
-it.effect("Embedder.layerNone provides an embedder of 0 dimensions, whose vectors are empty", () =>
+it.effect("Embedder.layerNone has 0 dimensions and returns empty vectors", () =>
   Effect.gen(function*() {
     const { dimensions, embed, model } = yield* Embedder.Embedder
     assert.deepStrictEqual([model, dimensions], ["none", 0])

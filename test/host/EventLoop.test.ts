@@ -45,7 +45,7 @@ describe("a step of the event loop that takes too long", () => {
     return Effect.map(Effect.withClock(self, clock), () => clock.turns)
   }
 
-  it.effect("`forEach`, `paced` and a `pacer` pause once a step has taken over 4 ms, even before the given amount of work is done", () =>
+  it.effect("`forEach`, `paced` and `pacer` pause after a step of more than 4 ms, even before the given amount of work is done", () =>
     Effect.gen(function*() {
       const all = Array.from({ length: 160 }, (_, n) => n)
       const pacer = EventLoop.pacer(160)
@@ -62,7 +62,7 @@ describe("a step of the event loop that takes too long", () => {
       }
     }))
 
-  it.live("an IterationBudget is spent once its units of work are done or 4 ms have passed, and is renewed in the next iteration of the event loop", () =>
+  it.live("an IterationBudget is spent by its units of work or after 4 ms, and is renewed in the next iteration of the event loop", () =>
     Effect.gen(function*() {
       const still = clockOf(0)
       const budget = EventLoop.makeIterationBudget(16)
@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("`forEach` and `paced` work in order; they pause after each given amount of work, and at the end if over a quarter of that amount followed the last pause", () =>
+  it.effect("`forEach` and `paced` pause after each given amount of work, and at the end if the rest is over a quarter of the amount", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)
@@ -106,7 +106,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       assert.strictEqual((yield* waitsOf(EventLoop.forEach([1, 2, 3], Infinity, () => undefined)))[0], 0)
     }))
 
-  it.effect("the Effect that `forEach` or `paced` returns begins anew each time it is run", () =>
+  it.effect("the Effect of `forEach` or `paced` can be run again, and then begins anew", () =>
     Effect.gen(function*() {
       let begun = 0
       const work = EventLoop.paced(function*(): Steps<number> {
@@ -122,7 +122,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
 })
 
 describe("EventLoop.makeSerialQueue", () => {
-  it.live("effects run one after another in order of arrival, whether they succeed, fail or are interrupted", () =>
+  it.live("a serial queue runs effects one after another in order of arrival, even if some fail or are interrupted", () =>
     Effect.gen(function*() {
       const inLine = EventLoop.makeSerialQueue()
       const go = yield* Deferred.make<void>()
@@ -193,7 +193,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {
-  it.live("a LazyIndex has exactly the current rows of its table, whatever is written during its build, even if a waiting fiber is interrupted", () =>
+  it.live("a LazyIndex includes all writes during its build, even if a fiber that waits for the build is interrupted", () =>
     Effect.gen(function*() {
       const { array, boolean, integer, tuple } = FastCheck
       const courses = FastCheck.sample(
@@ -220,7 +220,7 @@ describe("EventLoop.LazyIndex", () => {
       }
     }))
 
-  it.live("a LazyIndex has exactly the current rows of its table, whatever is written in the pauses of a build of 100,000 rows", () =>
+  it.live("a LazyIndex of 100,000 rows includes all writes in the pauses of its build", () =>
     Effect.gen(function*() {
       const { index, rows, set } = made(0)
       for (let n = 0; n < 100_000; n++) set(n, true)
@@ -235,7 +235,7 @@ describe("EventLoop.LazyIndex", () => {
       isOf(rows, yield* Fiber.join(fiber))
     }))
 
-  it.live("the index is built once, and the build pauses after a fixed amount of work", () =>
+  it.live("a LazyIndex is built once, and its build pauses after each fixed amount of work", () =>
     Effect.gen(function*() {
       const { index, set } = made(aTurn)
       for (let n = 0; n < 10; n++) set(n, true)

@@ -8,7 +8,7 @@ const ids = Effect.map(HarnessPlugin.Plugins, (plugins) => plugins.map(({ id }) 
 describe("HarnessPlugin", () => {
   it.effect("the list of plugins is empty by default", () => Effect.map(ids, (ids) => assert.deepStrictEqual(ids, [])))
 
-  it.effect("HarnessPlugin.layer appends its plugins to those provided, in the given order", () =>
+  it.effect("HarnessPlugin.layer appends its plugins, in the given order, to the plugins provided before", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* ids, ["first", "second", "third"])
     }).pipe(
@@ -19,7 +19,7 @@ describe("HarnessPlugin", () => {
       )
     ))
 
-  it.effect("HarnessPlugin.layer runs each Effect that makes a plugin only once, however often the list of plugins is read", () =>
+  it.effect("HarnessPlugin.layer makes each plugin only once, however often the list of plugins is read", () =>
     Effect.gen(function*() {
       let made = 0
       const layer = HarnessPlugin.layer(Effect.sync(() => ({ id: `${++made}` })))

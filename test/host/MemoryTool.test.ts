@@ -29,7 +29,7 @@ const failing = (error: MemoryError.MemoryError) =>
   })
 
 describe("MemoryTool", () => {
-  it.effect("a tool's call decodes the input, runs the handler and encodes the output, without undeclared fields", () =>
+  it.effect("a call of a tool decodes the input, runs the handler, and encodes the output without undeclared fields", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* add.call({ a: "2" }), { text: "2 + 1 = 3", data: { sum: 3 } })
     }))
@@ -47,13 +47,13 @@ describe("MemoryTool", () => {
       assert.strictEqual((yield* tool.call({})).text, "{\"sum\":3}")
     }))
 
-  it.effect("an argument that violates the schema is reported once, even if its field is optional", () =>
+  it.effect("an invalid argument of an optional field is reported once", () =>
     Effect.gen(function*() {
       const { message } = yield* Effect.flip(add.call({ a: "1", b: 1.5 }))
       assert.strictEqual(message, "b: Expected an integer")
     }))
 
-  it.effect("every violation is reported, and an undeclared argument counts as a violation", () =>
+  it.effect("every invalid argument and every undeclared argument is reported", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
       assert.strictEqual(failure.reason, "invalid_draft")
@@ -66,7 +66,7 @@ describe("MemoryTool", () => {
       assert.isAtMost(failure.message.length, 1_000)
     }))
 
-  it.effect("a failed call has the reason and message of the handler's error; for `io`, `unavailable` and `model` the message reveals no path", () =>
+  it.effect("a failed call returns the handler's reason and message, but a fixed message for `io`, `unavailable` and `model`", () =>
     Effect.gen(function*() {
       const refused = MemoryError.make("not_owned", { op: "put", message: "not yours", cause: new Error("/home/ada") })
       assert.deepStrictEqual(yield* Effect.flip(failing(refused).call({})), {
@@ -110,7 +110,7 @@ describe("MemoryTool", () => {
     })
   })
 
-  it("the JSON Schema of a tool without arguments is that of an object without properties", () => {
+  it("a tool without arguments has the JSON Schema of an object without properties", () => {
     assert.deepStrictEqual(failing(MemoryError.make("io", { op: "put", message: "" })).jsonSchema, {
       type: "object",
       properties: {},

@@ -145,7 +145,7 @@ describe("Redaction.byPatterns", () => {
     "call +351 912 345 678 on 2026-11-24 at 13:30"
   ])("the text is left unchanged: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 
-  it("only secrets of the sorts that the options enable, and matches of custom patterns, are redacted", () => {
+  it("Redaction.byPatterns redacts only the enabled sorts of secrets and the matches of custom patterns", () => {
     const text = `${key("sk-", 20)} ${jwt} 5555555555554444 ada@example.com KD-1234 KD-5678`
     const none = { keys: false, tokens: false, cards: false }
     assert.strictEqual(Redaction.byPatterns()(text).count, 3)

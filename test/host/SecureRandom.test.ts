@@ -4,7 +4,7 @@ import * as Random from "effect/Random"
 import * as SecureRandom from "../../src/host/SecureRandom.ts"
 
 describe("SecureRandom", () => {
-  it.effect("SecureRandom.secret returns a different secret of 64 hex digits each time, although Random is seeded", () =>
+  it.effect("SecureRandom.secret returns a new secret of 64 hex digits each time, even if Random is seeded", () =>
     Effect.gen(function*() {
       const draw = Effect.suspend(() => Effect.withRandom(SecureRandom.secret, Random.make("seed")))
       const [first, second] = [yield* draw, yield* draw]

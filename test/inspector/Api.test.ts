@@ -28,7 +28,7 @@ describe("the inspector's API", () => {
       assert.isAbove(Object.keys(json.hits[0].explanation).length, 0)
     }))
 
-  it.scopedLive("answers a request for a record with the record, the records that it links to, and the records that link to it", () =>
+  it.scopedLive("a request for a record returns the record, its link targets, and the records that link to it", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       const { json } = yield* ask(record(2))
@@ -37,7 +37,7 @@ describe("the inspector's API", () => {
       assert.deepStrictEqual(json.from.map(({ summary }: { summary: string }) => summary), ["Tea"])
     }))
 
-  it.scopedLive("returns the graph around a record up to the given depth, and refuses a depth beyond 3", () =>
+  it.scopedLive("`/graph` returns the records around a record up to the given depth, and refuses a depth over 3", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       for (const [depth, count] of [[1, 2], [2, 3], [3, 4]]) {
@@ -49,7 +49,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* ask(record(1, "/graph?depth=4"))).status, 400)
     }))
 
-  it.scopedLive("an edit of an outdated revision is answered with 409 and both revision numbers; `/history` lists the changes, `/restore` undoes them", () =>
+  it.scopedLive("`/history` lists a record's edits, `/restore` undoes an edit, and an edit of an outdated revision fails with 409", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const edited = yield* post(record(1), { revision: 1, patch: { body: "Drinks tea.\nNo milk.", importance: 0.9 } })
@@ -71,7 +71,7 @@ describe("the inspector's API", () => {
       assert.include(back.json.body, "never coffee")
     }))
 
-  it.scopedLive("`/forget` moves a record to the trash only if the request names its current revision, and `/restore` undoes this", () =>
+  it.scopedLive("`/forget` moves a record to the trash only if the given revision is current, and `/restore` brings the record back", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* post(record(4, "/forget"), { revision: 7 })).status, 409)
@@ -84,7 +84,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* post(record(4, "/restore"), {})).status, 409)
     }))
 
-  it.scopedLive("`/api/prompt` explains the memories of the next prompt, and `/api/why` tells the reason why a record is not found", () =>
+  it.scopedLive("`/api/prompt` explains the memories in the next prompt, and `/api/why` explains why a record is not found", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json } = yield* post("/api/prompt", { text: "Would she like tea?" })
@@ -99,7 +99,7 @@ describe("the inspector's API", () => {
       assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null, text: null })
     }))
 
-  it.scopedLive("`/api/records` returns all records or those of one kind; an invalid cursor, or a search limit of 1,000, is answered with 400", () =>
+  it.scopedLive("`/api/records` returns the records of one kind or of all kinds; an invalid cursor or search limit gets status 400", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* ask("/api/records")).json.items.length, 4)
@@ -108,7 +108,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* post("/api/search", { text: "tea", limit: 1_000 })).status, 400)
     }))
 
-  it.scopedLive("a request for another viewer's record is answered like one for a missing record, in every route", () =>
+  it.scopedLive("every route answers a request for another viewer's record as if the record did not exist", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       const absent = idOf(50)
@@ -146,7 +146,7 @@ describe("the inspector's API", () => {
       }
     }))
 
-  it.scopedLive("an API request acts for the viewer of its token, and is answered with 401 if it has no valid token", () =>
+  it.scopedLive("an API request acts for the viewer of its token, and a request without a valid token gets status 401", () =>
     Effect.gen(function*() {
       const { ask, post, tokens } = yield* served({ tokens: true })
       for (const authorization of ["", "Bearer wrong", `Basic ${tokens.ada}`]) {

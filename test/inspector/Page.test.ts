@@ -126,7 +126,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("saving an edit that conflicts with a later change shows the record's current text, which is overwritten only if the user confirms", () =>
+  it.scopedLive("a conflicting edit shows the record's current text, and overwrites the text only if the user confirms", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page, wrong } = yield* pageOf(url)
@@ -190,7 +190,7 @@ describe("the inspector's page", () => {
       assert.deepStrictEqual(wrong, [])
     }))
 
-  it.scopedLive("the colours follow the system until a colour scheme is selected with the Theme button; a reload keeps the selection", () =>
+  it.scopedLive("the colours follow the system until the user selects a theme, and a reload keeps the selected theme", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, drafts, ["--user", "ada"])
       const { page } = yield* pageOf(url, { colorScheme: "dark" })
@@ -213,7 +213,7 @@ describe("the inspector's page", () => {
       })
     }))
 
-  it.scopedLive("meets WCAG 2.2 at level AA, contrast included, in every view, in both colour schemes and two widths", () =>
+  it.scopedLive("every view of the page meets WCAG 2.2 at level AA in both colour schemes and at two widths", () =>
     Effect.gen(function*() {
       const { url } = yield* serving(ada, [...drafts, hostileDraft], ["--user", "ada"])
       for (const colorScheme of ["light", "dark"] as const) {
@@ -233,7 +233,7 @@ describe("the inspector's page", () => {
       }
     }))
 
-  it.scopedLive("the page asks for a token if the server requires one, and stores it neither in `localStorage` nor in the URL", () =>
+  it.scopedLive("the page asks for the token that the server requires, and stores the token neither in `localStorage` nor in the URL", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("ada", ada)
       const tokens = path.join(yield* folder, "tokens")

@@ -29,7 +29,7 @@ const attacked = {
 
 describe("isolation of viewers, tested by comparing a store with one that lacks the other viewers' records", () => {
   it.effect(
-    "agents over an in-memory store: other viewers' records affect no tool result, prompt, event, receipt or MemoryManager result",
+    "an agent's tool results, prompts, events, receipts and MemoryManager results do not depend on other viewers' records",
     () =>
       Effect.gen(function*() {
         const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })
@@ -40,7 +40,7 @@ describe("isolation of viewers, tested by comparing a store with one that lacks 
 
   for (const [name, [store, size]] of Object.entries(attacked)) {
     it.effect(
-      `${name}: other viewers' records affect no answer, score, count, error, cursor or change that a viewer receives`,
+      `${name}: a viewer's answers, scores, counts, errors, cursors and changes do not depend on other viewers' records`,
       () =>
         Effect.gen(function*() {
           const { compared, foreign } = yield* Attack.holds(name, store, { ...size, seed })

@@ -41,7 +41,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "the score of a record is 0.4 recency + 0.3 importance + 0.3 relevance by default, and is returned with these components",
+      "the default score is 0.4 recency + 0.3 importance + 0.3 relevance, and is returned with its components",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -59,7 +59,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the weights that a call sets are scaled to a sum of 1, and recency halves with the half-life that the call sets",
+      "the weights of a call are scaled to a sum of 1, and the recency halves with the half-life of the call",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -79,7 +79,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every record has relevance 1 for a query without a text, and 0.5 for a query whose text has no term",
+      "the relevance of every record is 1 for a query without text, and 0.5 for a text without terms",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a call of `touch` raises the recency of a record to 1, makes no new revision, and does nothing to another viewer's record",
+      "`touch` raises a record's recency to 1 without a new revision, and ignores records of other viewers",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -112,7 +112,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`retrieve` returns the best records up to the limit, including those whose score equals `minScore`; it refuses options out of range",
+      "`retrieve` returns the best records with at least `minScore`, up to `limit`, and refuses options out of range",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -134,7 +134,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the limit counts only records that pass the filter, and no viewer sees another viewer's records",
+      "`retrieve` counts only visible records that match the filter towards `limit`",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -148,7 +148,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("a call of `retrieve` does not change what store.list returns", (memory, store) =>
+    law("a call of `retrieve` does not change the result of store.list", (memory, store) =>
       Effect.gen(function*() {
         yield* three(store)
         const before = yield* store.list(ada, {})
@@ -157,7 +157,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "the score of a record is within 0..1 for a query with any string of the Big List of Naughty Strings",
+      "scores are within 0..1 for texts of the Big List of Naughty Strings",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -173,7 +173,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("AdaptiveMemory", () => {
-  it.effect("the relevance is the cosine similarity of the vectors or, if greater, the share of the query's terms that the record contains", () =>
+  it.effect("the relevance is the greater of the vectors' cosine similarity and the share of the query's terms in the record", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* both
       yield* three(store)

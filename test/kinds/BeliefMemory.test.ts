@@ -14,7 +14,7 @@ import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
   law(
-    "`retain` makes the summary from subject, predicate and object; a query returns matching beliefs, most confident first, then newest",
+    "the summary of a belief is its subject, predicate and object; `query` returns the most confident beliefs first, then the newest",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.retain(ada, belief("Bern"))
@@ -38,7 +38,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "a query orders beliefs by confidence or time, ascending or descending, and returns at most its limit",
+    "`query` returns at most `limit` beliefs, ordered by confidence or time, ascending or descending",
     (memory) =>
       Effect.gen(function*() {
         const ids = []
@@ -59,7 +59,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`revise` keeps the id and confidence of a belief, and updates its summary if the summary was made from subject, predicate and object",
+    "`revise` keeps a belief's id, confidence and custom summary, and updates a derived summary",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern", { confidence: 0.9 })
@@ -78,7 +78,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`supersede` ends the validity of a belief, and stores a new belief with a link to the old one",
+    "`supersede` ends the validity of the old belief, and stores a new belief that links to the old belief",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -108,7 +108,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "one of two concurrent calls of `supersede` for the same belief stores its new belief, and the other call fails",
+    "exactly one of two concurrent calls of `supersede` for the same belief succeeds",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -124,7 +124,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "an interrupted call of `supersede` is done completely or not at all",
+    "an interrupted call of `supersede` either makes all its changes or changes nothing",
     (alone, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`reinforce` moves the confidence towards 1 by the given share of the distance, `weaken` towards 0; concurrent calls all count",
+    "`reinforce` moves the confidence a given share of the way to 1, `weaken` to 0, and concurrent calls all count",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -176,7 +176,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "the audit lists every change with time, reason and evidence, even if the store keeps fewer revisions than there were changes",
+    "the audit of a belief lists every change with time, reason and evidence, even if the store no longer keeps the revision",
     (memory) =>
       Effect.gen(function*() {
         const proof = yield* retain(memory, "Oslo")
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`history` returns a belief's current and earlier revisions, newest first, or only the current one if the store keeps no history",
+    "`history` returns the revisions of a belief, newest first, or only the current revision if the store keeps no history",
     (memory, store) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -214,7 +214,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "every call with the id of another viewer's belief answers as if that belief did not exist",
+    "every operation treats another viewer's belief as absent",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -249,7 +249,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
 
 describe("BeliefMemory", () => {
   it.effect.prop(
-    "the confidence of a belief stays within 0..1; `reinforce` never lowers it, and `weaken` never raises it",
+    "`reinforce` never lowers and `weaken` never raises the confidence of a belief, which stays within 0..1",
     [
       FastCheck.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0),
       FastCheck.array(

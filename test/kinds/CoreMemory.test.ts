@@ -14,7 +14,7 @@ const get = (memory: CoreMemory.Service, viewer: Viewer.Any) =>
 
 onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   law(
-    "an agent without an identity has no constraints, and updating them fails with `not_found`",
+    "an agent without an identity has no constraints, and `updateConstraints` fails with `not_found`",
     (memory) =>
       Effect.gen(function*() {
         assert.isUndefined(yield* get(memory, pilot()))
@@ -42,7 +42,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "`updateConstraints` changes only the constraints; concurrent calls leave one identity, with the constraints of one of these calls",
+    "an agent has one identity after concurrent writes, and `updateConstraints` changes only the constraints",
     (memory, store) =>
       Effect.gen(function*() {
         yield* Effect.all(

@@ -50,7 +50,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("EpisodicMemory.layerAdapter", () => {
-  it.effect("the filters of a query are applied to the adapter's results even if the adapter ignores them; the adapter's array is not reordered", () => {
+  it.effect("the filters of a query apply even if the adapter ignores them, and the array that the adapter returns is not reordered", () => {
     const adapter = new InMemoryAdapter()
     return Effect.gen(function*() {
       yield* TestClock.adjust(1_000)
@@ -111,7 +111,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("`recall` fails with `io` if the adapter's `recall` returns no list; `beforeTurn` then reports which searches failed", () =>
+  it.effect("`recall` fails with `io` if the adapter returns no list, and `beforeTurn` reports the failed searches", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -123,7 +123,7 @@ describe("EpisodicMemory.layerAdapter", () => {
       getReflections: () => Promise.resolve([])
     }))))
 
-  it.effect("a search of `beforeTurn` with a limit of 0 does not call the adapter; `beforeTurn` fails if all its other searches fail", () => {
+  it.effect("`beforeTurn` skips each search with a limit of 0, and fails if all other searches fail", () => {
     const asked: Array<string> = []
     const rejects = (name: string) => () => (asked.push(name), Promise.reject(new Error("down")))
     return Effect.gen(function*() {
@@ -143,7 +143,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("`recall` fails with `io` if the adapter's promise is rejected; `beforeTurn` reports failed searches, and `afterTurn` failed saves", () =>
+  it.effect("`recall` fails with `io` if the adapter's promise is rejected, while `beforeTurn` and `afterTurn` only report the failure", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -180,7 +180,7 @@ describe("EpisodicMemory.toAdapter", () => {
     importance: 0.6
   }
 
-  it.effect("an episode that is saved twice is stored once, and returned as it was saved, but with numbers clamped to their range", () =>
+  it.effect("an episode saved twice is stored once, and returned unchanged except for numbers that are clamped to their range", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       yield* Effect.promise(() => adapter.saveEpisode(episode))
@@ -229,7 +229,7 @@ describe("EpisodicMemory.toAdapter", () => {
       assert.deepStrictEqual(yield* Effect.promise(() => adapter.getReflections("ada")), [])
     }).pipe(provided))
 
-  it.effect("`saveEpisode` of the adapter rejects an invalid episode", () =>
+  it.effect("an adapter made by `toAdapter` refuses to save an invalid episode", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const error = yield* Effect.flip(Effect.tryPromise({ try: () => adapter.saveEpisode({}), catch: String }))

@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "an invalid limit, importance, emotion or type fails with `invalid_draft`; a limit of 0 is valid only for `beforeTurn`'s searches",
+      "invalid limits, importances, emotions and types are refused with `invalid_draft`; only `beforeTurn` accepts a limit of 0",
       (memory) =>
         Effect.gen(function*() {
           for (const limit of [0, -1, 1.5, NaN, 1_001]) {
@@ -117,7 +117,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "episodes and reflections are ordered by `validAt`, newest first; among those with equal times, the last written comes first",
+      "episodes and reflections are ordered by `validAt`, newest first; if two times are equal, the last written record comes first",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -133,7 +133,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("an actor sees nothing of another actor in any search of `beforeTurn`", (memory) =>
+    law("no search of `beforeTurn` shows an actor the memories of another actor", (memory) =>
       Effect.gen(function*() {
         yield* memory.saveEpisode(ada, said("ada told of her wedding"))
         yield* memory.saveEpisode(ada, said("ada gave a ring for the wedding", { type: "gift" }))
@@ -153,7 +153,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "`beforeTurn` with the option `types` returns only episodes of these types, both as recent and as related episodes",
+      "the option `types` of `beforeTurn` restricts recent and related episodes to the given types",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))
@@ -212,7 +212,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`getReflections` returns reflections with the trigger `hindsight`, but not what BeliefMemory.createCounterfactual stores",
+      "`getReflections` returns a reflection with the trigger `hindsight`, but no counterfactual that BeliefMemory stored",
       (memory, store) =>
         Effect.gen(function*() {
           const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
@@ -228,7 +228,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a limit of 0 switches off the one search of `beforeTurn` to which the limit applies, and no other search",
+      "`beforeTurn` omits exactly the searches whose limit is 0",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.saveEpisode(ada, said("the lake"))
@@ -249,7 +249,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "chat messages and other events each fill about half of `episodicLimit` in `beforeTurn`, even if all episodes of one sort are newer",
+      "`beforeTurn` returns about as many chat messages as other events, even if the newest episodes are all of one sort",
       (memory) =>
         Effect.gen(function*() {
           const event = { type: "gift" }
@@ -265,7 +265,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`beforeTurn` does not return a recent episode again as a related one, even if the message begins with a tag in brackets",
+      "`beforeTurn` returns no episode both as recent and as related, even if the message begins with a tag in brackets",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -280,7 +280,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("`getByIds` returns visible records in the order of the ids", (memory) =>
+    law("`getByIds` returns the visible records in the order of the given ids", (memory) =>
       Effect.gen(function*() {
         const [a, b] = yield* Effect.all([memory.saveEpisode(ada, said("a")), memory.saveEpisode(ada, said("b"))])
         const ids = [b.record.id, stableId("nobody"), a.record.id]
@@ -288,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.isEmpty(yield* memory.getByIds(bob, ids))
       }))
 
-    law("`saveEpisode` drops fields that are undefined", (memory) =>
+    law("`saveEpisode` does not store fields that are undefined", (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.saveEpisode(ada, said("x", { context: undefined, intensity: undefined }))
         assert.deepStrictEqual(record.data, { type: "chat_message" })
@@ -311,7 +311,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "every string of the Big List of Naughty Strings is accepted as an episode, query and context",
+      "every string of the Big List of Naughty Strings is accepted as episode, query and context",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(12).filter((text) => text.length < 1_000 && text.isWellFormed())
@@ -337,7 +337,7 @@ const store = (change: (store: MemoryStore.Service) => Partial<MemoryStore.Servi
 const broken = MemoryError.make("io", { op: "test", message: "the disk is gone" })
 
 describe("EpisodicMemory", () => {
-  it.effect("a search of `beforeTurn` that fails is reported beside the results of the other searches; if all fail, the call fails", () =>
+  it.effect("`beforeTurn` returns the results and the failures of its searches, and fails only if all searches fail", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -362,7 +362,7 @@ describe("EpisodicMemory", () => {
       )
     ))
 
-  it.effect("`afterTurn` returns before the turn is saved; closing the Effect scope of the layer waits until the turn is saved", () =>
+  it.effect("`afterTurn` saves the turn in the background, and closing the layer's Scope waits until the turn is saved", () =>
     Effect.gen(function*() {
       const gate = yield* Deferred.make<void>()
       const scope = yield* Scope.make()
@@ -380,7 +380,7 @@ describe("EpisodicMemory", () => {
       }).pipe(Effect.provide(context))
     }))
 
-  it.effect("a turn is saved although the fiber that called `afterTurn` is interrupted", () =>
+  it.effect("a turn is saved even if the fiber that called `afterTurn` is then interrupted", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       const turn = memory.afterTurn(ada, { episode: said("kept"), reflection: thought("kept, too") })
@@ -392,7 +392,7 @@ describe("EpisodicMemory", () => {
       assert.include(block, "kept, too")
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("`afterTurn` saves the reflection of a turn even if its episode cannot be saved, and reports that failure", () =>
+  it.effect("`afterTurn` saves a turn's reflection even if the episode cannot be saved, and reports the failure", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("\ud800"), reflection: thought("odd") })
@@ -415,7 +415,7 @@ describe("EpisodicMemory", () => {
       EpisodicMemory.layer.pipe(Layer.provide([MemoryStore.layerInMemory, Embedder.layerHash()]))
     )))
 
-  it.effect("episodes are saved, and found by words, even if the Embedder fails; `beforeTurn` reports that failure", () =>
+  it.effect("episodes are saved and found by words even if the Embedder fails, and `beforeTurn` reports the failure", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("the lake"))
@@ -431,7 +431,7 @@ describe("EpisodicMemory", () => {
       ]))
     )))
 
-  it.effect("the service of `layerExternal` stores and returns nothing; its `saveEpisode` fails with `unsupported`", () =>
+  it.effect("`layerExternal` provides a service that stores and returns nothing, and whose `saveEpisode` fails with `unsupported`", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("x") })
@@ -440,7 +440,7 @@ describe("EpisodicMemory", () => {
       assert.strictEqual(yield* reason(memory.saveEpisode(ada, said("x"))), "unsupported")
     }).pipe(Effect.provide(EpisodicMemory.layerExternal)))
 
-  it.effect("`buildMemoryBlock` renders four sections with one line per record, whatever the text", () =>
+  it.effect("`buildMemoryBlock` renders four sections, with one line per record even if the text has several lines", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* TestClock.adjust(1)

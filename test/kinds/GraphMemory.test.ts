@@ -50,7 +50,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "the summary of an entity is its name, and `relationships` returns the relationships of an entity in both directions",
+      "an entity's summary is its name, and `relationships` returns the incoming and outgoing relationships of an entity",
       (graph) =>
         Effect.gen(function*() {
           const { record } = yield* graph.addEntity(ada, {
@@ -75,7 +75,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`relate` keeps one relationship per `from`, `to` and `type`, updates its weight, and writes nothing if the weight is unchanged",
+      "`relate` keeps one relationship per `from`, `to` and `type`, and writes only if the weight changes",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -131,7 +131,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`traverse`, `relationships`, `queryByPath` and `findPath` find nothing from an entity that is unknown, invisible or unconnected",
+      "`traverse`, `relationships`, `queryByPath` and `findPath` find nothing for an unknown, invisible or unconnected entity",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "his", { scope: { userId: "bob" }, viewer: bob })
@@ -168,7 +168,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`queryByPath` follows outgoing relationships of each given type in turn, and returns the entities reached last",
+      "`queryByPath` follows one outgoing relationship per given type, in order, and returns the entities at the end",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -196,7 +196,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "`findPath` visits at most `maxVisits` entities, and fails with `unsupported` if more remain, since a path may still exist",
+      "`findPath` visits at most `maxVisits` entities, and fails with `unsupported` if unvisited entities remain",
       (graph, store) =>
         Effect.gen(function*() {
           for (const name of ["hub", "far", "a", "b", "c", "d"]) yield* add(graph, name)
@@ -219,7 +219,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findPath` counts a linked record that is no entity towards `maxVisits`, but does not follow the links of that record",
+      "`findPath` counts linked records that are not entities towards `maxVisits`, but does not follow their links",
       (graph, store) =>
         Effect.gen(function*() {
           const scope = { userId: "ada" }
@@ -241,7 +241,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findPath` returns a shortest path of at most `maxDepth` relationships, and by default follows relationships in both directions",
+      "`findPath` returns a shortest path within `maxDepth`, and by default follows relationships in both directions",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -305,7 +305,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a [[name]] in an entity's body is a relationship to the entity of that name; only an edit of the body removes the relationship",
+      "a [[name]] in a body is a relationship to the entity of that name; editing the body removes the relationship, `unrelate` does not",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada Lovelace", { body: "Wrote to [[Charles Babbage]]." })
@@ -319,7 +319,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`traverse` and `relationships` ignore linked records that are no entities; `relate` and `forget` treat such records as absent",
+      "`traverse`, `relationships`, `relate` and `forget` treat a record that is not an entity as absent",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -334,7 +334,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a viewer can neither traverse, relate nor forget entities that it does not see",
+      "a viewer cannot traverse, relate or forget entities that the viewer does not see",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "shared", { scope: "global" })
@@ -361,7 +361,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`traverse` neither returns nor passes through an entity that has expired or whose validity has ended",
+      "`traverse` neither returns nor passes through entities that have expired or are no longer valid",
       (graph, store) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -376,7 +376,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`search` also returns each record that is linked to a hit and passes the query's filter; each hop multiplies the score by half the link's weight",
+      "`search` also returns records that are linked to a hit and pass the filter; each hop multiplies the score by half the link's weight",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })

@@ -28,7 +28,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   })
 
   law(
-    "`applyHindsight` weakens the beliefs that the hindsight corrects, adds the change to the audit of each belief, and stores the lessons",
+    "`applyHindsight` weakens the corrected beliefs, adds each change to the belief's audit, and stores the lessons",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -98,7 +98,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a repeated call of `applyHindsight` with the same id and data changes nothing; other data or another record's id is refused",
+    "`applyHindsight` with the id of an earlier hindsight changes nothing if the data is the same, and fails if the data differs",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -115,7 +115,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "the audit of a shared belief reveals only the id of a hindsight that the viewer does not see",
+    "the audit of a shared belief reveals no more than the id of another viewer's hindsight",
     (memory) =>
       Effect.gen(function*() {
         const [mine, yours] = [ada, bob].map(({ userId }) => Viewer.make({ userId: userId!, agentId: "bot" }))
@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`hindsights` and `counterfactuals` return only reflections that BeliefMemory wrote, not others whose data has the same `trigger`",
+    "`hindsights` and `counterfactuals` return only reflections that BeliefMemory wrote, even if other reflections have the same `trigger`",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual (a hypothesis) lists the beliefs that match its text, or those that the caller gives; `validateCounterfactual` adds the actual outcome",
+    "`createCounterfactual` records the beliefs that match the text, unless the caller gives beliefs; `validateCounterfactual` adds the outcome",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "the statistics contain the viewer's number of beliefs by confidence, source and state, and of belief changes, hindsights and counterfactuals",
+    "`statistics` counts the viewer's beliefs by confidence, source and state, and the belief updates, hindsights and counterfactuals",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -231,7 +231,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`pruneSuperseded` forgets beliefs superseded before the given time, and no current belief",
+    "`pruneSuperseded` forgets only beliefs that were superseded before the given time",
     (memory) =>
       Effect.gen(function*() {
         const chain = [yield* retain(memory, "Bern")]
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`pruneSuperseded` keeps a superseded belief if it is still valid, if another writer restores it meanwhile, or if the store refuses to forget it",
+    "`pruneSuperseded` keeps a superseded belief that is still valid, that another writer restores, or that the store refuses to forget",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

@@ -42,7 +42,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "a value is kept until its key is deleted; a later `set` of the key replaces the value in the same record",
+      "a key keeps its value until `delete`, and a second `set` replaces the value in the same record",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })
@@ -67,7 +67,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`set` accepts null, false, 0 and the empty string, and fails if the value is not JSON or contains undefined at any depth",
+      "`set` accepts null, false, 0 and the empty string, and refuses every value that is not JSON",
       (memory) =>
         Effect.gen(function*() {
           for (const value of [null, false, 0, "", {}, []]) {
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is hidden once its `expiresAt` is reached, and a call of `set` with an `expiresAt` in the past is ignored",
+      "an entry is hidden once `expiresAt` is reached, and `set` does nothing if `expiresAt` has already been reached",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -127,7 +127,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`entries` returns the metadata of each entry; an importance that was set as the name of a level is returned as a number",
+      "`entries` returns each entry with its metadata, and always returns the importance as a number",
       (memory) =>
         Effect.gen(function*() {
           const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is not found if the namespace or key in its record's data was changed, until the key is set again",
+      "an entry whose record was changed to another namespace or key is absent until the key is set again",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "k", 1)
@@ -250,7 +250,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`batchWrite` writes all entries or none; of two entries with equal keys, the later is written",
+      "`batchWrite` writes all entries or none, and the last of several entries with the same key wins",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, [])
@@ -288,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every string of the Big List of Naughty Strings is accepted as key and value; values may have 160 KB, and similar keys stay distinct",
+      "every key keeps its exact value, even with the Big List of Naughty Strings, values of 160 KB and keys that look alike",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(5).filter((text) => text.length < 1_000)
@@ -314,7 +314,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`size`, `keys` and `clear` include every entry, even if there are more entries than one page of the store holds",
+      "`size`, `keys` and `clear` include every entry, even if the entries fill more than one page of the store",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
@@ -399,7 +399,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("`layerKeyValueStore` provides the KeyValueStore of @effect/platform for one viewer; `copyKeyValueStore` copies given keys out of such a store", () =>
+  it.effect("`layerKeyValueStore` serves one viewer's entries as a KeyValueStore, and `copyKeyValueStore` copies keys from a KeyValueStore", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore
@@ -423,7 +423,7 @@ describe("KeyValueMemory", () => {
       assert.strictEqual(yield* memory.size(bob), 1)
     }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layerKeyValueStore(ada), here))))
 
-  it.effect("`toBackend` makes an object for one viewer whose methods return promises, and `copyBackend` copies all entries of such an object", () =>
+  it.effect("`toBackend` offers a viewer's entries by methods that return promises, and `copyBackend` copies all entries of such a backend", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* MemoryStore.MemoryStore

@@ -303,7 +303,7 @@ describe("every kind of memory", () => {
           })))
   )
 
-  law("another viewer sees no record and can change none", (store) =>
+  law("another viewer can neither see nor change a record", (store) =>
     Effect.gen(function*() {
       yield* each(store, (kind, name) => kind.write(one, id(name)))
       const dump = Effect.map(store.list(system, all), ({ items }) => items)
@@ -337,7 +337,7 @@ describe("every kind of memory", () => {
     }))
 
   law(
-    "every reading operation answers as on an empty store if all records have expired",
+    "every reading operation treats expired records as absent",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

@@ -15,7 +15,7 @@ const titles = (all: ReadonlyArray<{ readonly data: KnowledgeVault.VaultEntry }>
 
 onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.layer, (law) => {
   law(
-    "the title of a record is its summary, and a record can be found by category, importance and words",
+    "a vault entry has its title as summary, and is found by category, importance and words",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo", "decision", { importance: 1, body: "One place for all." })
@@ -34,7 +34,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "`archive` moves a record to the category `archive`, where `search` still finds it; a second call changes nothing",
+    "`archive` moves a record to the category `archive`, even if called twice, and `search` still finds the record",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo", "decision", { body: "One place" })
@@ -49,7 +49,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "an expired record is hidden everywhere, and an `expiresAt` in the past is refused",
+    "an expired record is absent for every operation, and `store` refuses an `expiresAt` that is not in the future",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -64,7 +64,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "a compaction of the store keeps the records that have not expired, and `findByCategory` then returns only those",
+    "`findByCategory` returns exactly the unexpired records after a compaction of the store",
     (memory, db) =>
       Effect.gen(function*() {
         for (let n = 0; n < 20; n++) yield* store(memory, `e${n}`, "insight", n === 7 ? { expiresAt: 10 } : {})
@@ -75,7 +75,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "another viewer's record is neither found nor archived, and any search text is accepted",
+    "another viewer's record can be neither found nor archived, and `search` accepts any text",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo")

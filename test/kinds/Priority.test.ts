@@ -13,7 +13,7 @@ const weights = FastCheck.record({ recency: weight, importance: weight, relevanc
 const names = ["recency", "importance", "relevance"] as const
 
 describe("AdaptiveMemory's priority", () => {
-  it("the weights of recency, importance and relevance are 0.4, 0.3 and 0.3 by default, and given weights are scaled to a sum of 1", () => {
+  it("`sharesOf` scales the weights of recency, importance and relevance to a sum of 1; the defaults are 0.4, 0.3 and 0.3", () => {
     for (const name of names) {
       assert.closeTo(AdaptiveMemory.sharesOf()![name], AdaptiveMemory.defaultPriority[name], 1e-12)
     }
@@ -44,7 +44,7 @@ describe("AdaptiveMemory's priority", () => {
     )
   })
 
-  it("the recency of a record halves with each half-life since its last use or change, down to 0.1; it is 1 if that time is in the future", () => {
+  it("recency is 1 up to the last use or change of a record, and then halves with each half-life, down to 0.1", () => {
     const day = AdaptiveMemory.defaultHalfLife
     const old = record("a", { createdAt: 0 })
     const at = (now: number, accessedAt?: number) => AdaptiveMemory.recencyAt(old, { accessedAt, halfLife: day, now })

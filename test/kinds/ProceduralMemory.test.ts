@@ -24,7 +24,7 @@ const find = (memory: ProceduralMemory.Service, context: string) =>
 
 onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMemory.layer, (law) => {
   law(
-    "the summary of a procedure is its name; a procedure with over 100 steps, or more successes than executions, is refused",
+    "`storeProcedure` uses the name as summary, and refuses more than 100 steps or more successes than executions",
     (memory, db) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* store(memory, "deploy")).record.summary, "deploy")
@@ -48,7 +48,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "`findProcedures` returns the procedures with a trigger that occurs in the context, in upper or lower case, highest success rate first",
+    "`findProcedures` returns the procedures whose trigger occurs in the context, ignoring case, highest success rate first",
     (memory, db) =>
       Effect.gen(function*() {
         yield* store(memory, "never", ["deploy"])
@@ -67,7 +67,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "`findProcedures` returns all matching procedures, even if there are more of them than one page of the store holds",
+    "`findProcedures` returns all matching procedures, even if the matches fill more than one page of the store",
     (memory, db) =>
       Effect.gen(function*() {
         const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
@@ -76,7 +76,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
       })
   )
 
-  law("`recordExecution` counts all concurrent executions", (_, db) =>
+  law("concurrent calls of `recordExecution` all count", (_, db) =>
     Effect.gen(function*() {
       const memory = yield* Effect.provideService(ProceduralMemory.make, MemoryStore.MemoryStore, interleaved(db))
       const { record } = yield* store(memory, "deploy")
@@ -90,7 +90,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
     }))
 
   law(
-    "`recordExecution` fails with `not_found` for another viewer's procedure, and for a record that is not a procedure",
+    "`recordExecution` fails with `not_found` for another viewer's procedure or a record that is not a procedure",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "deploy")

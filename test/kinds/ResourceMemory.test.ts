@@ -12,7 +12,7 @@ const locations = (all: ReadonlyArray<{ readonly data: ResourceMemory.Resource }
 
 onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.layer, (law) => {
   law(
-    "the summary of a resource is its location, its importance is 0.25, and it is found by type, by part of its location and by words",
+    "a resource has its location as summary and importance 0.25, and is found by type, part of the location or words",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "docs/guide.md", { size: 10, mimeType: "text/markdown" })
@@ -46,7 +46,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
   )
 
   law(
-    "`touch` counts a use of the resource, and makes no new revision of its record",
+    "`touch` counts a use of a resource without making a new revision of the record",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "a")
@@ -59,7 +59,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
   )
 
   law(
-    "another viewer's resources are hidden, a blank location is refused, and any search text is accepted",
+    "another viewer's resources are hidden, invalid resources are refused, and `search` accepts any text",
     (memory) =>
       Effect.gen(function*() {
         yield* store(memory, "a")

@@ -22,7 +22,7 @@ const objects = (all: ReadonlyArray<{ readonly data: SemanticMemory.Fact }>) => 
 
 onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.layer, (law) => {
   law(
-    "the summary of a fact is its subject, predicate and object; `searchFacts` finds the fact by words, and storing the fact twice makes one record",
+    "a repeated fact is stored once, has its subject, predicate and object as summary, and is found by words",
     (memory) =>
       Effect.gen(function*() {
         const { data, record } = yield* store(memory, ["Ada", "drinks", "tea"], { body: "She never has coffee." })
@@ -40,7 +40,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
   )
 
   law(
-    "`queryBySubject` and `queryByDomain` return all facts of exactly the given subject or domain, however many there are",
+    "`queryBySubject` and `queryByDomain` return all facts with exactly the given subject or domain",
     (memory) =>
       Effect.gen(function*() {
         for (let n = 0; n < 45; n++) yield* store(memory, ["Ada", "has", `${n}`], { domain: n % 2 ? "odd" : "even" })
@@ -77,7 +77,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
   )
 
   law(
-    "queries and `invalidateFact` ignore another viewer's facts, and records that are not facts",
+    "queries and `invalidateFact` treat another viewer's facts, and records that are not facts, as absent",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, ["Ada", "drinks", "tea"], { domain: "d" })

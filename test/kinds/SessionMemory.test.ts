@@ -53,7 +53,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`start` loads at most twenty learnings, all of them from the last ten sessions",
+      "`start` loads at most twenty learnings, and only from the last ten sessions",
       (sessions) =>
         Effect.gen(function*() {
           for (let n = 0; n < 12; n++) {
@@ -125,7 +125,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a task is stored with its issue and challenges, and an error with its files; `search` finds the task and the error by these texts",
+      "`search` finds a task by its issue and challenges, and an error by its file pattern",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -176,7 +176,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`recordTask` refuses a blank issue or challenge, and challenges that are not a list; `recordError` refuses a blank `filePattern`",
+      "`recordTask` refuses invalid issues and challenges, and `recordError` refuses a blank `filePattern`",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -189,7 +189,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "ending a session with a summary stores the duration of the session, and later recordings fail",
+      "`end` stores a summary with the duration of the session, and later recordings fail",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -260,7 +260,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "a viewer sees the sessions of exactly its own scope, and those of narrower scopes only if it has the reach `within`",
+      "a viewer sees the sessions of its own scope, and with the reach `within` also sessions of narrower scopes",
       (sessions, store) =>
         Effect.gen(function*() {
           const viewers = [ada, bob, Viewer.make({ userId: "ada", agentId: "pilot" })]
@@ -323,7 +323,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every string of the Big List of Naughty Strings is accepted as an error, as the solution of an error and as a query",
+      "every string of the Big List of Naughty Strings is accepted as error, solution and query",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")
@@ -344,7 +344,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("SessionMemory", () => {
-  it.scoped("a session keeps its last 500 learnings and its last 200 errors, even if the session was started again in between", () =>
+  it.scoped("a session keeps its last 500 learnings and its last 200 errors, even if the session is started twice", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const count = (type: string) =>
@@ -377,7 +377,7 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 
-  it.scoped("the limit of 200 errors applies per session id and scope, and never removes errors of a session with the same id in a narrower scope", () =>
+  it.scoped("the limit of 200 errors counts sessions with the same id and scope together, and sessions of other scopes separately", () =>
     Effect.gen(function*() {
       const [sessions, store] = yield* both
       const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")

@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "a recorded task has by default its action as summary, the current time as `validAt`, and importance 0.5, or 0.75 if the task failed",
+    "`recordEpisode` defaults the summary to the action, `validAt` to now, and importance to 0.5, or 0.75 for a failed task",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -50,7 +50,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "`queryEpisodes` returns the latest episodes first, and its limit counts only episodes that pass the filter",
+    "`queryEpisodes` returns the latest episodes first, and applies the limit after the filter",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -66,7 +66,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       })
   )
 
-  law("`queryEpisodes` accepts 0 as a time and refuses it as a limit", (memory) =>
+  law("`queryEpisodes` accepts a time of 0, and refuses a limit of 0", (memory) =>
     Effect.gen(function*() {
       yield* three(memory)
       assert.lengthOf(yield* memory.queryEpisodes(ada, { since: 0 }), 3)
@@ -81,7 +81,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "`queryEpisodes` changes neither what store.list returns nor the results of later calls",
+    "`queryEpisodes` changes neither the stored records nor the results of later calls",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -94,7 +94,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "`getSimilarEpisodes` accepts any text, and finds the tasks that share words with it, with scores of 0..1",
+    "`getSimilarEpisodes` accepts any text, and returns the tasks that share words with the text, with scores of 0..1",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -124,7 +124,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "episodes that are not tasks, and other viewers' tasks, are not returned and do not count towards the limit",
+    "episodes that are not tasks, and other viewers' tasks, are neither returned nor counted towards the limit",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)

@@ -38,7 +38,7 @@ const reason = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
 
 describe("TypedMemory", () => {
   law(
-    "`put` stores the data encoded as JSON; the results of `put` and `get` have the decoded data",
+    "`put` stores the data encoded as JSON, and `put` and `get` return the decoded data",
     (recipes, store) =>
       Effect.gen(function*() {
         const { data, record } = yield* recipes.put(ada, soup)
@@ -54,7 +54,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "`search`, `list` and `get` return only records of the kind; `update`, `modify` and `forget` treat other records as absent",
+    "every operation treats records of another kind as absent",
     (recipes, store) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -77,7 +77,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "`list` filters records by fields of their data if the option `where` is given",
+    "the option `where` of `list` filters records by fields of their data",
     (recipes) =>
       Effect.gen(function*() {
         yield* recipes.put(ada, soup)
@@ -88,7 +88,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "`put` and `update` fail and write nothing if the data violates the Schema of the kind, and the error names the field",
+    "`put` and `update` refuse data that violates the kind's Schema, with an error that names the field, and write nothing",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -128,7 +128,7 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("optional fields that are undefined are dropped at any depth", (_, store) =>
+  law("optional fields that are undefined are not stored, at any depth", (_, store) =>
     Effect.gen(function*() {
       const Optional = Schema.optional(Schema.Struct({ b: Schema.optional(Schema.Int) }))
       const Trip = MemoryKind.make({
@@ -170,7 +170,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "`update` fails with `conflict` if the record has another revision than `ifRevision`, and changes only the fields in the patch",
+    "`update` changes only the fields in the patch, and fails with `conflict` if `ifRevision` is not the current revision",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -181,7 +181,7 @@ describe("TypedMemory", () => {
       })
   )
 
-  law("another viewer's record counts as absent", (recipes) =>
+  law("every operation treats another viewer's record as absent", (recipes) =>
     Effect.gen(function*() {
       const { record } = yield* recipes.put(ada, soup)
       assert.deepStrictEqual(yield* recipes.get(bob, record.id), Option.none())

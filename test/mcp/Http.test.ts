@@ -19,7 +19,7 @@ const guarded = (options: object = {}) =>
   })
 
 describe("an MCP server over HTTP", () => {
-  it.scopedLive("answers a body that is not JSON with status 400 and error code -32700; the status is also 400 for a body that is not exactly one message", () =>
+  it.scopedLive("answers a body that is not one JSON message with status 400, and invalid JSON also with error code -32700", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -43,7 +43,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("refuses with 403 any Host or Origin header that names a foreign host, and accepts the server's own Origin", () =>
+  it.scopedLive("refuses a foreign Host or Origin header with 403, and accepts the allowed hosts and origins", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess({ allowedHosts: ["memory.example"], allowedOrigins: ["https://app.example"] })
       const { port } = new URL(url)
@@ -101,7 +101,7 @@ describe("an MCP server over HTTP", () => {
       assert.notInclude(stderr.text(), tokens.ada)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a request acts for the viewer of its token; a session refuses the requests of any other viewer", () =>
+  it.scopedLive("a request acts for the viewer of its token, and a session refuses requests of other viewers", () =>
     Effect.gen(function*() {
       const { ada, bob, connect, tokens, url } = yield* guarded()
       const [mine, his] = yield* Effect.all([connect(tokens.ada), connect(tokens.bob)])
@@ -118,7 +118,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(1, "recall") })).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a route that a program adds to the server refuses a foreign Host header with 403, and acts for the viewer of the token", () =>
+  it.scopedLive("a route that a program adds acts for the viewer of the token, and refuses a foreign Host header with 403", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded()
       assert.strictEqual((yield* ask(url, { method: "GET", path: "/page", headers: ada })).body, "page of ada")
@@ -172,7 +172,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: initialize })).status, 400)
     }))
 
-  it.scopedLive("a body of more than 4 MiB is refused, with 413 if Content-Length declares its length, and later requests are answered", () =>
+  it.scopedLive("refuses a body of more than 4 MiB, with 413 if Content-Length declares the size, and still answers later requests", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -184,7 +184,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(2, "recall") })).status, 200)
     }))
 
-  it.scopedLive("answers requests of a token over the limit per minute with 429 and the time to wait, and still answers other tokens", () =>
+  it.scopedLive("a token over its limit of requests per minute gets 429 and the time to wait, while other tokens are still served", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded({ requestsPerMinute: 5 })
       const status = (headers: Record<string, string>) => ask(url, { method: "GET", path: "/page", headers })
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a new session beyond a viewer's limit ends the session that was idle longest, or is refused with 429 if all sessions are busy", () =>
+  it.scopedLive("a session beyond the viewer's limit ends the longest idle session, or is refused with 429 if all sessions are busy", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)

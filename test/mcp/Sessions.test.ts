@@ -46,7 +46,7 @@ const status = (response: Effect.Effect<Response>) =>
 const memory = MemoryService.layerTest({ spec: { writesPerTurn: 0 } })
 
 describe("sessions of an MCP server over HTTP", () => {
-  it.scoped("a session ends once no request has come for the time that the option `idle` sets", () =>
+  it.scoped("a session ends if no request comes within the time of the option `idle`", () =>
     Effect.gen(function*() {
       const ask = yield* served({ idle: "10 minutes" })
       const headers = yield* begun(ask)
@@ -70,7 +70,7 @@ describe("sessions of an MCP server over HTTP", () => {
       assert.strictEqual(yield* status(ask(call(1, "recall"), headers)), 404)
     }).pipe(Effect.provide(memory)))
 
-  it.scoped("requests beyond the limit per minute are refused; more are allowed again as time passes", () =>
+  it.scoped("requests beyond the limit per minute are refused until enough time has passed", () =>
     Effect.gen(function*() {
       const ask = yield* served({ requestsPerMinute: 6 })
       const statuses = yield* Effect.forEach(Array.from({ length: 8 }), () => status(ask("{")))
@@ -96,7 +96,7 @@ describe("an MCP server over HTTP", () => {
       Effect.scoped
     )
 
-  it.live("a server without tokens requires a viewer, and starts only on an address that other machines cannot reach", () =>
+  it.live("a server without tokens needs a viewer and an address that other machines cannot reach", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const tokens = yield* McpTokens.fromText(line)

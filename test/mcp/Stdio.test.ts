@@ -40,7 +40,7 @@ const lines = (...messages: ReadonlyArray<unknown>) =>
   messages.map((message) => encoder.encode(`${typeof message === "string" ? message : JSON.stringify(message)}\n`))
 
 describe("an MCP server over standard input", () => {
-  it.live("answers each line that is not JSON or not a message with an error, and still answers later lines", () =>
+  it.live("answers each malformed line with an error, and still answers later lines", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(
         initialize,
@@ -67,7 +67,7 @@ describe("an MCP server over standard input", () => {
       assert.include(found.find(({ id }) => id === "named")!.result.content[0].text, "no memories matched")
     }))
 
-  it.live("the answers are the same, whatever the sizes of the chunks in which the input arrives", () =>
+  it.live("the answers do not depend on the sizes of the chunks in which the input arrives", () =>
     Effect.gen(function*() {
       const all = encoder.encode(
         lines(initialize, call("ä", "remember", { kind: "user", summary: "Füße 👣", body: "Füße 👣" })).map((line) =>
@@ -85,7 +85,7 @@ describe("an MCP server over standard input", () => {
       }
     }))
 
-  it.live("a line of more than 8 MiB is refused and dropped, and the next line is read", () =>
+  it.live("refuses a line of more than 8 MiB, and still answers the next line", () =>
     Effect.gen(function*() {
       const piece = encoder.encode("x".repeat(1_048_576))
       const found = yield* answers([
@@ -99,7 +99,7 @@ describe("an MCP server over standard input", () => {
       ]])
     }))
 
-  it.live("answers each of two concurrent requests that have the same id, and answers an unknown method with error -32601", () =>
+  it.live("answers both of two concurrent requests with the same id, and refuses an unknown method with error -32601", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(initialize, call(1, "recall"), call(1, "recall"), {
         jsonrpc: "2.0",
@@ -110,7 +110,7 @@ describe("an MCP server over standard input", () => {
       assert.strictEqual(found.find(({ id }) => id === 2).error.code, -32_601)
     }))
 
-  it.live("answers invalid parameters with an error that quotes no value", () =>
+  it.live("answers invalid parameters with an error that does not quote the values", () =>
     Effect.gen(function*() {
       const wrong = [
         { method: "tools/call", params: {} },
@@ -168,7 +168,7 @@ describe("an MCP server over standard input", () => {
       assert.lengthOf(got, 201)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.scopedLive("still answers the official client after malformed lines in its input", () =>
+  it.scopedLive("still answers the official client after malformed lines", () =>
     Effect.gen(function*() {
       const { client, stderr, write } = yield* stdio
       yield* write("rubbish\n{\"jsonrpc\":\"2.0\"}\n\n{\"half\n")

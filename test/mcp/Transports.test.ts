@@ -41,7 +41,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       }
     }))
 
-  it.scopedLive("answers 20 concurrent calls, each with its own result", () =>
+  it.scopedLive("each of 20 concurrent calls gets its own result", () =>
     Effect.gen(function*() {
       const server = yield* served
       const ids = yield* Effect.forEach(
@@ -60,7 +60,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       }
     }))
 
-  it.scopedLive("interrupts the fiber of a cancelled call, and still answers other requests", () =>
+  it.scopedLive("the server interrupts the fiber of a cancelled call, and still answers other requests", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const cancel = new AbortController()
@@ -72,7 +72,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("accepts a call of the tool `recall` without arguments; such a call of `remember` is refused, and the error says why", () =>
+  it.scopedLive("the tool `recall` works without arguments, but `remember` without arguments is refused with an error that says why", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.include(textOf(yield* promised(() => client.callTool({ name: "recall" }))), "no memories matched")
@@ -81,7 +81,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.match(textOf(refused), /^invalid_draft: kind: /)
     }))
 
-  it.scopedLive("arguments of a megabyte are accepted; a memory with a text of that size is refused, and the error says why", () =>
+  it.scopedLive("arguments of a megabyte are accepted, but `remember` refuses a text of that size with an error that says why", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const text = "ä".repeat(524_288)
@@ -95,7 +95,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.isBelow(textOf(refused).length, 200)
     }))
 
-  it.scopedLive("refuses unknown tools, resources, prompts and methods", () =>
+  it.scopedLive("the server refuses unknown tools, resources, prompts and methods", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.deepStrictEqual(yield* tried(() => client.callTool({ name: "no such" })), {
@@ -127,7 +127,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("reveals no memory of another viewer by its id, as a resource, or in lists, searches and prompts", () =>
+  it.scopedLive("no tool, resource or prompt reveals another viewer's memory", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.deepStrictEqual(
@@ -148,7 +148,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.notMatch(JSON.stringify(answers), /4711|opens/)
     }))
 
-  it.scopedLive("lists the memory index and all memories as resources, in pages, and returns the text of a resource that a client reads", () =>
+  it.scopedLive("the memory index and all memories are resources that a client can list in pages and read", () =>
     Effect.gen(function*() {
       const server = yield* served
       const { client } = server
@@ -166,20 +166,20 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.deepStrictEqual(resourceTemplates.map(({ uriTemplate }) => uriTemplate), ["memory://record/{id}"])
     }))
 
-  it.scopedLive("has prompts that recall a topic and review memories", () =>
+  it.scopedLive("the server has a prompt that recalls a topic and a prompt that reviews memories", () =>
     Effect.gen(function*() {
       const server = yield* served
       const { client } = server
       const text = (name: string, input: Record<string, string> = {}) =>
-        Effect.map(promised(() => client.getPrompt({ name, arguments: input })), ({ messages }) =>
-          (messages[0]!.content as { readonly text: string }).text)
+        Effect.map(
+          promised(() => client.getPrompt({ name, arguments: input })),
+          ({ messages }) => (messages[0]!.content as { readonly text: string }).text
+        )
       assert.include(yield* text("recall", { topic: "boats" }), "Nothing is remembered about: boats")
       const id = yield* remember(server, "Boats leave at nine")
       assert.include(yield* text("recall", { topic: "boats" }), "Boats leave at nine")
       assert.include(yield* text("review"), id)
-      const { prompts } = yield* promised(() =>
-        client.listPrompts()
-      )
+      const { prompts } = yield* promised(() => client.listPrompts())
       assert.deepStrictEqual(prompts.map(({ name }) => name), ["recall", "review"])
       assert.include(yield* tried(() => client.getPrompt({ name: "recall" })), { code: -32_602 })
       assert.include(yield* tried(() => client.getPrompt({ name: "review", arguments: { limit: "many" } })), {
@@ -187,7 +187,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       })
     }))
 
-  it.scopedLive("reports the progress of a call if the request has a progress token", () =>
+  it.scopedLive("the server reports the progress of a call if the request has a progress token", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const heard: Array<unknown> = []
@@ -203,7 +203,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       )
     }))
 
-  it.scopedLive("sends the client the logs of its requests at or above the level that the client set, but not the texts of errors", () =>
+  it.scopedLive("the client receives the logs of its requests at or above its log level, without the texts of errors", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const heard: Array<string> = []
@@ -227,7 +227,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.notInclude(stderr.text(), "quiet words")
     }))
 
-  it.scopedLive("stops on SIGTERM: running calls are interrupted and answered with an error, and the process exits with 0", () =>
+  it.scopedLive("SIGTERM stops the server: running calls are interrupted and answered with an error, and the process exits with 0", () =>
     Effect.gen(function*() {
       const { client, exit, kill, stderr } = yield* served
       const hanging = client.callTool({ name: "hang" }).catch((error: { readonly message: string }) => error.message)

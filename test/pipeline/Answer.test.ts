@@ -91,10 +91,10 @@ describe("readFacts", () => {
       assert.deepStrictEqual(Either.map(readFacts(answer), (all) => all.map(({ text }) => text)), Either.right(texts))
   )
 
-  it("a single JSON object outside of a list counts as a failure of the model, not as a fact, since the object may be an error message", () =>
+  it("a JSON object that is neither in a list nor under `facts` is a failure of the model, since the object may be an error message", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
-  it("every fact that `parseFacts` finds is found by `readFacts`, too", () => {
+  it("`readFacts` finds every fact that `parseFacts` finds", () => {
     FastCheck.assert(
       FastCheck.property(answers("facts"), (answer) => {
         const parsed = parseFacts(answer)
@@ -146,7 +146,7 @@ describe("readDecision", () => {
     (answer) => assert.deepStrictEqual(readDecision(answer, 2), Either.right([{ event: "ADD", text: "a" }]))
   )
 
-  it("every decision that `parseDecision` finds is found by `readDecision`, too", () => {
+  it("`readDecision` finds every decision that `parseDecision` finds", () => {
     FastCheck.assert(
       FastCheck.property(answers("memory"), (answer) => {
         const parsed = parseDecision(answer, 2)
@@ -206,7 +206,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
       }).pipe(within([...script, facts("Ada moved to Porto"), memory({ event: "ADD", text: "Ada moved to Porto" })]))
   )
 
-  it.effect("the error never quotes the answer, since the answer may quote the conversation", () =>
+  it.effect("the error of `remember` never quotes the model's answer, since the answer may quote the conversation", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const failures = [
@@ -218,7 +218,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
 })
 
 describe("an Outbox with an unusable answer of the model", () => {
-  it.effect("the Outbox extracts the same messages again at its next flush, and the fact is remembered once", () =>
+  it.effect("the next flush of the Outbox extracts the messages again after an unusable answer, and the fact is remembered once", () =>
     Effect.gen(function*() {
       const outbox = yield* Outbox.Outbox
       yield* outbox.append(ada, "s", turns)

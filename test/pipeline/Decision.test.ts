@@ -91,7 +91,7 @@ const decision: FastCheck.Arbitrary<Decision> = FastCheck.record({
 }, { requiredKeys: ["event"] })
 
 describe("`makeNearest`, which finds the most similar fact", () => {
-  it("`makeNearest` finds the same fact as if it compared the text with every fact", () => {
+  it("`makeNearest` finds the same fact as a comparison of the text with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(fact, { maxLength: 12 }),
@@ -110,7 +110,7 @@ describe("`makeNearest`, which finds the most similar fact", () => {
 })
 
 describe("`attribute`, which assigns each decision to a fact", () => {
-  it("each decision is assigned to the same fact as if the decision's text were compared with every fact", () => {
+  it("`attribute` assigns each decision to the same fact as a comparison of the decision with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(decision, { maxLength: 8 }),
@@ -128,7 +128,7 @@ describe("`attribute`, which assigns each decision to a fact", () => {
     )
   })
 
-  it("the number of times that a text is split into words does not grow with the number of facts", () => {
+  it("the number of times that `attribute` reads the text of a fact does not grow with the number of facts", () => {
     const reads = (count: number) => {
       let total = 0
       const facts = Array.from({ length: count }, (_, n) => ({

@@ -44,7 +44,7 @@ for (const [name, layer] of Object.entries(stores)) {
 
   describe(`ids that MemoryPipeline derives (${name})`, () => {
     test(
-      "a message is remembered once, under another id, if the id derived for the message is taken by another viewer's record",
+      "a message whose derived id is taken by another viewer's record is remembered once, under another id",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore
@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "a superseding record gets another id if the id derived for it is taken by another viewer's record",
+      "a superseding record whose derived id is taken by another viewer's record gets another id",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

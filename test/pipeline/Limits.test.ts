@@ -75,7 +75,7 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
     }).pipe(within(model([]))))
 
-  it.effect("a value of `maxFacts` outside 1 to 256 makes `remember` fail before the model is asked", () =>
+  it.effect("`remember` refuses a value of `maxFacts` outside 1 to 256 before the model is asked", () =>
     Effect.gen(function*() {
       const { plan, remember } = yield* pipeline
       for (const maxFacts of [0, -1, 1.5, 257, Number.NaN]) {
@@ -86,7 +86,7 @@ describe("maxFacts", () => {
       assert.isUndefined(receipt.leftOut)
     }).pipe(within(model(texts(100)))))
 
-  it.effect("`maxFacts` also limits the records that the model's decisions add, however few facts there were", () =>
+  it.effect("`maxFacts` also limits how many records the model's decisions add, even if there is only one fact", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, { scope, maxFacts: 4 })
@@ -96,7 +96,7 @@ describe("maxFacts", () => {
 })
 
 describe("the facts of one extraction", () => {
-  it.effect("only the first facts that together have at most 262,144 characters are used, and the receipt counts the facts left out", () =>
+  it.effect("facts beyond 262,144 characters in total are left out, and the receipt counts the facts left out", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const receipt = yield* plan(ada, turns, {
@@ -116,7 +116,7 @@ describe("the related memories shown to the model in one extraction", () => {
         texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
       ))
 
-  it.effect("the model is shown at most 1,000 memories, and its decisions change at most 128 of these memories", () => {
+  it.effect("the model sees at most 1,000 memories, and can change at most 128 of these memories", () => {
     let shown = 0
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -132,7 +132,7 @@ describe("the related memories shown to the model in one extraction", () => {
     })))
   })
 
-  it.effect("the memories have at most 262,144 characters together; the best match of each fact comes before any second-best match", () => {
+  it.effect("the model sees memories of at most 262,144 characters in total, and the best match of each fact comes first", () => {
     const shown: Array<string> = []
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -158,12 +158,12 @@ describe("the conversation shown to the model in one extraction", () => {
     return { leftOut, lengths: turns.map(({ content }) => content.length) }
   }
 
-  it("a conversation of at most 262,144 characters is shown unchanged", () => {
+  it("a conversation of at most 262,144 characters is shown to the model unchanged", () => {
     const messages = [Message.user("a".repeat(262_143)), Message.user("b")]
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("a conversation of over 262,144 characters is shortened: its longest messages are cut at their ends to one common length", () => {
+  it("a conversation of over 262,144 characters is shortened: the ends of its longest messages are cut off, to one common length", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {
@@ -172,7 +172,7 @@ describe("the conversation shown to the model in one extraction", () => {
     })
   })
 
-  it("only the last 4,096 messages of a longer conversation are shown", () => {
+  it("the model is shown only the last 4,096 messages of a longer conversation", () => {
     const messages = Array.from({ length: 5_000 }, (_, n) => Message.user(`${n}`))
     const { leftOut, turns } = fitConversation(messages)
     assert.strictEqual(turns[0]?.content, "904")
@@ -184,7 +184,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.isTrue(turn?.content.isWellFormed())
   })
 
-  it.effect("the prompt contains the cut conversation, and the receipt counts the characters left out", () => {
+  it.effect("the prompt contains the shortened conversation, and the receipt counts the characters left out", () => {
     const lengths: Array<number> = []
     return Effect.gen(function*() {
       const { remember } = yield* pipeline

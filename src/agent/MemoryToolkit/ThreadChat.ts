@@ -22,8 +22,8 @@ import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
 /**
- * The thread of the chat in which a tool is called. The default, `undefined`, means that the call is outside of a chat. A
- * `Context.Reference` always has a value, so effects that read the thread do not require it in their type `R`.
+ * The name of the thread of the chat in which a tool is called. Outside of a chat, the value is `undefined`, the default. A
+ * `Context.Reference` always has a value, so effects that read the name do not require it in their type `R`.
  */
 export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
   defaultValue: (): string | undefined => undefined
@@ -33,22 +33,21 @@ export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/C
 export interface ChatOptions {
   /** System message, sent before all other messages and not stored in the thread. Default: none. */
   readonly system?: string | undefined
-  /** Budget in tokens for the stored messages that each call sends to the model, at four characters a token. Default 32,000. */
+  /** Budget, in tokens, for the stored messages that each call sends to the model. Four characters count as one token. Default 32,000. */
   readonly budget?: number | undefined
 }
 
 /**
  * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model as many of the thread's newest messages as
- * fit into the budget, including those that other processes appended. The prompt and the answer are appended to the thread in one batch,
- * once the answer is complete; if the process dies before that, neither is stored. If the consumer of a stream ends it early, the
- * received part of the answer is stored, without tool calls that have no result yet. A call that fails stores nothing. Cost: each call
- * reads the messages within the budget.
+ * fit into the budget, including messages that other processes appended. Once the answer is complete, the prompt and the answer are
+ * appended to the thread in one batch. If a call fails, or if the process dies before the answer is complete, nothing is stored. If the
+ * consumer of a stream ends the stream early, the received part of the answer is stored, without tool calls that have no result yet. Cost:
+ * each call reads the messages within the budget.
  *
- * A chat belongs to the viewer that is current where the chat is made. A call on behalf of a viewer that has other threads fails with
- * the reason `not_owned`. Otherwise, what tools read for the calling viewer would be stored in a thread of the chat's viewer. Make a chat
- * for each viewer.
+ * A chat belongs to the viewer that is current where the chat is made, so make a chat for each viewer. A call by a viewer with other
+ * threads fails with the reason `not_owned`. Otherwise, what tools read for that viewer would be stored in a thread of the chat's viewer.
  *
- * A failure to read or write the thread fails the call with an `AiError` of module `ThreadChat`. The `cause` of this error is the
+ * If the thread cannot be read or written, the call fails with an `AiError` of module `ThreadChat`. The `cause` of this error is the
  * `MemoryError`.
  */
 export const chat = (
@@ -67,8 +66,8 @@ export const chat = (
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
     /**
-     * Reads the newest messages of the thread into the history, and returns the length of the history. Fails if the calling viewer has
-     * other threads than the viewer of the chat.
+     * Replaces the history of `inner` by the newest messages of the thread, and returns the length of the history. Fails with `not_owned`
+     * if the calling viewer has other threads than the viewer of the chat.
      */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
@@ -82,7 +81,7 @@ export const chat = (
       return all.length
     })
 
-    /** Appends to the thread the messages that follow the first `length` messages of the history, after `kept` selected or changed them. */
+    /** Passes the messages of the history after the first `length` messages to `kept`, and appends the result to the thread. */
     const keep = (
       length: number,
       kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity
@@ -98,7 +97,7 @@ export const chat = (
         Effect.flatMap((length) => Effect.tap(call, Effect.mapError(keep(length), failed))),
         calls.withPermits(1),
         Effect.provideService(CurrentThread, thread)
-      ) as Effect.Effect<A, E, R> // the error type of every model call includes AiError
+      ) as Effect.Effect<A, E, R> // the cast is safe, since the error type `E` of every model call includes `AiError`
 
     const keptStream = <A, E, R>(answer: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
       Stream.unwrapScoped(Effect.gen(function*() {
@@ -122,7 +121,7 @@ export const chat = (
             Effect.sync(() => follows(open, part))),
           Stream.execute(end)
         )
-      })) as Stream.Stream<A, E, R> // the error type of every model call includes AiError
+      })) as Stream.Stream<A, E, R> // the cast is safe, since the error type `E` of every model call includes `AiError`
 
     yield* follow
     return Chat.Chat.of({
@@ -158,11 +157,11 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
 }
 
 /**
- * Updates `open` with the next part of a streamed answer. For each text that has begun and not yet ended, `open` maps the id of the text to
- * the part of the text that was received so far.
+ * Updates `open` with the next part of a streamed answer. `open` maps the id of each text that has begun but not ended to the text received
+ * so far.
  */
 const follows = (open: Map<string, string>, part: unknown): void => {
-  const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // every part of an answer has a type
+  const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // each kind of part has some of these fields
   if (id === undefined) return
   if (type === "text-start") open.set(id, "")
   if (type === "text-delta") open.set(id, (open.get(id) ?? "") + (delta ?? ""))
@@ -170,7 +169,7 @@ const follows = (open: Map<string, string>, part: unknown): void => {
 }
 
 /**
- * Adds to the messages the texts that had not ended when the consumer ended the stream. The chat of @effect/ai leaves such texts out of its
+ * Adds the texts that were still incomplete when the consumer ended the stream. The chat of @effect/ai leaves incomplete texts out of its
  * history.
  */
 const withOpen = (
@@ -208,8 +207,8 @@ const jsonOf = (value: unknown): unknown =>
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
 /**
- * Converts a message of a prompt to a message of a thread. The `content` of a thread's message is only text. If the prompt's message
- * contains more than text, the whole prompt's message is also put into `data` as JSON.
+ * Converts a message of a prompt to a message of a thread, whose `content` is only text. If the prompt's message contains more than text,
+ * the field `data` has the whole message as JSON.
  */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {
@@ -228,7 +227,7 @@ const messageOf = ({ data, ...turn }: Threads.ThreadMessage): Effect.Effect<Prom
       onSuccess: ({ content }) => content[0] ?? plainOf(turn)
     })
 
-/** Makes a message that contains only text. A tool's text becomes a user message, since a tool message cannot be plain text. */
+/** Makes a prompt message that contains only text. Text of a tool becomes a user message, since a tool message cannot be plain text. */
 const plainOf = ({ content, role }: Pick<Message, "content" | "role">): Prompt.Message =>
   role === "system"
     ? Prompt.makeMessage("system", { content })
@@ -245,8 +244,8 @@ const unreadable = (op: string) => (cause: unknown) =>
   })
 
 /**
- * Converts a message of a prompt to a `Message`, which has only the text. A result of a tool, or a message that has tool calls and no text,
- * gets `tool: true`.
+ * Converts a message of a prompt to a `Message`, which contains only text. Sets `tool: true` on a message of a tool, and on a message that
+ * has tool calls but no text.
  */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })

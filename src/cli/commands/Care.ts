@@ -60,12 +60,12 @@ export const verify = make({
 
 /** Schema of the JSON output of `repair`. */
 export const Repaired = Schema.Struct({
-  /** Whether the files were restored; if false, they are only listed. */
+  /** Whether the files were restored. If false, the files were only listed. */
   isWritten: Schema.Boolean,
   repairs: Schema.Array(Schema.Struct({ path: Schema.String, id: MemoryId, revision: Schema.Number }))
 })
 
-/** Returns the files to restore. With `write`, restores them, and shows the progress. */
+/** Returns the damaged files that can be restored. If `write` is true, restores these files, and shows the progress. */
 const repaired = (vault: VaultService, write: boolean) =>
   Effect.gen(function*() {
     const found = yield* vault.repair()
@@ -122,7 +122,7 @@ export const Examined = Schema.Struct({
   }))
 })
 
-/** `doctor`: makes all checks of a store. With `--repair`, also makes the repairs that lose no data. */
+/** `doctor`: makes all checks of a store. With `--repair`, also repairs what can be repaired without loss of data. */
 export const doctor = make({
   name: "doctor",
   summary: "check the store in every way, and mend what is safe",
@@ -181,7 +181,7 @@ const mendFiles = (shared: Shared) =>
     return Option.isSome(vault) ? (yield* vault.value.repair({ write: true })).length : 0
   }))
 
-/** The embedder of the bundled word vectors; `None` if the command's package does not contain their files. */
+/** The embedder of the bundled word vectors. `None` if the command's package does not contain the files of the word vectors. */
 const wordVectors: Effect.Effect<Option.Option<Embedder.Service>, never, FileSystem> = Effect.scoped(
   Effect.option(Effect.map(Layer.build(Embedder.layerWordVectors), Context.get(Embedder.Embedder)))
 )
@@ -209,7 +209,7 @@ const pendingOf = (store: Service, model: string) =>
           Effect.map(pending(tenant, model), ({ length }) => sum + length)))
   })
 
-/** Largest number of problems of one check that are printed. */
+/** Largest number of printed problems per check. */
 const most = 20
 
 const summaryOf = (report: Doctor.Report, { paint }: Streams): string =>

@@ -10,7 +10,7 @@ import * as Script from "../Script.ts"
 /** Schema of the JSON output of `completions`. */
 export const Completions = Schema.Struct({ shell: Schema.Literal("bash", "zsh", "fish"), script: Schema.String })
 
-/** `completions`: prints a script for a shell. */
+/** `completions`: prints the completion script for a shell. */
 export const completions = make({
   name: "completions",
   summary: "print a completion script for bash, zsh or fish",

@@ -71,7 +71,7 @@ export const copy = make({
         Effect.ensuring(progress.end),
         Effect.onInterrupt(() => screen.err(`${stopped(last)}\n`))
       )
-      // a vault keeps use counts in RAM only, so they are lost when this process ends
+      // a vault has use counts only in RAM, so the copied use counts are lost when this process ends
       const areUsesLost = copied.uses > 0 && address._tag === "Vault"
       const report = { ...copied, omitted: [...copied.omitted, ...(areUsesLost ? ["uses" as const] : [])] }
       yield* print(shared, Copied, report, (report) =>

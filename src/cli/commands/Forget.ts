@@ -21,7 +21,7 @@ export const Forgotten = Schema.Struct({
   isPurged: Schema.Boolean,
   /** The ids of records that existed. */
   forgotten: Schema.Array(MemoryId),
-  /** The ids of records that did not exist, or that the viewer does not see. */
+  /** The ids of records that do not exist or that the viewer does not see. */
   absent: Schema.Array(MemoryId)
 })
 
@@ -125,7 +125,7 @@ const erase = (shared: Shared, yes: boolean) =>
       })
     )
     if (shared.store._tag === "Vault") yield* removeFolders(shared.store.root, person)
-    // closes and reopens the store, so that the scan reads from the disk and not from a cache
+    // `using` opens the store anew, so the scan reads from the disk and not from a cache
     const scan = yield* using((store) => Erasure.scan(store, person, ids))
     yield* print(shared, Erased, { user: userId, tenant, erased, scan }, () =>
       [
@@ -141,7 +141,7 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes an erased person's folder in a vault, and all folders below it. A folder that still contains a file, at any depth, stays. */
+/** Removes the folder of an erased person from a vault, with all folders below. A folder that contains a file, at any depth, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const disk = yield* FileSystem
@@ -150,7 +150,7 @@ const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
         for (const name of yield* Effect.orElseSucceed(disk.readDirectory(folder), () => [])) {
           yield* remove(`${folder}/${name}`)
         }
-        // `rmdir` fails if the folder is not empty; every failure is ignored, since an empty folder discloses only its name
+        // `rmdir` fails for a folder that is not empty. Any failure is ignored, since an empty folder discloses only its name
         yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
       })
     yield* remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)

@@ -25,7 +25,7 @@ export const Remembered = Schema.Struct({
   record: MemoryRecord
 })
 
-/** Largest size, in bytes, of a text on stdin. It allows for the longest body and for white space at the end, which is removed. */
+/** Largest size of a text on stdin, in bytes: more than the longest body, since white space at the end of the text is removed. */
 const longestInput = 4_194_304
 const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
 
@@ -127,12 +127,12 @@ const Ends = Schema.Array(Schema.Struct({ id: MemoryId, type: Schema.String, wei
 /** Schema of the JSON output of `show`. */
 export const Shown = Schema.Struct({
   record: MemoryRecord,
-  /** Records to which the record links (`to`), and records that link to it (`from`). */
+  /** The lists of linked records: `to` has the records to which the record links, and `from` has the records that link to the record. */
   links: Schema.Struct({ to: Ends, from: Ends }),
   uses: Schema.Struct({ count: Schema.Number, accessedAt: Schema.optional(Schema.Number) })
 })
 
-/** Reads a record. Fails with the exit code `notFound` if the record does not exist or the viewer does not see it. */
+/** Reads a record. Fails with the error `notFound` if the record does not exist or the viewer does not see it. */
 const recordOf = (shared: Shared, id: MemoryId) =>
   Effect.gen(function*() {
     const store = yield* MemoryStore
@@ -265,8 +265,8 @@ export const restore = make({
 })
 
 /**
- * Returns the number of the revision that `restore` uses by default. For a forgotten record, this is the revision that was forgotten. For
- * any other record, it is the revision before the current one.
+ * Returns the number of the revision that `restore` uses by default. The default for a forgotten record is the revision that was forgotten.
+ * The default for any other record is the revision before the current one.
  */
 const previous = ({ viewer }: Shared, id: MemoryId) =>
   Effect.gen(function*() {

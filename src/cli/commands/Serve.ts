@@ -22,12 +22,12 @@ import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The files of the inspector (the web page of `serve --ui`) as JSON text. The bundler puts this text in the place of `process.env[…]`. */
+/** The files of the inspector, the web page of `serve --ui`, as JSON text. The bundler replaces `process.env[…]` by this text. */
 const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
 /** Schema of the JSON output of `serve token`. */
 export const Token = Schema.Struct({
-  /** The token. It is shown only once, since the token file has only the token's hash. */
+  /** The token. Only this output shows the token, since the token file has only the token's hash. */
   token: Schema.String,
   /** The line for the token file, with the token's hash. */
   line: Schema.String,
@@ -105,9 +105,7 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
 
-/**
- * Adds a line to a file of tokens; creates the file if it does not exist. If the last line of the file lacks a line feed, first adds one.
- */
+/** Adds a line to a token file, or creates the file. If the last line of the file lacks a line feed, adds the missing line feed first. */
 const addLine = (file: string, line: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem
@@ -162,7 +160,7 @@ const serving = (
     )
   }).pipe(
     Effect.provide(Layer.provideMerge(
-      // no write limit: MCP has no turns at which the limit would be reset
+      // no limit of writes per turn, since MCP has no turns
       MemoryService.layer({ writesPerTurn: 0, allowForget: true }),
       StoreAddress.layer(shared.store, { create: true, follow: true })
     ))

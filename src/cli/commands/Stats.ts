@@ -25,12 +25,12 @@ const Tenant = Schema.Struct({
   expired: Schema.Number,
   tombstones: Schema.Number,
   scopes: Schema.Number,
-  /** Number of characters in the bodies of the records that `records` counts. */
+  /** Total length, in characters, of the bodies of the records that `records` counts. */
   characters: Schema.Number,
   kinds: Counts,
-  /** Number of texts that lack a vector, for each model that has vectors in the store. The keys are names of models. */
+  /** Number of texts that lack a vector, by model. The keys are the names of all models that have vectors in the store. */
   awaiting: Counts,
-  /** Number of messages that wait for extraction (`waiting`), and number of messages whose extraction failed for good (`parked`). */
+  /** Numbers of messages: `waiting` counts those that wait for extraction, and `parked` those whose extraction failed for good. */
   messages: Schema.Struct({ waiting: Schema.Number, parked: Schema.Number }),
   /** Time of the last change of a record, epoch milliseconds. */
   changedAt: Schema.optional(Schema.Number)

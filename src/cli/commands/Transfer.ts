@@ -1,4 +1,4 @@
-/** The commands `import` and `export`, for the formats of `Formats.ts`. */
+/** The commands `import` and `export`. Their file formats are listed in `Formats.ts`. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"

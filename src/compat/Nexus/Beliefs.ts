@@ -17,7 +17,7 @@ export interface Belief extends Omit<BeliefMemory.Belief, "audit"> {
   readonly confidence: BeliefConfidence
 }
 
-/** A stored belief. Its confidence is the level nearest to the stored number. */
+/** A stored belief. `confidence` is the level that is nearest to the stored number. */
 export interface RetainedBelief extends Belief {
   readonly beliefId: MemoryId
   readonly version: number
@@ -25,7 +25,7 @@ export interface RetainedBelief extends Belief {
   readonly supersededBy: MemoryId | undefined
 }
 
-/** Conditions of a query. `minConfidence` is a number; `confidenceOf` converts a level to such a number. */
+/** Conditions of a query for beliefs. `minConfidence` is a number, not a level; `confidenceOf` has the number of each level. */
 export type BeliefQuery = BeliefMemory.BeliefQuery
 /** Counts of the beliefs that the viewer sees. */
 export type BeliefMemoryStats = BeliefMemory.Statistics
@@ -36,29 +36,29 @@ export interface Counterfactual extends BeliefMemory.Counterfactual {
   readonly counterfactualId: MemoryId
 }
 
-/** The memory of beliefs. Changes require a reason; a change of a belief that is no longer valid rejects with `read_only`. */
+/** The memory of beliefs. A call that changes a belief requires a reason, and rejects with `read_only` if the belief is no longer valid. */
 export interface IBeliefMemory {
   retain(belief: Belief): Promise<RetainedBelief>
   /** Returns a belief, even if another belief has superseded it; `null` if there is no such belief. */
   recall(id: MemoryId): Promise<RetainedBelief | null>
   /** Returns matching beliefs, by default the most certain first. */
   query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
-  /** Returns the most recently changed valid belief with this subject and predicate; `null` if there is none. */
+  /** Returns the valid belief with this subject and predicate that was changed last. Returns `null` if there is none. */
   recallCurrent(subject: string, predicate: string): Promise<RetainedBelief | null>
-  /** Returns all beliefs with this subject and predicate, superseded ones included, newest first. */
+  /** Returns all beliefs with this subject and predicate, including superseded beliefs, newest first. */
   recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>
   /** Replaces the belief's object (the third part of subject, predicate, object). */
   revise(id: MemoryId, object: string, reason: string): Promise<RetainedBelief>
-  /** Stores the belief `by`, and marks the belief `id` as superseded by the new one. The old belief is kept. */
+  /** Stores the belief `by`, and marks the belief `id` as superseded by the new belief. The superseded belief is kept. */
   supersede(id: MemoryId, by: Belief, reason: string): Promise<RetainedBelief>
   /** Raises the confidence by half of its distance to 1. */
   reinforce(id: MemoryId, reason: string): Promise<RetainedBelief>
   /** Halves the confidence. */
   weaken(id: MemoryId, reason: string): Promise<RetainedBelief>
-  /** Stores the outcome of a task, and weakens the beliefs that the outcome corrects, in one batch. */
+  /** Stores the outcome of a task and, in the same batch, weakens the beliefs that the outcome corrects. Returns the weakened beliefs. */
   applyHindsight(hindsight: HindsightRecord): Promise<ReadonlyArray<RetainedBelief>>
   getHindsightRecords(taskId: string): Promise<ReadonlyArray<BeliefMemory.Hindsight>>
-  /** Stores a hypothesis, linked to the beliefs that match it best. */
+  /** Stores a hypothesis, with the ids of the beliefs that match the hypothesis best. */
   createCounterfactual(hypothesis: string, taskContext?: string): Promise<Counterfactual>
   /** Stores the actual outcome of a hypothesis. */
   validateCounterfactual(id: MemoryId, actual: ReadonlyArray<string>): Promise<BeliefMemory.Counterfactual>
@@ -67,7 +67,7 @@ export interface IBeliefMemory {
   /** Returns the changes of a belief with their reasons, oldest first. */
   getUpdateHistory(id: MemoryId): Promise<ReadonlyArray<Payload.Audited>>
   getStats(): Promise<BeliefMemoryStats>
-  /** Forgets beliefs that were superseded before `olderThan`, epoch milliseconds. Returns their number. */
+  /** Forgets beliefs that were superseded before `olderThan`, epoch milliseconds. Returns the number of forgotten beliefs. */
   pruneSuperseded(olderThan: number): Promise<number>
 }
 

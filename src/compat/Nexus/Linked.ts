@@ -17,7 +17,7 @@ import { idOf } from "./Names.ts"
 
 /** A node of the graph. */
 export interface Entity {
-  /** The caller's own id, any text; relationships refer to it. */
+  /** The caller's own id, any text. A `Relationship` refers to the entity by this id. */
   readonly id: string
   /** Name of the entity. Default: its id. */
   readonly name?: string | undefined
@@ -26,7 +26,7 @@ export interface Entity {
   readonly properties?: GraphMemory.Entity["properties"]
 }
 
-/** A typed connection from one entity to another, by their ids. */
+/** A typed connection from one entity to another. `source` and `target` are the ids of the two entities. */
 export interface Relationship {
   readonly source: string
   readonly target: string
@@ -35,12 +35,12 @@ export interface Relationship {
   readonly weight?: number | undefined
 }
 
-/** The memory of entities and their relationships. Methods that find entities return the names of these entities. */
+/** The memory of entities and their relationships. Methods that find entities return the names of the entities, not their ids. */
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
   /**
-   * Adds a relationship. If the two entities already have a relationship of this type in this direction, only sets the weight of that one.
-   * Rejects with `not_found` unless both entities exist.
+   * Adds a relationship. If `source` already has a relationship of this type to `target`, only changes the weight of that relationship.
+   * Rejects with `not_found` if one of the two entities does not exist.
    */
   addRelationship(relationship: Relationship): Promise<void>
   /** Removes a relationship. Returns whether it existed. */
@@ -50,7 +50,7 @@ export interface IGraphMemory {
     id: string,
     options?: Omit<GraphMemory.Traversal, "maxDepth">
   ): Promise<ReadonlyArray<GraphMemory.Relationship>>
-  /** Returns the entities that have a relationship of `type` with this entity, in either direction. Default of `type`: any type. */
+  /** Returns the entities that have a relationship of `type` with the entity `id`, in either direction. Default of `type`: any type. */
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
   /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
@@ -59,7 +59,7 @@ export interface IGraphMemory {
    * there is no path.
    */
   findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
-  /** Returns the entities reached by following one relationship of each of these types in turn, from source to target. */
+  /** Follows a relationship of each of the types in turn, from source to target. Returns the entities that the last step reaches. */
   queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
 }
 
@@ -91,7 +91,7 @@ export const toGraphMemory = (memory: GraphMemory.Service, viewer: Viewer.Any, r
   }
 }
 
-/** Conditions and weights of `retrieve`. `halfLife` replaces nexus-agents' `recencyDecay`; a score equal to `minScore` passes. */
+/** Conditions and weights of `retrieve`. `halfLife` takes the place of nexus-agents' `recencyDecay`. `minScore` is inclusive. */
 export type RetrievalOptions = Omit<AdaptiveMemory.PriorityQuery, "text">
 
 /** A memory with its priority, 0..1, and the components of the priority. */
@@ -104,11 +104,11 @@ export interface MemoryItem {
 
 /** Retrieval by priority, the weighted mean of recency, importance and relevance. */
 export interface IAdaptiveMemory {
-  /** Returns the matching memories of any kind, best first. `limit`: default 20. */
+  /** Returns the memories of any kind that meet the conditions, best first. `limit`: default 20. */
   retrieve(query: string, options?: RetrievalOptions): Promise<ReadonlyArray<MemoryItem>>
-  /** Returns the priority of one memory. The relevance in it is computed for `query`, if one is given. */
+  /** Returns one memory with its priority. The component `relevance` is the relevance to `query`; without `query`, it is 1. */
   getPriorityScore(id: MemoryId, query?: string): Promise<MemoryItem>
-  /** Notes the current time as the last use of a memory. */
+  /** Sets the time of the last use of a memory to the current time. */
   touch(id: MemoryId): Promise<void>
 }
 
@@ -137,7 +137,7 @@ export interface StoredNote {
 
 /** The memory of linked notes. */
 export interface IAgenticMemory {
-  /** Stores a note with its attributes. Suggests links to other notes and changes of older notes, but applies none of them. */
+  /** Stores a note with its attributes. Returns suggested links and suggested changes of older notes, but applies none of them. */
   storeWithAttributes(text: string): Promise<
     StoredNote & {
       readonly linkSuggestions: ReadonlyArray<AgenticMemory.LinkSuggestion>
@@ -155,7 +155,7 @@ export interface IAgenticMemory {
     id: MemoryId,
     attribute: "keywords" | "semanticTags" | "entities"
   ): Promise<ReadonlyArray<StoredNote>>
-  /** Extracts the attributes of a note from its text again. */
+  /** Extracts the attributes of a note from its text again, and stores them. */
   refreshAttributes(id: MemoryId): Promise<StoredNote>
 }
 
@@ -209,13 +209,10 @@ export interface SessionError {
 }
 
 /**
- * The memory of sessions; one session runs at a time. The `record…` methods and `endSession` reject with `unsupported` if no session runs.
+ * The memory of sessions. One session runs at a time. If no session runs, the `record…` methods and `endSession` reject with `unsupported`.
  */
 export interface ISessionMemory {
-  /**
-   * Starts a session. Returns the learnings of former sessions that have the highest confidence. Rejects with `unsupported` while a session
-   * is running.
-   */
+  /** Starts a session. Returns the most confident learnings of former sessions. Rejects with `unsupported` while a session is running. */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
   recordLearning(learning: SessionLearning): Promise<void>
   recordTask(task: SessionTask): Promise<SessionMemory.Learning>
@@ -231,7 +228,7 @@ export interface ISessionMemory {
 /** Makes the memory of sessions for one viewer. */
 export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
   /**
-   * The running session, and the Effect scope whose closing ends the session. The value is `"starting"` while a session starts, and
+   * The running session with its Effect scope. Closing the scope ends the session. The value is `"starting"` while a session starts, and
    * `undefined` if there is no session.
    */
   let running:

@@ -15,7 +15,7 @@ import type { Typed } from "../../kinds/TypedMemory.ts"
 import type { Run } from "../Promises.ts"
 import { idOf } from "./Names.ts"
 
-/** A level of importance; the values are `critical` 1, `high` .75, `medium` .5, `low` .25. */
+/** A level of importance. The levels have these numbers: `critical` 1, `high` .75, `medium` .5, `low` .25. */
 export type MemoryImportance = keyof typeof importanceOf
 
 /** The identity of an agent, with its system prompt. */
@@ -28,7 +28,7 @@ export interface ICoreMemory {
   getIdentity(): Promise<CoreMemoryData | null>
   /** Replaces the whole identity. If `systemPrompt` is absent, the stored system prompt is kept. */
   setIdentity(identity: CoreMemoryData): Promise<void>
-  /** Returns the constraints; an empty list if there is no identity. */
+  /** Returns the constraints of the identity. The list is empty if there is no identity. */
   getConstraints(): Promise<ReadonlyArray<string>>
   /** Replaces the constraints. Rejects with `not_found` if there is no identity. */
   updateConstraints(constraints: ReadonlyArray<string>): Promise<void>
@@ -108,7 +108,7 @@ export interface SemanticFact {
   readonly object: string
   /** Confidence, 0..1. */
   readonly confidence: number
-  /** Time from which on the fact is no longer valid, epoch milliseconds. Default: no end. */
+  /** Time at which the validity of the fact ends, epoch milliseconds. Default: no end. */
   readonly validUntil?: number | undefined
 }
 
@@ -122,15 +122,14 @@ export interface StoredFact extends Omit<SemanticFact, "factId" | "domain" | "co
 /** The memory of facts. */
 export interface ISemanticMemory {
   storeFact(fact: SemanticFact): Promise<void>
-  /** Returns all facts of a domain that are valid now, or that were valid at `asOf`, epoch milliseconds. */
+  /** Returns all facts of a domain that are valid at `asOf`, epoch milliseconds. Default of `asOf`: now. */
   queryByDomain(domain: string, asOf?: number): Promise<ReadonlyArray<StoredFact>>
   /** Returns all facts about a subject that are valid now. */
   queryBySubject(subject: string): Promise<ReadonlyArray<StoredFact>>
   /** Finds facts by words, best first. */
   searchFacts(text: string): Promise<ReadonlyArray<StoredFact>>
   /**
-   * Ends the validity of a fact now. A query whose `asOf` is before now still finds the fact. Rejects with `not_found` if there is no such
-   * fact.
+   * Ends the validity of a fact now. A query with an earlier `asOf` still finds the fact. Rejects with `not_found` if no such fact exists.
    */
   invalidateFact(factId: string): Promise<void>
 }
@@ -161,11 +160,11 @@ export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" |
   /** The caller's own id, any text. */
   readonly procedureId: string
   readonly description: string
-  /** Phrases; `findProcedures(context)` returns the procedure if `context` contains one of them. */
+  /** Phrases. `findProcedures(context)` returns the procedure if `context` contains one of these phrases. */
   readonly triggerConditions: ReadonlyArray<string>
 }
 
-/** A stored procedure, with the id of its record, the number of its executions, and the share of them that succeeded (0..1). */
+/** A stored procedure, with the id of its record, the number of its executions, and the share of successful executions (0..1). */
 export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
   readonly id: MemoryId
   readonly successRate: number
@@ -174,11 +173,11 @@ export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
 
 /** The memory of procedures. */
 export interface IProceduralMemory {
-  /** Stores a procedure; its counts of executions start at 0. */
+  /** Stores a procedure. Its numbers of executions and successes start at 0. */
   storeProcedure(procedure: Procedure): Promise<void>
-  /** Returns the procedures of which a trigger phrase occurs in the context, most successful first. */
+  /** Returns the procedures with a trigger phrase that occurs in `context`. The procedure with the highest success rate comes first. */
   findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>
-  /** Counts one execution, successful or not; concurrent calls are all counted. */
+  /** Counts one execution, and one success if `success` is true. Concurrent calls are all counted. */
   updateSuccessRate(procedureId: string, success: boolean): Promise<void>
 }
 
@@ -219,7 +218,7 @@ export interface IResourceMemory {
   findByType(type: ResourceReference["type"]): Promise<ReadonlyArray<ResourceMemory.Resource>>
   /** Returns all resources whose location contains `location`, newest first. */
   findByLocation(location: string): Promise<ReadonlyArray<ResourceMemory.Resource>>
-  /** Notes the current time as the last use of a resource. */
+  /** Sets the time of the last use of a resource to the current time. */
   updateLastAccessed(resourceId: string): Promise<void>
   /** Finds resources by words, best first. `limit`: default 20. */
   search(text: string, limit?: number): Promise<ReadonlyArray<ResourceMemory.Resource>>
@@ -241,17 +240,17 @@ export const toResourceMemory = (memory: ResourceMemory.Service, viewer: Viewer.
   }
 }
 
-/** An entry of the knowledge vault, to store. */
+/** An entry to store in the knowledge vault. */
 export interface VaultEntry extends KnowledgeVault.VaultEntry {
   /** The caller's own id, any text. */
   readonly vaultId: string
   readonly content: string
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Importance, 0..1; `importanceOf` has the numbers of the levels. Default .5. */
+  /** Importance, 0..1. `importanceOf` has the number of each level of importance. Default .5. */
   readonly importance?: number | undefined
 }
 
-/** A stored entry of the knowledge vault, with its record's id. */
+/** A stored entry of the knowledge vault, with the id of its record. */
 export interface StoredVaultEntry extends Omit<VaultEntry, "vaultId"> {
   readonly id: MemoryId
 }

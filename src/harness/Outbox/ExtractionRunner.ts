@@ -1,7 +1,7 @@
 /**
  * Turns waiting messages into memories. An extraction run asks the model, stores the answer as a plan, and applies the plan. `drain`
- * repeats runs until no message of a conversation waits. A batch is the messages of one append; a dead letter is a batch that is set aside
- * and no longer extracted. Failures are handled as follows:
+ * repeats runs until no message of a conversation waits. A batch is the messages of one append. A dead letter is a batch that was set aside
+ * and is no longer extracted. Failures are handled as follows:
  *
  * ```text
  * ten failures in a row                       only every third request of the conversation is tried, until one succeeds
@@ -10,7 +10,7 @@
  * others succeeded
  * ```
  *
- * A failure counts against its own conversation only: no conversation is tried less often because another one fails.
+ * Failures are counted per conversation. No conversation is tried less often because extraction from another conversation fails.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -39,11 +39,11 @@ export interface ExtractionRunner {
   readonly options: ExtractionConfig
   readonly listener: Listener
   readonly scheduler: OutboxScheduler.OutboxScheduler
-  /** Longest time of one call of the pipeline (with all its model calls), or of one call of a store that extracts by itself. */
+  /** Timeout of a call of the pipeline, including all its model calls, and of a call of a store that extracts memories by itself. */
   readonly timeout: Duration.DurationInput
-  /** Number of extraction runs that failed, in all conversations, since the last one that succeeded. Permanent failures do not count. */
+  /** Number of failed extraction runs in all conversations since the last successful run. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of extraction runs that succeeded, in all conversations. */
+  /** Number of successful extraction runs in all conversations. */
   successes: number
 }
 
@@ -53,8 +53,8 @@ export const make = (
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
 /**
- * Handles one request to extract from a conversation's messages by calling `drain`. After ten failures of the conversation in a row, calls
- * `drain` only for requests with a waiting caller (`isUrgent`) and for every third other request. Rejects the rest as `unavailable`.
+ * Handles one request to extract from a conversation: calls `drain`. After ten failures of the conversation in a row, calls `drain` only if
+ * a caller waits for the request (`isUrgent`), and for every third other request. All remaining requests fail with `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -68,7 +68,7 @@ export const attempt = (
       : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
   })
 
-/** Repeats extraction runs until no message of the conversation waits. Fails if a run fails and its messages still wait. */
+/** Performs extraction runs until no message of the conversation waits. Fails if a run fails and its messages still wait. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
     worker.isExtracting = true
@@ -81,11 +81,10 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
   )
 
 /**
- * Returns the scope in which memories of a viewer's messages are stored, and the shared scopes that the extraction may write. The scope is
- * `options.scope`, if given. Otherwise it is the scope of the viewer's agent if `about` is `agent`, else the result of `Viewer.subjectOf`.
- * Fails with `invalid_scope` if `about` is `agent` and the viewer has no agent, if the scope is Global and was not given as
- * `options.scope`, or if extraction may not write the scope for the viewer. For a viewer with a user, extraction may write the agent's
- * scope only if `sharedWrites` includes `agent`.
+ * Returns the scope for the memories of a viewer's messages, and the shared scopes that extraction may write. The scope is `options.scope`,
+ * if given. Otherwise it is the scope of the viewer's agent if `about` is `agent`, else the result of `Viewer.subjectOf`. Fails with
+ * `invalid_scope` if the viewer has no such agent, if extraction may not write the scope for the viewer, or if the scope is Global but was
+ * not given as `options.scope`. For a viewer with a user, extraction may write the agent's scope only if `sharedWrites` includes `agent`.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -110,7 +109,8 @@ export const targetOf = (
 }
 
 /**
- * Lists the violations in an outbox's options that can be found without the store or the model. Each message begins with the option's name.
+ * Lists the violations in an outbox's options that can be found without the store or the model. Each message begins with the name of the
+ * option, except messages of `trigger.issues`, which are listed unchanged.
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
@@ -127,16 +127,16 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
 ]
 const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
-/** Fails with `invalid_draft` if `issuesOf` finds violations, and lists all of them. */
+/** Fails with `invalid_draft` if the options have violations. The error lists all violations. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
   Validation.refuseOptions("Outbox", issuesOf(options))
 
 /**
- * Number of failures in a row after which only every third request of a conversation is carried out. Also the number of failures of one
- * batch, while other batches succeed, after which that batch is set aside.
+ * Number of failures in a row after which only every third request of a conversation is tried. A batch is set aside after the same number
+ * of failures if other extractions succeed meanwhile.
  */
 const maxFailures = 10
-/** Largest number of messages, and of their rows of up to 60,000 characters, in an extraction run. A single batch may exceed both. */
+/** Limits of an extraction run: the number of messages, and of rows of up to 60,000 characters. A single batch may exceed the limits. */
 const runLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
@@ -150,7 +150,7 @@ const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<vo
     return Effect.void
   })
 
-/** Performs one extraction run: applies the stored plan if there is one, else extracts from the next batches. */
+/** Performs one extraction run: applies the stored plan (the model's answer) if there is one, else extracts from the next batches. */
 const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const before = worker.state
@@ -180,7 +180,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
     )
   })
 
-/** Selects the batches of an extraction run: the oldest ones or, while batches run one by one, the batch that failed least often. */
+/** Selects the batches of the next extraction run: the oldest ones or, if `extractsSingly` is true, the batch that failed least often. */
 const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => {
   const waiting = OutboxState.waiting(worker.state)
   const group: Array<OutboxState.Batch> = []
@@ -203,9 +203,9 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 
 /**
  * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. It is also set aside if it has
- * failed ten times and another extraction has succeeded since it first failed. Several batches are never set aside together. If their
- * failure is permanent, or if each of them has failed ten times, batches are extracted one by one from now on. Finally fails with `error`.
- * Succeeds instead if a batch was set aside, or if several batches failed permanently, since extraction then goes on at once.
+ * failed ten times and another extraction has succeeded since its first failure. Several batches are never set aside together. Instead,
+ * batches are extracted one by one from now on if the failure is permanent, or if each batch has failed ten times. Fails with `error`,
+ * unless a batch was set aside or several batches failed permanently: extraction then goes on at once.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -229,12 +229,12 @@ const countFailure = (
     const [batch, ...others] = batches
     if (batch === undefined || !(isFinal || least >= maxFailures)) return yield* error
     if (others.length === 0) {
-      // another process may have finished the batch meanwhile; then `setAside` fails and nothing needs to be set aside
+      // `setAside` fails if another process has finished the batch meanwhile; then nothing needs to be set aside
       yield* Effect.catchIf(OutboxLog.setAside(runner.log, worker, batch, error), OutboxState.isSuperseded, () =>
         Effect.void)
       worker.failures.delete(batch.from)
       if (!isFinal) {
-        runner.failuresInARow = worker.failuresInARow = 0 // the failures in a row were caused by this batch
+        runner.failuresInARow = worker.failuresInARow = 0 // the batch that caused the failures no longer waits
       }
       return
     }
@@ -264,7 +264,7 @@ const extract = (
     if (extractor === "ingest" && log.store.ingest._tag === "Some") {
       for (const run of splitRuns(entries)) {
         const messages = run.map(({ message }) => message)
-        yield* inTime(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // a run is never empty
+        yield* inTime(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // `splitRuns` returns no empty run
       }
       return yield* Effect.asVoid(finish(runner, worker, batches, undefined, []))
     }
@@ -295,15 +295,15 @@ const extract = (
   })
 
 /**
- * Returns a text that identifies the conversation, and from which the pipeline derives ids of records. It begins with the option
- * `conversation`, if that is set, so that outboxes with different values of the option never derive the same id.
+ * Returns a name of the conversation, from which the pipeline derives ids of records. The name contains the option `conversation`, if set,
+ * so that outboxes with different values of this option never derive the same id.
  */
 const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   conversation === undefined ? OutboxState.keyOf(worker) : JSON.stringify([conversation, OutboxState.keyOf(worker)])
 
 /**
- * Applies the stored plan (the model's answer). If the plan no longer fits the waiting messages, the allowed scopes or the records, deletes
- * the plan and returns false.
+ * Applies the stored plan (the model's answer) and returns true. If the plan no longer fits the waiting messages, the allowed scopes or the
+ * records, deletes the plan and returns false.
  */
 const resume = (
   runner: ExtractionRunner,
@@ -347,7 +347,7 @@ const finish = (
   )
 
 /**
- * Whether the present options allow all scopes that the plan writes. The plan may have been stored by an earlier process with other
+ * Whether the present options allow every scope that the plan writes. The plan may have been stored by an earlier process with other
  * options, or by a version of the library with other rules.
  */
 const isStillAllowed = (
@@ -367,7 +367,7 @@ const isStillAllowed = (
 
 /**
  * Limits the time of a call of the pipeline or the store. Does not wait for a call that ignores interruption. Such a call may still try to
- * write later; the write fails if another run has erased the message rows by then.
+ * write after the timeout. The write fails if another run has erased the message rows by then.
  */
 const inTime = <A>(
   { timeout }: ExtractionRunner,
@@ -384,12 +384,12 @@ const inTime = <A>(
 
 const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
-/** Splits messages into runs of consecutive sequence numbers, since the option `filter` may have left gaps between the numbers. */
+/** Splits messages into runs of consecutive sequence numbers. The option `filter` may have left gaps between the numbers. */
 const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
   const all: Array<Array<OutboxState.Entry>> = []
   for (const entry of entries) {
     const last = all.at(-1)
-    if (last && last.at(-1)!.sequence + 1 === entry.sequence) last.push(entry) // a run is never empty
+    if (last && last.at(-1)!.sequence + 1 === entry.sequence) last.push(entry) // no array in `all` is empty
     else all.push([entry])
   }
   return all

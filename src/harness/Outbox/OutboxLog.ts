@@ -1,10 +1,10 @@
 /**
  * Writes the outbox's rows in the store: appends messages, and stores the model's answer as a plan. The write that stores the memories of a
- * batch (the messages of one append) also erases the batch. A conversation has one session row: it counts the conversation's messages.
+ * batch (the messages of one append) also erases the batch. A conversation has one session row, which counts the conversation's messages.
  *
- * Law: every write of a conversation also updates the session row, on condition that the row still has the revision that was last read
- * (optimistic locking). If two processes write at once, one fails with a conflict, reads the state again and adapts its write. So no
- * sequence number is assigned twice, and no batch is finished twice.
+ * Law: every write of a conversation also updates the session row. The write fails with a conflict if the session row has changed since it
+ * was read (optimistic locking). The writer then reads the state again and adapts its write. So no sequence number is assigned twice, and
+ * no batch is finished twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -25,22 +25,22 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Dependencies of this module's functions for one outbox, and the counts of its dead letters (batches set aside after failures). */
+/** Dependencies of this module's functions for one outbox, and the numbers of its dead letters (batches set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly limiter: StepLimiter
   readonly redaction: Redaction.Service | undefined
-  /** Number of dead letters of each conversation, as of the last read or write of its state. The keys are `OutboxState.keyOf`. */
+  /** Number of dead letters of each conversation, as of the last read or write of its state. The keys are made by `OutboxState.keyOf`. */
   readonly deadLetters: Map<string, number>
-  /** Called after each change of a worker's state. */
+  /** Called after each change of a worker's cached state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-/** Makes a log. Its `deadLetters` are empty until states are read. */
+/** Makes a log. Its map `deadLetters` is empty until the states of conversations are read. */
 export const make = (options: Omit<OutboxLog, "deadLetters">): OutboxLog => ({ ...options, deadLetters: new Map() })
 
-/** Returns the state of the conversation: the cached state or, if `worker.isStale`, the state that it reads from the store. */
+/** Returns the cached state of the conversation. Reads the state from the store first if `worker.isStale` is true. */
 export const look = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds to the cached state a batch that another process appended. Marks the state as stale if a write before that append is not in it. */
+/** Adds to the cached state a batch that another process appended. Marks the state as stale instead if the state lacks an earlier write. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -70,8 +70,8 @@ export const observeAppend = (
   })).pipe(Effect.asVoid)
 
 /**
- * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, even if that one is not stored.
- * Waits while too many batches wait for extraction: see `OutboxWorker.Capacity`.
+ * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, even if that message is not
+ * stored. If too many batches wait for extraction, first waits for room (see `OutboxWorker.Capacity`).
  */
 export const append = (
   log: OutboxLog,
@@ -105,7 +105,7 @@ export const append = (
   return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
 }
 
-/** Stores a plan for the batches in place of the plan `old`. Fails with `superseded` if another process changed the plan or the batches. */
+/** Stores a plan for the batches, replacing the plan `old`. Fails with `superseded` if another process changed the plan or the batches. */
 export const keepPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -131,8 +131,8 @@ export const keepPlan = (
   })
 
 /**
- * Writes the memories that were extracted from the batches, and erases the rows of the batches and of their plan, in one write. Fails with
- * `OutboxState.superseded` if these rows were erased or changed meanwhile.
+ * Stores the memories that were extracted from the batches, and erases the rows of the batches and of their plan, in one write. Fails with
+ * `OutboxState.superseded` if any of these rows was erased or changed meanwhile.
  */
 export const finish = (
   log: OutboxLog,
@@ -195,7 +195,7 @@ export const release = (
       let group: Batches = []
       yield* writePaced(log, worker, (state) => {
         const deadLetters = OutboxState.deadLetters(state)
-        left = Math.min(left, deadLetters.length) // batches that are set aside meanwhile are not released, so the loop ends
+        left = Math.min(left, deadLetters.length) // ignores batches that are set aside during the loop, so that the loop ends
         group = deadLetters.slice(0, Math.min(left, releasedAtOnce))
         return setFailure(log, worker, state, group, undefined)
       })
@@ -206,8 +206,8 @@ export const release = (
   })
 
 /**
- * Erases all outbox rows of the viewer and of narrower viewers (see `isWithin`); with `scope`, only rows of viewers whose ids match
- * `scope`. A process that is extracting from the erased messages then fails to write. Returns the ids of the erased session rows.
+ * Erases all outbox rows of the viewer and of narrower viewers (see `isWithin`). With `scope`, erases only rows of viewers whose ids match
+ * `scope`. If a process is extracting from the erased messages, its write fails. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -233,7 +233,7 @@ export const purge = (
       store.apply(Viewer.system(viewer.tenant), OutboxState.erase(rows)).pipe(
         Effect.as([]),
         MemoryError.catchReason("conflict", (error) =>
-          Effect.succeed([error])) // the conversation was written meanwhile: try again
+          Effect.succeed([error])) // the conversation was changed meanwhile: try again
       ))
     const [conflict] = conflicts.flat()
     if (conflict && left <= 1) {
@@ -243,23 +243,23 @@ export const purge = (
   })
 
 /**
- * Whether a filter of memories also selects waiting messages. False for a filter with any condition besides the scope, since messages have
- * kinds, tags and other fields only once they are memories. Also false for `forgotten: true`, since no waiting message is in the trash.
+ * Whether a filter of memories also selects waiting messages. True if the filter has no condition besides the scope. Kinds, tags and other
+ * fields belong to memories only. False for `forgotten: true`, since no waiting message is in the trash.
  */
 export const selectsWaiting = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer with reach `everyone` may erase all messages. Any other
- * viewer may erase its own. It may also erase those of a narrower viewer (one that has further ids) if it sees that viewer's memories. So a
- * viewer of reach `exact` that names only an agent may not erase messages of the agent's users.
+ * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer with reach `everyone` may erase all messages. Otherwise,
+ * `whose` must have all ids of `viewer`, and `viewer` must see the memories of `whose`. So a viewer of reach `exact` that names only an
+ * agent may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
   (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
 
-/** Largest number of attempts at a write that conflicts with writes of other processes. */
+/** Largest number of attempts at a write that conflicts with other writes. */
 const maxAttempts = 50
 /** Largest number of batches that one write of `release` changes. */
 const releasedAtOnce = 20
@@ -272,7 +272,7 @@ interface Write {
     applied: ReadonlyArray<Applied>
   ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
   readonly next?: number
-  /** Frees the capacity that an append reserved for its batch. Called as soon as the batch counts as waiting. */
+  /** Frees the capacity that an append reserved for its batch. Called once the batch is stored. */
   readonly release?: OutboxWorker.Reservation
 }
 type Decide = (
@@ -280,14 +280,14 @@ type Decide = (
   idOf: OutboxState.Ids
 ) => Effect.Effect<Write, MemoryError.MemoryError>
 
-/** Replaces the cached state by one that was read from or written to the store. */
+/** Replaces the cached state by a state that was read from the store or written to it. */
 const cache = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
 ): Effect.Effect<void> =>
   Effect.sync(() => {
-    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // a purge may erase the session row: never reuse numbers
+    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // never reuses a sequence number, even after a purge
     worker.isStale = false
     const count = OutboxState.deadLetters(state).length
     if (count > 0) log.deadLetters.set(worker.key, count)
@@ -308,7 +308,7 @@ const current = (
     return worker.state
   })
 
-/** Passes the current state to `decide`, and writes what it decides. If another process wrote first, reads the state and tries again. */
+/** Passes the current state to `decide`, and performs the write that `decide` returns. Tries again if another process wrote first. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -333,14 +333,14 @@ const attempt = (
       Effect.either
     )
     if (Either.isRight(written)) {
-      const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation is that of the session row
+      const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation writes the session row
       release?.()
       yield* cache(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
       return written.right.slice(0, mutations.length)
     }
     if (written.left.reason !== "conflict" || left <= 1) return yield* written.left
     return OutboxState.same(state, yield* refresh(log, worker))
-      ? yield* written.left // the conversation is unchanged, so the conflict is about a memory
+      ? yield* written.left // the conversation is unchanged, so a memory caused the conflict
       : yield* attempt(log, worker, decide, provenance, left - 1)
   })
 const write = (
@@ -351,7 +351,7 @@ const write = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
-/** Performs a write of an extraction run once the limiter permits, so that other tasks get time. Appends call `write` without it. */
+/** Calls `write` once the step limiter permits, so that other tasks get time. Appends call `write` directly. */
 const writePaced: typeof write = (log, ...args) => Effect.zipRight(log.limiter.step, write(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {
@@ -367,7 +367,7 @@ const requireUnchanged = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.superseded
 
-/** Decides a write that sets the batches aside for the reason `why` or, without a reason, makes them wait for extraction again. */
+/** Decides a write that sets the batches aside for the reason `why`. Without a reason, makes the batches wait for extraction again. */
 const setFailure = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

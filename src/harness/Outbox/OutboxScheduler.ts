@@ -1,6 +1,6 @@
 /**
  * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs must
- * not delay the runs of other tenants. Nor may an outbox block the other tasks of the process.
+ * not delay the runs of other tenants. An outbox must not block the other tasks of the process.
  *
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
@@ -15,7 +15,7 @@
  *              exceeded its time slice is stopped, and queues for a slow slot.
  * ```
  *
- * A stopped run does not count as failed: it is restarted later, and repeats its model calls.
+ * A stopped run does not count as failed. It is restarted later, and repeats its model calls.
  */
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
@@ -34,9 +34,9 @@ export interface ScheduledConversation {
 
 /** Options that determine how an outbox divides its slots for extraction runs. */
 export interface Options {
-  /** Number of slots, that is, of extraction runs at once; at least 2. */
+  /** Number of slots for extraction runs, at least 2. A slot holds one run at a time. */
   readonly concurrency: number
-  /** Time after which an extraction run counts as slow, and moves from a slot for prompt runs to a slot for slow runs. */
+  /** Time after which an extraction run counts as slow and needs a slot for slow runs instead of one for prompt runs. */
   readonly timeSlice: Duration.DurationInput
 }
 
@@ -45,7 +45,7 @@ export interface OutboxScheduler {
   readonly promptSlots: number
   readonly slowSlots: number
   readonly timeSlice: Duration.DurationInput
-  /** Extraction runs that wait for a slot, by tenant. The first tenant of a map gets the next free slot. */
+  /** Extraction runs that wait for a slot, by tenant. The first tenant of `prompt` gets the next free prompt slot. */
   readonly queues: { readonly prompt: Map<string, Set<ScheduledRun>>; readonly slow: Map<string, Set<ScheduledRun>> }
   /** Number of extraction runs in `queues.prompt`. */
   queued: number
@@ -57,13 +57,13 @@ export interface OutboxScheduler {
 
 interface ScheduledRun {
   readonly tenant: string
-  /** The kind of slot that the extraction run waits for or occupies. */
+  /** Kind of the slot that the extraction run waits for or occupies. */
   slot: "prompt" | "slow"
   readonly started: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
-  /** True once the extraction run has exceeded its time slice. */
+  /** Whether the extraction run has exceeded its time slice. */
   isOver: boolean
-  /** True once the extraction run has been asked to stop in favour of another run. */
+  /** Whether the extraction run has been asked to stop in favour of another run. */
   isStopping: boolean
 }
 
@@ -82,8 +82,8 @@ export const make = ({ concurrency, timeSlice }: Options): OutboxScheduler => {
 }
 
 /**
- * Runs `extraction` as soon as a slot is free for it. If the run is stopped in favour of another run, queues it again and runs it
- * from the start.
+ * Runs `extraction` as soon as a slot is free for it. If the run is stopped in favour of another run, waits for a slot again and starts
+ * from the beginning.
  */
 export const schedule = <A, E>(
   scheduler: OutboxScheduler,
@@ -163,7 +163,7 @@ const dequeue = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
   if (!waiting?.delete(run)) return
   if (run.slot === "prompt") scheduler.queued--
   queue.delete(run.tenant)
-  if (waiting.size > 0) queue.set(run.tenant, waiting) // moves the tenant to the end of the round robin
+  if (waiting.size > 0) queue.set(run.tenant, waiting) // moves the tenant to the end of the queue
 }
 
 const begin = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
@@ -179,7 +179,7 @@ const stop = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
   Deferred.unsafeDone(run.stopped, Effect.void)
 }
 
-/** Assigns free slots to waiting extraction runs, and stops slow runs whose slot another run has a better claim to. */
+/** Assigns free slots to waiting extraction runs. If no slot is free, may stop a slow run in favour of a run that needs its slot. */
 const dispatch = (scheduler: OutboxScheduler): void => {
   dispatchSlow(scheduler)
   dispatchPrompt(scheduler)
@@ -229,7 +229,7 @@ const heldBy = ({ running }: OutboxScheduler, tenant: string): number => {
 }
 
 /**
- * Finds the tenant that occupies the most slow slots. Returns its newest run in a slow slot, and the number of slow slots that it occupies.
+ * Finds the tenant that occupies the most slow slots. Returns the newest of the tenant's runs in slow slots, and the number of these runs.
  */
 const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
   let found: readonly [ScheduledRun, number] | undefined
@@ -241,8 +241,8 @@ const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, 
 }
 
 /**
- * Finds the tenant that occupies the fewest slow slots among the tenants that wait for one. Returns a waiting extraction run of that
- * tenant, and the number of slow slots that the tenant occupies.
+ * Finds, among the tenants that wait for a slow slot, the tenant that occupies the fewest slow slots. Returns a run of this tenant that
+ * waits for a slow slot, and the number of slow slots that the tenant occupies.
  */
 const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
   let found: readonly [ScheduledRun, number] | undefined
@@ -262,12 +262,10 @@ const stopping = (runs: ReadonlySet<ScheduledRun>): number => Array.from(runs).f
 
 /**
  * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks.
- * Without this limit, timers, sockets and files would have to wait until all of these fibers are done.
+ * Without the limit, timers, sockets and files would have to wait until all such fibers are done.
  */
 export interface StepLimiter {
-  /**
-   * Await this before a step. Six calls return in each iteration of the event loop. Further calls wait, in order, for a later iteration.
-   */
+  /** Waits until the caller may take a step. At most six calls return in each iteration of the event loop. Further calls wait, in order. */
   readonly step: Effect.Effect<void>
 }
 
@@ -276,7 +274,7 @@ const stepsPerIteration = 6
 
 /** Makes a limiter. All callers of its `step` share one count. */
 export const makeStepLimiter = (): StepLimiter => {
-  const waiting = new Set<() => void>() // resumed in order of insertion
+  const waiting = new Set<() => void>() // callbacks of waiting steps, called in order of insertion
   let steps = 0
   let isTimed = false
   const scheduleIteration = () => {
@@ -314,7 +312,7 @@ export const makeStepLimiter = (): StepLimiter => {
 /** Waits for the next iteration of the event loop. */
 export const nextIteration: Effect.Effect<void> = Effect.async((resume) => inNextIteration(() => resume(Effect.void)))
 
-/** Timers of the platform, not of the `Clock`: under `TestClock` a test need not advance the time for the outbox to go on. */
+/** Timers of the platform, not of the `Clock`. So the outbox also goes on in a test that does not advance its `TestClock`. */
 const timers = Scheduler.timerBatched(0)
-/** Runs a task in a later iteration. Chains two timers, since Node may run the first one in the current iteration if it is already due. */
+/** Runs a task in a later iteration. Uses two timers in a row, since Node may still run the first one in the current iteration. */
 const inNextIteration = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)

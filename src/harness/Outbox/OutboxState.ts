@@ -1,6 +1,6 @@
 /**
- * Rows of an outbox in a store, and the state of a conversation that is assembled from them. Rows are records of kind `outbox` in an
- * internal scope that no viewer sees. A batch is the messages of one append; a plan is the model's answer, not yet applied.
+ * The rows of an outbox in a store, and the state of a conversation, which is assembled from its rows. A row is a record of kind `outbox`
+ * in an internal scope that no viewer sees. A batch is the messages of one append. A plan is the model's answer before it is applied.
  *
  * ```text
  * messages  the messages of a batch, with their sequence numbers                 erased by the write that stores their memories
@@ -8,11 +8,11 @@
  * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
  *
- * A text longer than a record's body is split into parts, one row each, which are written and erased together.
+ * A text that is too long for one record is split into several rows, which are written and erased together.
  *
- * The ids of rows are derived from a signature with the store's secret (`ids`). So no viewer can create a record under such an id first, or
- * tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer could compute; such a row keeps its id until it
- * is erased.
+ * The ids of rows are derived from a signature with the store's secret (see `ids`). So no viewer can create a record under such an id
+ * first, or tell from an id who talks to the agent. In earlier versions, any viewer could compute the ids of rows. Rows of these versions
+ * keep their ids until they are erased.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -40,7 +40,7 @@ export interface ConversationKey {
   readonly session: string
 }
 
-/** Id of the record of a row, and the record's revision when it was read. */
+/** Id of a row's record, and the revision of the record when it was read or written. */
 export interface Row {
   readonly id: MemoryId
   readonly revision: number
@@ -50,14 +50,14 @@ export interface Row {
 export interface Batch {
   /** Sequence number of the first message. */
   readonly from: number
-  /** Sequence number of the message after the last one. */
+  /** Sequence number of the last message plus 1. */
   readonly to: number
   readonly rows: ReadonlyArray<Row>
-  /** Reason why the batch is a dead letter (set aside after failures); `undefined` while it waits for extraction. */
+  /** Reason why the batch was set aside as a dead letter; `undefined` while the batch waits for extraction. */
   readonly failure: string | undefined
 }
 
-/** The model's answer, stored as mutations that are still to be applied. */
+/** The model's answer, stored as mutations that are not yet applied. */
 export interface Plan {
   readonly rows: ReadonlyArray<Row>
   readonly mutations: ReadonlyArray<MemoryMutation>
@@ -68,13 +68,13 @@ export interface Plan {
 
 /** The state of a conversation when it was read from the store. */
 export interface OutboxState extends ConversationKey {
-  /** Id of the session row. Absent if the row does not exist yet; the first write creates it under the id that `ids` returns. */
+  /** Id of the session row; absent if the row does not exist yet. The first write creates the row, under the id that `ids` returns. */
   readonly sessionRow?: MemoryId | undefined
   /** Revision of the session row; 0 if the row does not exist yet. */
   readonly revision: number
   /** Sequence number of the next message. */
   readonly next: number
-  /** Batches in the order of their messages, including dead letters (set aside after failures). */
+  /** All batches in the order of their messages: waiting batches, and dead letters (batches set aside after failures). */
   readonly batches: ReadonlyArray<Batch>
   readonly plan: Plan | undefined
 }
@@ -94,7 +94,7 @@ const Data = Schema.Union(
     ...parts,
     from: Schema.NonNegativeInt,
     to: Schema.NonNegativeInt,
-    /** Reason why the batch is a dead letter; absent while it waits for extraction. */
+    /** Reason why the batch was set aside as a dead letter; absent while the batch waits for extraction. */
     parked: Schema.optional(Schema.String)
   }),
   Schema.Struct({
@@ -111,8 +111,8 @@ const Data = Schema.Union(
 export type Data = typeof Data.Type
 
 /**
- * Returns a text that identifies a conversation. The reach `everyone` is written as `within`, its name in earlier versions, so that rows
- * from those versions are still found.
+ * Returns a text that identifies a conversation. The text contains `within` instead of the reach `everyone`, as in earlier versions, so
+ * that rows from those versions are still found.
  */
 export const keyOf = ({ session, viewer }: ConversationKey): string =>
   canonicalJson([
@@ -128,7 +128,7 @@ export type Ids = (name: string) => MemoryId
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Returns the values from which a session row's id was derived. A copy of the row in another store derives its id from the same values. */
+/** Returns the values from which a session row's id was derived. A copy to another store derives the row's new id from these values. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -146,7 +146,7 @@ export const messageDrafts = (
     draft(idOf(`${from}/${part}`), body, { row: "messages", ...keyIn(key), from, to, part, parts: length })
   )
 
-/** Makes drafts of the rows of a plan. Reuses the row ids of the replaced plan (`old`), and derives ids only for additional rows. */
+/** Makes drafts of the rows of a plan. Reuses the row ids of the replaced plan (`old`). Derives ids only for additional rows. */
 export const planDrafts = (
   key: ConversationKey,
   idOf: Ids,
@@ -168,7 +168,7 @@ export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifR
   ifRevision
 })
 
-/** Makes the mutation that marks a row as part of a dead letter (with `failure` as the reason) or, without `failure`, as waiting. */
+/** Makes the mutation that marks a row as set aside for the reason `failure`. Without `failure`, marks the row as waiting. */
 export const failureUpdate = (record: MemoryRecord, failure: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
@@ -176,7 +176,7 @@ export const failureUpdate = (record: MemoryRecord, failure: string | undefined)
   ifRevision: record.revision
 })
 
-/** Makes the mutations that erase rows, on condition that the rows have not changed since they were read. */
+/** Makes the mutations that erase rows. A mutation fails if its row has changed since it was read. */
 export const erase = (rows: ReadonlyArray<Row>): ReadonlyArray<MemoryMutation> =>
   rows.map(({ id, revision }) => ({ _tag: "Forget", id, purge: true, ifRevision: revision }))
 
@@ -197,7 +197,7 @@ export const waiting = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
 export const deadLetters = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
   batches.filter(({ failure }) => failure !== undefined)
 
-/** Whether all of these batches still wait in `state`, with unchanged rows. */
+/** Whether all of these batches still wait in `state` and their rows are unchanged. */
 export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolean => {
   const there = new Set(waiting(state).map(signature))
   return batches.every((batch) => there.has(signature(batch)))
@@ -219,7 +219,7 @@ export const all = (
     const found = new Map<string, { readonly key: ConversationKey; readonly rows: Array<Found<Data["row"]>> }>()
     yield* Stream.runForEach(rows(store, tenant, where), ([data, record]) =>
       Effect.sync(() => {
-        if (record.source.origin === "file") return // a person wrote this file, not the outbox
+        if (record.source.origin === "file") return // a person wrote the record as a file, so it is no row of the outbox
         const name = keyOf(data)
         const known = found.get(name) ?? { key: data, rows: [] }
         known.rows.push([data, record])
@@ -232,8 +232,8 @@ export const all = (
   })
 
 /**
- * Streams the outbox rows of a tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that a newer version of
- * the library wrote; rows that a person wrote as files of a vault are not checked.
+ * Streams the outbox rows of a tenant page by page; with `where`, only matching rows. Fails with `unsupported` at a row that a newer
+ * version of the library wrote. Does not check the versions of rows that a person wrote as files of a vault.
  */
 export const rows = (
   store: MemoryStore.Service,
@@ -260,7 +260,7 @@ export const of = (
     return states.find((state) => keyOf(state) === name) ?? empty(key)
   })
 
-/** Whether the conversation has no session row yet, neither under the present id nor under the id that earlier versions derived. */
+/** Whether the conversation has no session row. Also looks for a row under the id that earlier versions derived. */
 export const isNew = (
   store: MemoryStore.Service,
   key: ConversationKey
@@ -272,7 +272,7 @@ export const isNew = (
     return found.every((row) => Option.isNone(row) || !isInternal(row.value.scope))
   })
 
-/** Reads the rows of the batches. Fails with `superseded` if one of the rows was changed or erased since its batch was read. */
+/** Reads the rows of the batches. Fails with `superseded` if a row has been changed or erased since its batch was read. */
 export const records = (
   store: MemoryStore.Service,
   tenant: string,
@@ -282,13 +282,13 @@ export const records = (
   return Effect.flatMap(
     store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
     Effect.forEach((found, i) =>
-      // a forgotten row, if returned, has a later revision
+      // a forgotten row has a later revision, and is therefore rejected, too
       Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : superseded
     )
   )
 }
 
-/** Reads the messages of the batches. Fails with `superseded` if one of the rows was changed or erased since its batch was read. */
+/** Reads the messages of the batches. Fails with `superseded` if a row has been changed or erased since its batch was read. */
 export const entries = (
   store: MemoryStore.Service,
   tenant: string,
@@ -297,7 +297,7 @@ export const entries = (
   Effect.forEach(batches, (batch) =>
     Effect.flatMap(
       records(store, tenant, [batch]),
-      (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // this module encoded it
+      (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // this module encoded the text
     )).pipe(Effect.map((all) => all.flat()))
 
 /** The error which says that another process has changed or finished the batches or the plan, or that the messages were forgotten. */
@@ -307,7 +307,7 @@ export const isSuperseded = ({ op, reason }: MemoryError.MemoryError): boolean =
   op === superseded.op && reason === superseded.reason
 
 const kind = "outbox"
-/** Number of decoded rows, or of assembled conversations, after which other tasks of the event loop get a chance to run. */
+/** Number of rows or conversations that are handled before other tasks of the event loop get a chance to run. */
 const rowsPerIteration = 100
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
@@ -332,8 +332,8 @@ const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
 const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
 /**
- * Builds a condition for the conversation's rows. Leaves out ids that are not ASCII, because Unicode may encode them in several ways. So
- * the condition may also match rows of other conversations.
+ * Builds a condition that matches the rows of the conversation. Leaves out ids that are not ASCII, because Unicode may encode such an id in
+ * several ways. So the condition may also match rows of other conversations.
  */
 const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },
@@ -343,7 +343,7 @@ const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter[
   }))
 })
 
-/** The `data` of a row, decoded, and the row's record. */
+/** The decoded `data` of a row, and the row's record. */
 export type Found<R extends Data["row"]> = readonly [Extract<Data, { readonly row: R }>, MemoryRecord]
 
 /** Assembles the state of a conversation from its rows. */

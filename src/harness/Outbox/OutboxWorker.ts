@@ -1,7 +1,7 @@
 /**
- * The worker of one conversation waits for the conversation's extraction trigger. Then it starts extraction runs until no batch (the
- * messages of one append) waits; after a failure, it retries by a schedule. The module also limits how many batches may wait. A worker can
- * be closed at any time, since its state is only a cache of rows in the store.
+ * A worker waits for the extraction trigger of one conversation. Then it starts extraction runs until no batch (the messages of one append)
+ * waits. After a failure, it retries by a schedule. A worker can be closed at any time, since its state is only a cache of rows in the
+ * store. The module also limits how many batches may wait.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -20,7 +20,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type { ExtractionTrigger, TriggerEvent, Watch } from "../ExtractionTrigger.ts"
 import * as OutboxState from "./OutboxState.ts"
 
-/** The live state of one conversation. */
+/** The worker of one conversation: its operations and its state. */
 export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly key: string
   readonly tenant: string
@@ -32,25 +32,25 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly notify: (event: TriggerEvent) => Effect.Effect<void>
   /** Requests an extraction run, even if the trigger has not fired. */
   readonly request: Effect.Effect<void>
-  /** Requests an extraction run at once, regardless of earlier failures, and waits until the run has ended. */
+  /** Requests extraction at once, regardless of earlier failures. Waits until the extraction has ended. Fails if the extraction fails. */
   readonly extractNow: Effect.Effect<void, MemoryError.MemoryError>
   /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
   /** The cached state of the conversation. */
   state: OutboxState.OutboxState
-  /** Whether `state` must be read from the store: before its first use, and after a failed write that may have been committed. */
+  /** Whether `state` must be read from the store before its next use, for example after a failed write that may have been committed. */
   isStale: boolean
   /** Number of batches that wait for extraction. Counts against the capacity. */
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failures of batches, by sequence number of the first message. `since`: how many runs had succeeded before the batch first failed. */
+  /** Failures of a batch, by its first sequence number. `since` is the number of successful runs before the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
-  /** Whether each batch is extracted in a run of its own, to find out which batch made a run of several batches fail. */
+  /** Whether batches are extracted one by one, to find out which of several batches made their common run fail. */
   extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of requests without a waiting caller since the conversation failed ten times in a row. Only every third is tried. */
+  /** Number of requests without a waiting caller since the conversation failed ten times in a row. Only every third of them is tried. */
   requests: number
   /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
@@ -59,13 +59,13 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   /** Whether the last extraction run exceeded its time slice, see `OutboxScheduler`. */
   isSlow: boolean
   isExtracting: boolean
-  /** Number of running effects that use the worker. The worker stays open while there are any. */
+  /** Number of running effects that use the worker. The worker is not idle while this number is above 0. */
   references: number
 }
 
-/** Whether, by the cached state, neither a message nor a plan (a stored answer of the model) waits. */
+/** Whether the cached state contains neither a waiting batch nor a plan (a stored answer of the model). */
 export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting === 0 && state.plan === undefined
-/** Whether the worker may be closed: nothing uses it, no extraction runs, and nothing waits for extraction. */
+/** Whether the worker may be closed: no effect uses the worker, no extraction runs, and nothing waits for extraction. */
 export const isIdle = (worker: OutboxWorker): boolean =>
   worker.references === 0 && !worker.isExtracting && isEmpty(worker)
 
@@ -77,14 +77,14 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the Effect scope. An idle worker needs no fiber if its trigger has a `watch` without a due time. */
+/** Opens a worker. Its fibers end with the Effect scope. An idle worker needs no fiber if its trigger's `watch` waits for events only. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
 ): Effect.Effect<OutboxWorker, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
-    // a fiber of another conversation may call `fork`; the new fiber must not inherit the FiberRefs of that fiber
+    // `fork` may be called by a fiber of another conversation; the new fiber must not inherit the FiberRefs of that fiber
     const refs = yield* Effect.getFiberRefs
     const fork: Fork = (self) =>
       Effect.setFiberRefs(refs).pipe(
@@ -92,7 +92,7 @@ export const make = (
         Effect.interruptible,
         Effect.forkIn(scope),
         Effect.asVoid,
-        Effect.uninterruptible // an interruption must not leave `isWorking` true without a fiber
+        Effect.uninterruptible // an interruption here could leave `isWorking` true although no fiber runs
       )
     const worker: OutboxWorker = {
       viewer: key.viewer,
@@ -123,7 +123,7 @@ export const make = (
       isExtracting: false,
       references: 0
     }
-    const disconnected = Effect.disconnect(attempt(worker)) // the closing of the Effect scope must not wait for a store that hangs
+    const disconnected = Effect.disconnect(attempt(worker)) // lets the Effect scope close even if the store hangs
     const loop: Loop = {
       worker,
       attempt: disconnected,
@@ -186,7 +186,7 @@ const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
     )
   ])
 
-/** State of the worker's loop, a fiber that runs as long as extraction is requested. */
+/** State of a worker's loop. The loop is a fiber that runs as long as extraction is requested. */
 interface Loop {
   readonly worker: OutboxWorker
   readonly attempt: Effect.Effect<void, MemoryError.MemoryError>
@@ -198,11 +198,11 @@ interface Loop {
   requested: Deferred.Deferred<void> | undefined
   /** Completed with the result of the next attempt. */
   next: Deferred.Deferred<void, MemoryError.MemoryError> | undefined
-  /** The failure of the last attempt, until it has been reported to the callers that wait for the attempt. */
+  /** Failure of the last attempt. `undefined` once the failure has been reported to the callers that wait for the attempt. */
   failure: MemoryError.MemoryError | undefined
 }
 
-/** Requests extraction: starts the loop's fiber or, if the fiber waits to retry, wakes it. */
+/** Requests extraction. Starts the loop's fiber if it does not run. Wakes the fiber if it waits to retry. */
 const request = (loop: Loop): Effect.Effect<void> =>
   Effect.suspend(() => {
     loop.isRequested = true
@@ -212,7 +212,7 @@ const request = (loop: Loop): Effect.Effect<void> =>
     return loop.fork(works(loop))
   })
 
-/** Attempts extraction while requests are left. Repeats a failed attempt after the schedule's delay, or earlier if a request arrives. */
+/** Attempts extraction while requests are left. Repeats a failed attempt after the schedule's delay, or as soon as a request arrives. */
 const works = (loop: Loop): Effect.Effect<void> =>
   Effect.gen(function*() {
     while (loop.isRequested) {
@@ -252,8 +252,8 @@ const ended = (loop: Loop, result: Effect.Effect<void, MemoryError.MemoryError>)
 }
 
 /**
- * Limits of the number of waiting batches, per conversation and per tenant. Each tenant has its own count, so that no tenant waits for
- * another.
+ * Limits of the number of waiting batches (a batch is the messages of one append), per conversation and per tenant. Each tenant has its own
+ * count, so that no tenant waits for another.
  */
 export interface Capacity {
   /** Largest number of waiting batches of one tenant, at least 1. */
@@ -268,16 +268,16 @@ export interface Capacity {
   readonly onCount?: ((more: number) => void) | undefined
 }
 
-/** Frees the reserved capacity. An append calls it once its batch counts as waiting; further calls do nothing. */
+/** Frees capacity that was reserved for an append. The append calls this function once its batch is stored. Further calls do nothing. */
 export type Reservation = () => void
 
-/** The conversations of one tenant that have waiting batches, and the capacity that they use. */
+/** The conversations of one tenant that have waiting batches, and the capacity that the tenant uses. */
 interface Tenant {
-  /** Workers, in the order in which `workerToExtract` considers them. */
+  /** Workers of these conversations, in the order in which they are considered for extraction when capacity is needed. */
   readonly workers: Set<OutboxWorker>
-  /** Number of waiting batches and of reservations. */
+  /** Number of waiting batches plus number of reservations. */
   used: number
-  /** Deferred that is completed and replaced whenever a batch no longer waits or a reservation ends. */
+  /** Completed when capacity is freed, and then replaced by a new Deferred. */
   freed: Deferred.Deferred<void>
 }
 
@@ -285,9 +285,9 @@ interface Tenant {
 export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...options, tenants: new Map() })
 
 /**
- * Runs `append` with capacity reserved for its batch. If all capacity is used, first requests extraction from the oldest batches of the
- * conversation or, if it has no batches, of another conversation of the tenant. Fails with `rate_limited` if this extraction fails or takes
- * longer than `patience`.
+ * Runs `append` with capacity reserved for its batch. If no capacity is free, first requests extraction from the oldest batches of the
+ * conversation. If the conversation has no waiting batches, requests extraction from another conversation of the tenant. Fails with
+ * `rate_limited` if this extraction fails or takes longer than `patience`.
  */
 export const reserve = <A>(
   capacity: Capacity,
@@ -296,7 +296,7 @@ export const reserve = <A>(
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   Effect.acquireUseRelease(placeFor(capacity, worker), append, (free) => Effect.sync(free))
 
-/** Sets the number of waiting batches of the conversation, and updates the counts of its tenant. */
+/** Sets the conversation's number of waiting batches, and updates the counts of its tenant. */
 export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number): void => {
   const before = worker.waiting
   if (waiting === before) return
@@ -307,7 +307,7 @@ export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number
   count(capacity, worker, waiting - before)
 }
 
-/** Reserves capacity for one batch. Call it in an uninterruptible region; the wait for capacity can be interrupted nevertheless. */
+/** Reserves capacity for one batch. Must be called in an uninterruptible region. Only the wait for capacity can be interrupted. */
 const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reservation, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
@@ -326,8 +326,8 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
   })
 
 /**
- * Requests extraction if a batch waits, and returns once the extraction has ended or capacity is free. Fails with `rate_limited` if
- * the extraction fails, or after `left` milliseconds.
+ * Requests extraction if a batch waits. Returns when the extraction has ended or capacity has been freed. Fails with `rate_limited` if the
+ * extraction fails, or after `left` milliseconds.
  */
 const waitForRoom = (
   capacity: Capacity,
@@ -395,6 +395,6 @@ const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker
 /** Largest number of conversations that `workerToExtract` compares. */
 const candidates = 64
 
-/** Rates how unlikely it is that an extraction from the conversation succeeds soon: 0 (likely) to 3. */
+/** Rates how difficult an extraction from the conversation is: 0 (likely to succeed soon) to 3 (unlikely to succeed soon). */
 const difficulty = ({ failuresInARow, isExtracting, isSlow }: OutboxWorker): number =>
   failuresInARow > 0 ? 3 : isSlow ? 2 : isExtracting ? 1 : 0

@@ -25,7 +25,7 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 /** Options of the workers of one outbox. */
 export interface Options extends Pick<OutboxOptions, "openConversations" | "retry" | "trigger"> {
   readonly log: OutboxLog.OutboxLog
-  /** Handles one request of a worker: tries once to extract from all waiting messages, and fails if some of them still wait. */
+  /** Tries once to extract from all waiting messages of the worker's conversation. Fails if some of them still wait. */
   readonly attempt: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
   /** Whether a worker may be closed. Default `OutboxWorker.isIdle`. */
   readonly isIdle?: ((worker: OutboxWorker.OutboxWorker) => boolean) | undefined
@@ -34,15 +34,15 @@ export interface Options extends Pick<OutboxOptions, "openConversations" | "retr
 /** The open workers of one outbox. A worker is open while this process keeps its state and may run its fibers. */
 export interface OutboxWorkers extends Options {
   readonly scope: Scope.Scope
-  /** Allows one opening of a worker at a time. */
+  /** Allows only one worker to be opened at a time. */
   readonly opening: Effect.Semaphore
-  /** Open workers, by `OutboxState.keyOf` of their conversation. */
+  /** Open workers. The key of a worker is `OutboxState.keyOf` of its conversation. */
   readonly open: Map<string, OutboxWorker.OutboxWorker>
-  /** Workers that may be closed, the longest unused first. */
+  /** Workers that may be closed. The worker that has been idle longest comes first. */
   readonly idle: Set<OutboxWorker.OutboxWorker>
 }
 
-/** Makes the set of an outbox's workers, which is empty at first. Workers that are opened later end when the Effect scope closes. */
+/** Makes an empty set of workers. Workers that are opened later end when the Effect scope closes. */
 export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scope.Scope> =>
   Effect.gen(function*() {
     const parent = yield* Effect.scope
@@ -58,9 +58,8 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Makes the function by which an outbox reports each change of its number of waiting batches. The function adds the change to the metric
- * `queueLength`. When the Effect scope closes, the batches that still wait are subtracted from the metric, since this process will not
- * extract from them.
+ * Makes a function that reports changes of an outbox's number of waiting batches: it adds each change to the metric `queueLength`. When the
+ * Effect scope closes, the batches that still wait are subtracted from the metric, since this process will not extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
@@ -78,7 +77,7 @@ export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> 
   }
 )
 
-/** Opens the worker of a conversation unless it is open, and keeps it open while `use` runs. */
+/** Runs `use` with the worker of a conversation. Opens the worker if it is not open, and keeps it open while `use` runs. */
 export const using = <A, E>(
   workers: OutboxWorkers,
   key: OutboxState.ConversationKey,
@@ -90,8 +89,8 @@ export const using = <A, E>(
   })
 
 /**
- * Adds the worker to `idle` or removes it, depending on whether it may be closed. Then, while more than `openConversations` workers are
- * open, closes the worker that has been idle longest.
+ * Adds the worker to `idle` if it may be closed, and otherwise removes it. Then, while more than `openConversations` workers are open,
+ * closes the worker that has been idle longest.
  */
 export const updateIdle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
@@ -137,7 +136,7 @@ export const keep = (
     )
   })
 
-/** Reads the conversations of every tenant that may have outbox rows (see `tenantsOf`). */
+/** Reads the states of the conversations of all tenants. */
 export const everywhere = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>
@@ -146,7 +145,7 @@ export const everywhere = (
     Effect.map((all) => all.flat())
   )
 
-/** Lists the tenants that may have outbox rows: those with records of scope Internal, or all tenants if the store has no `reader`. */
+/** Lists the tenants that may have outbox rows: all tenants or, if the store has a `reader`, only those with records of scope Internal. */
 export const tenantsOf = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
@@ -176,8 +175,8 @@ export const deadLettersOf = (state: OutboxState.OutboxState): ReadonlyArray<Dea
 }
 
 /**
- * Fails if any conversation failed. The message states how many conversations failed for each reason. It does not quote their errors, since
- * these may contain a user's words.
+ * Fails if any conversation failed. The message states the number of failed conversations for each reason. It does not quote the errors of
+ * the conversations, since an error may contain a user's words.
  */
 export const failIfAny = (
   failed: ReadonlyArray<MemoryError.Reason>,
@@ -196,8 +195,8 @@ export const failIfAny = (
 }
 
 /**
- * Number of conversations for which a flush requests extraction concurrently. The option `concurrency` limits how many of the requested
- * extractions run at the same time.
+ * Number of conversations for which a flush requests extraction concurrently. The option `concurrency` limits the number of extractions
+ * that run at the same time.
  */
 export const flushing = 256
 

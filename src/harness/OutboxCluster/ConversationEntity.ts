@@ -1,6 +1,5 @@
 /**
- * A conversation as an entity of the cluster: the cluster messages that it receives, and how its owner (the cluster runner that hosts it)
- * handles them.
+ * A conversation is an entity of the cluster. Its owner, the cluster runner that hosts it, handles these cluster messages:
  *
  * ```text
  * appended   a batch was appended                acknowledged when the batch has been extracted, set aside or erased
@@ -10,8 +9,9 @@
  *            waiting batches at once
  * ```
  *
- * A batch is the conversation messages of one append. All cluster messages are persisted: if an owner dies, the cluster delivers its
- * unacknowledged messages to the next owner. Cluster messages contain a tenant, row ids and sequence numbers, but no user's name or words.
+ * A batch consists of the conversation messages of one append. The cluster stores all cluster messages. If an owner dies, the cluster
+ * delivers the messages that are not yet acknowledged to the next owner. Cluster messages contain a tenant, row ids and sequence numbers,
+ * but no user's name or words.
  */
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
@@ -46,8 +46,8 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 const appended = {
   ...tenant,
   /**
-   * Time of the append, epoch milliseconds. It is part of the message's primary key. `OutboxCluster.compact`, which sends messages again,
-   * puts the session row's revision here instead, since the cluster drops a second message with the same key.
+   * Time of the append, epoch milliseconds. `OutboxCluster.compact` sends the message again with the revision of the session row instead.
+   * The primary key contains this value, and the cluster drops a second message with the same primary key.
    */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
@@ -72,17 +72,17 @@ const protocol = [
 
 /** The entity type for conversations of one outbox. An entity's id is the id of the conversation's session row. */
 export type ConversationEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
-/** Makes the entity type for the outbox of this name. Each outbox of a cluster has a name of its own. */
+/** Makes the entity type for the conversations of one outbox. Each outbox of a cluster has a different `name`. */
 export const make = (name: string): ConversationEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
 /** Sends cluster messages to the owners of conversations. A conversation is identified by the id of its session row. */
 export interface ConversationClient {
   /** Tells the conversation's owner that a batch was appended. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
-  /** Tells the owner that the session has ended (`sessionEnd`), or asks it to extract from waiting messages now (`takeUp`). */
+  /** Tells the owner that the session has ended (`sessionEnd`), or asks the owner to extract from waiting messages now (`takeUp`). */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
-   * Asks the owner to extract from all waiting messages, and waits until it has done so. Fails with the reason that the owner
+   * Asks the owner to extract from all waiting messages, and waits until the owner has done so. Fails with the reason that the owner
    * reports, or with `unavailable` after eleven lost connections. Has no timeout: an unanswered request is sent again every 30 seconds.
    */
   readonly drain: (id: MemoryId, tenant: string) => Effect.Effect<void, MemoryError.Reason>
@@ -90,7 +90,7 @@ export interface ConversationClient {
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. Messages that the cluster does not accept are sent again until the Effect scope closes. */
+/** Makes a client. A message that the cluster does not accept is sent again until the cluster accepts it or the Effect scope closes. */
 export const client = (
   entity: ConversationEntity
 ): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -123,14 +123,14 @@ export const client = (
     }
   })
 
-/** Name of the failure for a lost connection to an owner, which the cluster reports as a defect. */
+/** Failure for a lost connection to an owner. The cluster reports a lost connection as a defect, which is converted to this failure. */
 const lost = "ConnectionLost" as const
 
 /**
  * Sends a message in a background fiber, which retries until the cluster has accepted the message. The caller waits at most 250 ms. Usually
- * the cluster saves a message within milliseconds, but delivery to a dead owner fails until the cluster notices the death. It is harmless
- * to send a message twice: the cluster drops a second message with the same primary key, and owners tolerate a second copy of messages that
- * have no primary key.
+ * the cluster saves a message within milliseconds, but delivery to a dead owner fails until the cluster notices the death. A message may be
+ * sent twice without harm: the cluster drops a second message with the same primary key, and owners tolerate a second copy of a message
+ * without a primary key.
  */
 const sendReliably = (
   scope: Scope.Scope,
@@ -150,7 +150,7 @@ const sendReliably = (
     Effect.asVoid
   )
 
-/** Dependencies that a process needs to extract memories from the conversations that it owns. */
+/** Dependencies of the handlers of cluster messages. */
 interface EntityDependencies {
   readonly client: ConversationClient
   readonly runner: ExtractionRunner.ExtractionRunner
@@ -158,15 +158,15 @@ interface EntityDependencies {
   readonly unacknowledged: Unacknowledged
 }
 
-/** Table of the cluster messages that are acknowledged only when their batch no longer waits for extraction. */
+/** The cluster messages that this process has not acknowledged yet, because their batches still wait for extraction. */
 export interface Unacknowledged {
-  /** Deferreds by `OutboxWorker.key` and the first sequence number of a batch. Each is completed when its batch no longer waits. */
+  /** One deferred per batch, by `OutboxWorker.key` and the batch's first sequence number, completed when the batch no longer waits. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
   /** Completes the deferreds of the batches that no longer wait. The cluster messages of these batches are then acknowledged. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
-/** Makes an empty table of the cluster messages that are acknowledged only when their batch no longer waits for extraction. */
+/** Makes an empty table of unacknowledged cluster messages. */
 export const makeUnacknowledged = (): Unacknowledged => {
   const all: Unacknowledged["all"] = new Map()
   return {
@@ -186,8 +186,8 @@ export const makeUnacknowledged = (): Unacknowledged => {
 }
 
 /**
- * Makes this process own a share of the conversations until the Effect scope closes. Does nothing in a mere client of the cluster. When a
- * conversation moves to another owner, this process closes its worker of the conversation, even if messages still wait.
+ * Makes this process own a share of the conversations until the Effect scope closes. Does nothing if the process is only a client of the
+ * cluster. When a conversation moves to another owner, this process closes the conversation's worker, even if messages still wait.
  */
 export const serve = (
   entity: ConversationEntity,
@@ -203,7 +203,7 @@ export const serve = (
       log: runner.log,
       attempt: (worker) => ExtractionRunner.attempt(runner, worker)
     })
-    // handles all messages at once, since one may stay unacknowledged until the trigger fires; locks protect the conversation's state
+    // an entity handles its messages concurrently, since a message may stay unacknowledged until the extraction trigger fires
     const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
     yield* registerEntity(entity, handlers(entity, { client, runner, workers, unacknowledged }), unlimited)
   })
@@ -274,18 +274,18 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
   })
 
 /**
- * Waits until an interrupted extraction has finished its current write, so that the next owner finds the model's answer as a stored plan
- * and need not ask the model again. Waits at most ten seconds, since the store may hang.
+ * Waits until an interrupted extraction has finished its current write. The write may store the model's answer as a plan, so that the next
+ * owner need not ask the model again. Waits at most ten seconds, since the store may hang.
  */
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** Batches of which the trigger was notified: a deferred by first sequence number, which is completed when the batch no longer waits. */
+/** Deferreds of the batches that were reported to the trigger, by first sequence number. Each completes when its batch no longer waits. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /**
- * Adds a batch to the worker's cached state, and notifies the trigger of the batch once. Returns the deferreds that the caller awaits
- * before it acknowledges the cluster message: one if the batch waits for extraction, otherwise an empty array.
+ * Adds a batch to the worker's cached state, and notifies the trigger of the batch once. Returns an array with the deferred that the caller
+ * awaits before it acknowledges the cluster message. The array is empty if the batch does not wait for extraction.
  */
 const announce = (
   { runner: { log }, unacknowledged }: EntityDependencies,
@@ -302,7 +302,7 @@ const announce = (
       (state) => OutboxState.waiting(state).find((batch) => batch.from === from)
     )
     const known = yield* look
-    if (known === undefined) worker.isStale = true // only the store can tell whether the batch was finished already
+    if (known === undefined) worker.isStale = true // makes `look` read from the store whether the batch still waits
     const batch = known ?? (yield* look)
     if (batch === undefined) return []
     const entries = yield* Effect.catchIf(
@@ -328,7 +328,7 @@ const onSignal = (
   event: "sessionEnd" | "takeUp"
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    worker.isStale = true // another process may have appended or released batches, so read the state again
+    worker.isStale = true // makes `look` read the store, since another process may have appended or released batches
     const state = yield* OutboxLog.look(log, worker)
     const all = OutboxState.waiting(state).map(({ from }) => waitOf(unacknowledged, worker, from))
     if (event === "sessionEnd") yield* worker.notify({ _tag: "SessionEnd" })
@@ -340,13 +340,13 @@ const waitOf = ({ all, onSeen }: Unacknowledged, worker: OutboxWorker, from: num
   const ofConversation = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
   const wait = ofConversation.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
   all.set(worker.key, ofConversation.set(from, wait))
-  onSeen(worker) // completes the deferred if memories of the batch were written meanwhile
+  onSeen(worker) // completes `wait` if the batch no longer waits for extraction
   return wait
 }
 
 /**
- * Erases the cluster's messages to a conversation in which nothing waits. If another process appends a batch meanwhile, the message about
- * that batch may be erased, too. A new revision of the conversation's session row shows such an append; then requests extraction at once.
+ * Erases the cluster's messages to a conversation if nothing in the conversation waits for extraction. If another process appends a batch
+ * meanwhile, the message about that batch may be erased, too. If the revision of the session row shows such an append, requests extraction.
  */
 const clearIfIdle = (
   { client, runner: { log: { store } } }: EntityDependencies,

@@ -1,4 +1,4 @@
-/** Keeps search indexes of the messages of those threads that were searched last. The indexes are kept in RAM only. */
+/** Searches the messages of threads by words. The search indexes of the threads that were searched last are kept in RAM. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../domain/MemoryError.ts"
@@ -10,7 +10,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import * as MemoryIndex from "../../ranking/MemoryIndex.ts"
 
-/** Largest number of threads whose indexes are kept. Beyond it, the index of the thread searched least recently is dropped. */
+/** Largest number of threads whose indexes are kept. If there are more, the index of the least recently searched thread is removed. */
 const capacity = 64
 /** Largest number of messages that are read and indexed in one step. */
 const atATime = 500
@@ -20,8 +20,8 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Searches threads by words, with one in-memory index per thread. */
 export interface ThreadIndex {
   /**
-   * Finds messages of a thread, best first. Those messages that are not indexed yet are first read with `read` and indexed. `generation` is
-   * the random text that identifies the thread; `length` is the number of its messages.
+   * Finds messages of a thread, best first. Messages that are not indexed yet are read with `read` and indexed before the search.
+   * `generation` is the random text that identifies the thread; `length` is the number of messages of the thread.
    */
   readonly search: (
     generation: string,
@@ -45,7 +45,7 @@ export const make = (analyzer: Analyzer.Service): ThreadIndex => {
   const of = (generation: string, length: number): Indexed => {
     const one = known.get(generation)
     known.delete(generation)
-    // a thread that became shorter than its index is being deleted: build a new index
+    // a thread with fewer messages than its index is being deleted: make a new index
     const kept = one === undefined || one.length > length ? { index: MemoryIndex.make({ analyzer }), length: 0 } : one
     known.set(generation, kept)
     const [oldest] = known.keys()

@@ -10,9 +10,8 @@ import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
 /**
- * Schema of a range of messages to read. Default: the last `limit` messages of the thread. `before` selects the last messages before that
- * sequence number, and `from` selects the first messages from that sequence number on. If both are given, the messages are read from `from`
- * on, and end before `before`.
+ * Schema of a range of messages to read: `from` is the first sequence number, and `before` is the end of the range, exclusive. Reads at
+ * most `limit` messages: the first ones of the range if `from` is given, otherwise the last ones. Default: the last messages of the thread.
  */
 export const Range = Schema.Struct({
   /** Largest number of messages to read. Default 50. */
@@ -35,7 +34,7 @@ export interface Page {
 export interface Window {
   /** The selected messages, in conversation order. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Number of messages before the selected ones; `Threads.search` can find them. */
+  /** Number of earlier messages in the thread. `Threads.search` can find these messages. */
   readonly leftOut: number
 }
 
@@ -82,11 +81,11 @@ export const messages = (
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether the user or the system wrote a message. A window begins with such a message, so that no tool result lacks its call. */
+/** Whether the user or the system wrote a message. A window begins with such a message, so that every tool result follows its call. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
 /**
- * Number of messages that `window` reads in one step. The steps go backwards until the budget is used up and an opening message is found.
+ * Number of messages that `window` reads in one step. The steps go back until the budget is used up and a user or system message is found.
  */
 const atATime = 50
 
@@ -101,7 +100,7 @@ export const window = (
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
     let all: ReadonlyArray<ThreadRows.ThreadMessage> = []
-    /** Number of messages, counted from the end, that fit into the budget. */
+    /** Number of messages at the end of the thread that fit into the budget; `undefined` while all messages read so far fit. */
     let fitting: number | undefined
     for (let end = head.value.data.length; end > 0; end -= atATime) {
       const later = all.length
@@ -118,7 +117,7 @@ export const window = (
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // a thread without user and system messages: begin with the first fitting message that is not a tool result
+    // no message of the user or the system: begin with the first fitting message that is not a tool result
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })

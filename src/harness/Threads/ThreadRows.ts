@@ -8,9 +8,9 @@
  * owner    the number of pages of an owner
  * ```
  *
- * A row is read by its id. The id is derived from a signature that is made with the secret of the store, so that no viewer can create a
- * record under this id first. A generation is a random text that is drawn when a thread is created. The ids of the thread's messages are
- * derived from the generation, too. So a thread that is deleted and created again never shows its old messages.
+ * A row is read by its id. The id is derived with the secret of the store, so that no viewer can create a record with this id in advance. A
+ * generation is a random text that is made when a thread is created. The ids of the thread's messages are derived from the generation, so
+ * that a thread that is deleted and created again never shows its old messages.
  */
 import * as Effect from "effect/Effect"
 import * as Iterable from "effect/Iterable"
@@ -59,13 +59,13 @@ const MessageData = Schema.Struct({
   parts: Schema.Int.pipe(Schema.positive())
 })
 
-/** Schema of the row of a page of names. */
+/** Schema of a page row, which lists names of threads. */
 export const PageData = Schema.Struct({ row: Schema.Literal("page"), ...owned, names: Schema.Array(Schema.String) })
 
-/** Schema of the row of an owner. */
+/** Schema of the row of an owner, which contains the number of the owner's page rows. */
 export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned, pages: Schema.NonNegativeInt })
 
-/** A message of a thread, as it is stored. */
+/** Schema of a message as it is stored. */
 export const Stored = Schema.Struct({
   message: Message,
   /** JSON that the caller stores with the message. */
@@ -109,11 +109,11 @@ export interface Rows {
   readonly store: MemoryStore.Service
   readonly system: Viewer.System
   readonly owner: MemoryScope
-  /** Derives the id of a row from the parts of its name. The row of a thread, for example, is named by `"thread"` and the thread's name. */
+  /** Derives the id of a row from the parts of its name. For example, `idOf("thread", "a")` is the id of the row of the thread `a`. */
   readonly idOf: (...name: ReadonlyArray<string | number>) => MemoryId
 }
 
-/** Returns access to the thread rows of the viewer's subject (`Viewer.subjectOf`), which owns the threads. */
+/** Returns access to the rows of the threads that the viewer's subject (`Viewer.subjectOf`) owns. */
 export const of = (
   store: MemoryStore.Service,
   viewer: Viewer.Viewer
@@ -131,9 +131,8 @@ export const of = (
 const purpose = "threads"
 
 /**
- * Returns the values from which the id of a row was derived, or `undefined` if the record is not a thread row. The row of a page does not
- * contain the index of the page, so `names` contains all possible indexes. A copy of the row in another store derives its id from the same
- * values.
+ * Returns the values from which the id of a row was derived; `undefined` if the record is not a thread row. A copy of the row in another
+ * store derives its id from the same values. A page row does not contain its index, so `names` contains a name for every possible index.
  */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
@@ -194,8 +193,8 @@ const corrupt = (id: MemoryId, cause: unknown) =>
   })
 
 /**
- * Returns the mutation that writes a row. To replace a row, pass it as `before`, as it was read; to create a row, pass `None`. The mutation
- * fails with `conflict` if the row was changed or created meanwhile.
+ * Returns the mutation that writes a row. `before` is the row as it was read, or `None` if the row is new. The mutation fails with
+ * `conflict` if the row was changed or created meanwhile.
  */
 export const put = <A extends { readonly row: string }, I>(
   { idOf }: Rows,
@@ -220,12 +219,12 @@ const draft = <A extends { readonly row: string }, I>(
   kind,
   summary: `${data.row} of a conversation`,
   body,
-  data: Schema.encodeSync(schema)(data) as JsonObject // an encoded schema is JSON
+  data: Schema.encodeSync(schema)(data) as JsonObject // the schema of every row encodes to JSON
 })
 
 /**
- * Returns the mutations that create the rows of a message. They fail with `conflict` if one of the rows exists already. Another process has
- * then appended a message with the same sequence number.
+ * Returns the mutations that create the rows of a message. They fail with `conflict` if one of the rows exists already, that is, if another
+ * process has appended a message with the same sequence number.
  */
 export const putMessage = (
   { idOf, owner }: Rows,
@@ -282,7 +281,7 @@ export const messages = (
     )
     const parts = more.length === 0 ? [] : yield* read(rows, MessageData, more.map(([, id]) => id))
     const texts = first.map((row) => Option.isNone(row) ? [] : [row.value])
-    for (const [i, [n]] of more.entries()) texts[n]!.push(...Option.toArray(parts[i]!)) // one result per id
+    for (const [i, [n]] of more.entries()) texts[n]!.push(...Option.toArray(parts[i]!)) // `read` returns one result per id
     return yield* Effect.forEach(
       texts.flatMap((found, n) => found.length === 0 ? [] : [[places[n]!, found] as const]),
       ([sequence, found]) =>
@@ -298,7 +297,7 @@ export const messages = (
 
 /** Reads the row of a thread by the thread's name. */
 export const headOf = (rows: Rows, name: string): Effect.Effect<Option.Option<Head>, MemoryError.MemoryError> =>
-  Effect.map(read(rows, ThreadData, [rows.idOf("thread", name)]), ([head]) => head!) // one row per id
+  Effect.map(read(rows, ThreadData, [rows.idOf("thread", name)]), ([head]) => head!) // `read` returns one row per id
 /** The row of a thread. */
 export type Head = Row<ThreadData>
 

@@ -1,6 +1,6 @@
 /**
- * Writes threads. Each write is one batch that also updates the row of its thread, on condition that this row has not changed since it was
- * read (optimistic locking). If two processes write at once, one of them fails with a conflict, reads the row again and adapts its batch.
+ * Writes threads. Each write is one batch of mutations that also updates the row of the thread. The batch fails with `conflict` if another
+ * process has changed this row since it was read (optimistic locking). The row is then read again, and the write is repeated.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -24,7 +24,7 @@ const attempts = 100
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The mutations that a write decided on, and the result to return once the mutations are applied. */
+/** The mutations of a write, and the result that the write returns. */
 interface Decision<A> {
   readonly answer: A
   readonly mutations: ReadonlyArray<MemoryMutation>
@@ -33,8 +33,8 @@ interface Decision<A> {
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /**
- * Runs `decide` and applies the mutations that it returns. If another process has written in between, decides and applies again. Within
- * this process, writes of one owner run one at a time.
+ * Runs `decide` and applies the mutations that it returns. If the store fails with `conflict`, since another process has written meanwhile,
+ * runs `decide` again. Within this process, writes of one owner run one at a time.
  */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
@@ -64,8 +64,8 @@ const free = (op: string, rows: ThreadRows.Rows, name: string): Io<void> =>
       : MemoryError.make("invalid_id", { op, message: `there is a thread ${JSON.stringify(name)} already` }))
 
 /**
- * Returns mutations that create a thread with its first messages. They also list the thread's name in the owner's last page row (a row with
- * the names of up to 100 threads) or, if that row is full, in a new page row.
+ * Returns mutations that create a thread with its first messages. The mutations also add the thread's name to the owner's last page row. If
+ * that row lists 100 threads already, the mutations add the name to a new page row.
  */
 const founded = (
   rows: ThreadRows.Rows,
@@ -103,9 +103,7 @@ const founded = (
     ]
   })
 
-/**
- * Returns mutations that replace a thread's name by the names in `next`, in the page row that lists it. An empty `next` removes the name.
- */
+/** Returns mutations that replace a thread's name in its page row by the names in `next`. An empty `next` removes the name. */
 const renamed = (
   rows: ThreadRows.Rows,
   { data: { name, page } }: ThreadRows.Head,
@@ -153,9 +151,7 @@ export const append = (
     )
   })
 
-/**
- * Schema of a message to append. It is a struct and not the class `Message`, since a `Schema.Class` accepts its own instances unchecked.
- */
+/** Schema of a message to append. A struct checks every message; the class `Message` would accept its own instances unchecked. */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
 /** Validates a message and prepares it for storage. */
@@ -168,7 +164,7 @@ const storedOf = (message: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
 /** Schema of the options of `fork`. */
 const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
-/** Copies the messages of the thread `source` into the new thread `target`; with `before`, only those before that sequence number. */
+/** Copies the messages of the thread `source` below the sequence number `options.before` (default: all) to the new thread `target`. */
 export const fork = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,

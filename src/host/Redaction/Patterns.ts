@@ -11,8 +11,8 @@ export interface Options {
   /** Private keys, and API keys of known providers, found by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
   /**
-   * JSON Web Tokens, bearer tokens, basic credentials in headers, and passwords in URLs. Also values after a word such as password,
-   * passcode, secret, token or key, whether in a text or as a command-line option. Default true.
+   * JSON Web Tokens, bearer tokens, credentials in `Authorization` headers, and passwords in URLs. Also values after words such as
+   * password, passcode, secret, token or API key, in text and in command-line options. Default true.
    */
   readonly tokens?: boolean | undefined
   /** Numbers of 13 to 19 digits with the prefix, the length and the check digit of a payment card. Default true. */
@@ -30,7 +30,7 @@ interface Rule {
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
-/** Matches the replacement of an earlier redaction, such as `(redacted key)`, or its beginning `(redacted`. */
+/** Returns the function with which `Redaction.layer` redacts. The built-in patterns take time linear in the length of any text. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
 /** Returns the function with which `Redaction.layer` redacts. Its time is linear in the length of the text, whatever the text contains. */
@@ -63,9 +63,9 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
   }
 }
 
-/** Matches where a secret may begin: not after a word character, unless this character ends an escape such as `\n` in JSON text. */
+/** Matches where a secret may begin: not after a letter, digit or `_`, unless this character ends an escape such as `\n` in JSON text. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Matches a private key in PEM form up to its `END` line, or to the end of the text if there is no such line. */
+/** Matches a private key in PEM form up to its `END` line. If there is no `END` line, matches up to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
@@ -87,8 +87,8 @@ const providerKey = new RegExp(
   "g"
 )
 /**
- * Matches the credentials in an `Authorization` header after `Basic`, `Token` or `ApiKey`. Bearer tokens are found in any text, by
- * `bearer`.
+ * Matches the credentials in an `Authorization` header after `Basic`, `Token` or `ApiKey`. The pattern `bearer` matches bearer tokens,
+ * anywhere in a text.
  */
 const header = new RegExp(
   "(?<=authorization\\\\?[\"'`]?\\s{0,3}[:=]\\s{0,3}\\\\?[\"'`]?(?:basic|token|api-?key)\\s{1,3})[\\w.~+/-]{6,}=*",
@@ -96,31 +96,31 @@ const header = new RegExp(
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
 /**
- * Matches a JSON Web Token that does not follow a dash. A token may contain dashes: if a match could also begin after a dash, a text that
- * repeats `-eyJ…` would take quadratic time.
+ * Matches a JSON Web Token. Tokens may contain dashes, but a match never begins after a dash. Otherwise, a text that repeats `-eyJ…` would
+ * take quadratic time.
  */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** Matches where a name may begin: wherever `begins` matches, and also after an underscore, as in DB_PASSWORD. */
+/** Matches where a name may begin: not after a letter or digit, unless that ends an escape. A name may follow `_`, as in DB_PASSWORD. */
 const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
-/** Matches the end of a name whose value is a password, such as password or userPassword. */
+/** Matches the end of a name for a password, such as `password` or `userPassword`. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
 /**
- * Returns a pattern that matches a command-line option up to its value, either in a shell (`--db-password `) or in a list of arguments
+ * Returns a pattern that matches a command-line option without its value, either in a shell (`--db-password `) or in a list of arguments
  * (`"--password", `).
  */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
-/** Matches the optional words between "password" and "is" that say whose password it is, such as "for the guests". */
+/** Matches optional words that say what a password is for, such as "for the guests" in "the password for the guests is". */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
- * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. A quote after a backslash is part of the
- * password, unless it is the last quote on the line.
+ * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. A quote after a backslash ends the password
+ * only if no other quote follows on the line.
  */
 const passphrases = [
   ["(\\\\?[\"'`])", "(?:(?!\\1)(?:\\\\[^\\n]|[^\\\\\\n]))", "\\1"],
@@ -162,8 +162,8 @@ const isValue = (match: string): boolean =>
 /** Matches the separator between two groups of a card number: a space or a dash, either of which may be non-breaking. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
- * Matches card numbers by the lengths that issuers use: 13 digits only if they begin with 4 (Visa), 17 or 18 digits only if they begin with
- * 6, at most 16 digits if they begin with 3 or 5. Numbers of other lengths are times, orders, articles or ids.
+ * Matches card numbers by the lengths that issuers use: 16 digits if the first digit is 2 or 5; 14 to 16 if it is 3; 13, 16 or 19 if it is
+ * 4; 16 to 19 if it is 6. Numbers of other lengths are times, orders, articles or ids.
  */
 const cardNumber = new RegExp(
   "(?<![\\w.+-])(?:" + [
@@ -178,8 +178,8 @@ const cardNumber = new RegExp(
   "g"
 )
 /**
- * Matches an e-mail address together with the addresses that follow it without a separator. If only the first were replaced, a second
- * redaction would find the next one; but a redaction must find nothing in a redacted text.
+ * Matches an e-mail address, together with addresses that follow without a separator. All of them are replaced at once, since redacting a
+ * redacted text must find nothing.
  */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 

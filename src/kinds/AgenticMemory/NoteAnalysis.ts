@@ -24,7 +24,7 @@ import * as Tokenizer from "../../ranking/Tokenizer.ts"
 
 /** The keywords, entities, context and tags of a note. */
 export interface Attributes extends Note {
-  /** Tags: at most 5 of `subjects`. */
+  /** Tags, at most 5, from the list `subjects`. */
   readonly tags: ReadonlyArray<string>
 }
 
@@ -36,7 +36,7 @@ export const attributesOf = (text: string): Attributes => ({
   context: contextOf(text)
 })
 
-/** Returns the similarity of two notes, 0..1, whatever their order. Never returns NaN. */
+/** Returns the similarity of two notes, 0..1. The order of the notes does not matter. Never returns NaN. */
 export const similarity = (a: Note, b: Note): number => {
   const parts = [
     { weight: 0.6, share: jaccard(a.keywords, b.keywords) },
@@ -96,7 +96,7 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
   let isFirst = true
   let startsSentence = true
   const end = () => {
-    // a single capitalised word at the start of a sentence need not be a name
+    // a single capitalised word at the start of a sentence may be an ordinary word
     if (phrase.length > 1 || (phrase.length === 1 && !startsSentence)) keep(phrase.join(" "))
     phrase = []
   }
@@ -118,7 +118,7 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values()).slice(0, 10)
 }
 
-/** The subjects of notes. A text is about a subject if the subject's pattern matches in it. */
+/** Patterns of the subjects of notes. A text is about a subject if the text matches the subject's pattern. */
 const table = {
   error: /\b(?:errors?|exceptions?|bugs?|fail(?:s|ed|ures?)?|crash(?:es|ed)?|broken)\b/i,
   decision: /\b(?:decid(?:e|ed|es)|decisions?|chose|chosen|agreed)\b/i,
@@ -141,12 +141,12 @@ export const subjects: ReadonlyArray<string> = Object.keys(table)
 export interface LinkSuggestion {
   readonly to: MemoryId
   readonly type: string
-  /** Similarity, 0..1. A link is suggested from 0.5 on, and applied from 0.7 on. */
+  /** Similarity of the two notes, 0..1. Links of 0.5 or more are suggested; `AgenticMemory.link` applies those of 0.7 or more. */
   readonly similarity: number
 }
-/** Schema of the effect of a new note on an older one. */
+/** Schema of the way in which a new note changes an older note. */
 export const Change = Schema.Literal("extension", "refinement", "supersession", "contradiction")
-/** A change of an older note that is suggested because of a new one. */
+/** A change of an older note that is suggested because of a new note. */
 export interface Evolution {
   readonly of: MemoryId
   readonly type: typeof Change.Type
@@ -162,7 +162,7 @@ export interface Noted {
   readonly record: MemoryRecord
   readonly data: Note
 }
-/** The relation between a candidate, which is an older note, and a new note. */
+/** The relation of a candidate to a note. Candidates are the other notes with which the note is compared. */
 export interface Relation {
   readonly candidate: Noted
   /** Similarity, 0..1. */
@@ -183,7 +183,7 @@ export const byRule = (note: Noted, candidate: Noted): Relation => {
   }
 }
 
-/** Returns the links to suggest: at most 5 of similarity 0.5 or more, best first, and of equal ones the newest first. */
+/** Returns at most 5 links of similarity 0.5 or more, the most similar notes first. Of equally similar notes, the newest comes first. */
 export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<LinkSuggestion> =>
   relations
     .filter(({ similarity }) => similarity >= 0.5)
@@ -192,8 +192,8 @@ export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<L
     .map(({ candidate, link, similarity }) => ({ to: candidate.record.id, type: link, similarity }))
 
 /**
- * Returns the suggested changes of older notes in the same scope, best first. Suggests no change of a note that is more trusted than the
- * new one. The validity of a superseded or contradicted note ends; an extended or refined note gets a link to the new note.
+ * Returns the suggested changes of older notes in the same scope, the most similar first. Leaves out notes that are more trusted than the
+ * new note. The changes end the validity of superseded and contradicted notes, and link extended and refined notes to the new note.
  */
 export const evolution = (
   note: MemoryRecord,
@@ -301,8 +301,8 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
 })
 
 /**
- * Merges a model's answer into the relations that the rules found. The first item of the answer with the number of a candidate overrides
- * the relation of that candidate. Items with other numbers are ignored.
+ * Returns the relations in `rules`, overridden by those in a model's answer. Each item of the answer refers to a candidate by its number.
+ * If several items have the same number, the first of them is used. Items with a number that no candidate has are ignored.
  */
 export const relationsIn = (
   answer: typeof Judged.Type,

@@ -57,7 +57,7 @@ export interface SeedQuery extends Omit<RecallQuery, "timeRange"> {
   readonly timeRange?: readonly [from: number, to: number] | undefined
 }
 
-/** An object that stores episodes. Its methods return promises; two of them are required. */
+/** An object of the caller that stores episodes and reflections. Only `saveEpisode` and `recall` are required. */
 export interface MemoryAdapter {
   saveEpisode(episode: object): Promise<void>
   recall(query: SeedQuery): Promise<ReadonlyArray<object>>
@@ -86,8 +86,8 @@ export const toSource = (adapter: MemoryAdapter): Source => {
       })
 
   /**
-   * Decodes the objects that the adapter returned. Drops those that the viewer does not see, since an adapter may return objects of any
-   * viewer.
+   * Decodes the objects that the adapter returned. Leaves out the objects that the viewer does not see, since an adapter may return objects
+   * of any viewer.
    */
   const seen = <A>(
     op: string,
@@ -150,7 +150,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         )
         const all = yield* episodes("semanticRecall", viewer, rows)
         const found = all.filter(({ record }) => passes(record)).slice(0, topK)
-        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // scores follow the rank
+        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // scores are made from the ranks
       }),
     getByIds: (viewer, ids) => {
       const { getByIds } = adapter
@@ -222,15 +222,15 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
   }
 }
 
-/** Converts an adapter's time range to that of `RecallQuery`. The adapter's ends are inclusive, and may be infinite or not integers. */
+/** Converts the time range of an adapter's query, both ends inclusive, to that of `RecallQuery`. The ends may be infinite or fractional. */
 const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
 })
 
 /**
- * Removes the condition on types from a query that asks for chat messages. Episodes without a type count as chat messages, but an adapter
- * that is asked for a type would not return them. The results of the adapter are filtered by type afterwards.
+ * Removes the types from a query that asks for chat messages. Otherwise an adapter would not return episodes without a type, which also
+ * count as chat messages. The results of the adapter are filtered by type afterwards.
  */
 const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
   asksForTalk(query.type) ? { ...query, type: undefined } : query
@@ -261,7 +261,7 @@ const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A
     (error) => invalid(op, ...Validation.lines(error))
   )
 
-/** Derives a record id from the viewer and from an id that an adapter uses. So an episode that is saved again replaces its record. */
+/** Derives a record id from the viewer and an id of the adapter. An episode that is saved again therefore replaces the earlier record. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 
@@ -282,7 +282,7 @@ const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<
   })
 })
 
-/** Makes a draft from an adapter's reflection. Derives the record id from the text, too, since a reflection's own id is only a time. */
+/** Makes a draft from an adapter's reflection. The record id is also derived from the text, since a reflection's own id is only a time. */
 const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
   id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
   ...commonOf(seed, viewer, now),
@@ -302,7 +302,7 @@ const commonOf = (seed: SeedEpisode | SeedReflection, viewer: Viewer.Any, now: n
 
 const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemoryScope => {
   const ids: Ids = Viewer.isSystem(viewer) ? {} : viewer
-  const own = sourceEntity === ids.agentId ? undefined : sourceEntity // the agent itself is no counterpart
+  const own = sourceEntity === ids.agentId ? undefined : sourceEntity // the agent itself is not stored as the actor
   const scope = Payload.definedFields({
     ...Object.fromEntries(fields.map((field) => [field, ids[field]])),
     actorId: own
@@ -310,7 +310,7 @@ const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemorySc
   return Object.keys(scope).length === 0 ? Global : normalise(scope)
 }
 
-/** Makes the record that a store would make of a draft, without storing it. */
+/** Makes a record from a draft as a store would do, but does not store the record. */
 const typed = <A extends object>(op: string, kind: string, draft: DraftOf<A>): Io<Typed<A>> =>
   Effect.try({
     try: () => {

@@ -1,4 +1,4 @@
-/** A source of episodes and reflections, over which `EpisodicMemory` is built: a `MemoryStore`, or an adapter. */
+/** The place where `EpisodicMemory` stores and finds episodes and reflections: a `MemoryStore` or an adapter. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -16,9 +16,9 @@ import * as EmbeddingSync from "../../storage/EmbeddingSync.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as TypedMemory from "../TypedMemory.ts"
 
-/** A query for episodes. A limit counts only episodes that meet all conditions. */
+/** A query for episodes. Only episodes that meet all conditions count towards `limit`. */
 export interface RecallQuery {
-  /** Id of the counterpart, with whom the agent talked: the `actorId` of an episode's scope. Default: any. */
+  /** Id of the person with whom the agent talked, that is, the `actorId` of an episode's scope. Default: any person. */
   readonly sourceEntity?: string | undefined
   /** Words, at least one of which must occur in the text or the context of an episode. Default: any episode. */
   readonly context?: string | undefined
@@ -43,7 +43,7 @@ export interface SemanticRecallOptions {
   readonly type?: string | ReadonlyArray<string> | undefined
 }
 
-/** A query for episodes. With `events: true`, it selects only episodes whose type is not `chat_message`. */
+/** A query for episodes. With `events: true`, the query selects only episodes whose type is not `chat_message`. */
 export interface EpisodeQuery extends RecallQuery {
   readonly events?: boolean | undefined
 }
@@ -86,10 +86,10 @@ export interface Semantic {
   readonly failures: SearchResult["failures"]
 }
 
-/** Type of an episode whose `type` is absent. */
+/** Type of a chat message. An episode without a type counts as a chat message. */
 export const talk = "chat_message"
 
-/** Largest number of episodes that a query reads; it reads those that were stored last. `Retention` keeps at most this many in a scope. */
+/** Largest number of episodes that a query reads. The episodes stored last are read. `Retention` keeps at most this many in a scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -151,14 +151,14 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
 
 const LimitArgs = Schema.Struct({ limit: Limit })
 
-/** Condition that selects reflections on turns, not the hindsights and counterfactuals that `BeliefMemory` stores. */
+/** Condition that excludes the hindsights and counterfactuals, which `BeliefMemory` also stores as reflections. */
 const ofTurns = { "data.beliefMemory": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
 
-/** Whether a query asks for the type of chat messages. It then also asks for episodes without a type, which count as chat messages. */
+/** Whether a query asks for chat messages. Such a query also asks for episodes without a type, which count as chat messages. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
 /** Converts a query, except its words and its limit, to a filter. Fails with `invalid_draft` if the query is invalid. */
@@ -183,7 +183,7 @@ export const filterOf = (
   })
 }
 
-/** Returns the `limit` records with the latest `validAt`, latest first; of those with equal times, the greatest id first. */
+/** Returns at most `limit` records, the latest `validAt` first. Records with equal times are ordered by id, the greatest first. */
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 

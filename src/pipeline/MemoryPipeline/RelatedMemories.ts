@@ -1,8 +1,8 @@
 /**
- * Finds the memories with which new facts are compared, that is, those that the facts may change. They are in exactly the scope to which
- * the facts are written. Messages stored word for word are not among them. The best matches of each fact come first. If fewer than `topK`
- * memories match, the newest memories follow, since a memory may contradict a fact without having a word in common with it. This module
- * also computes the vectors of facts.
+ * Finds the related memories of new facts, that is, memories that the facts may change. Related memories have exactly the scope to which
+ * the facts are written, and are not messages stored word for word. The best matches of each fact come first. If fewer than `topK` memories
+ * match, the newest memories follow, since a memory may contradict a fact without having a word in common with the fact. This module also
+ * computes the vectors of facts.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -20,20 +20,20 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { type Fact, maxCharacters, turnMark } from "../Extraction.ts"
 import type { Failure } from "../MemoryPipeline.ts"
 
-/** The input of `find`: the scope of the memories to find, and the facts to find them for. */
+/** The input of `find`: the facts, and the scope in which to find the related memories. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
   /** One query per fact, with the vector and the text of the fact. Only the first 1,024 UTF-16 units of the text are searched for. */
   readonly queries: ReadonlyArray<Query>
   /** Largest number of memories to find for each fact, 1..1,000. */
   readonly topK: number
-  /** Trust level of the facts. They may not change a memory that is more trusted, that is, has a lower number. */
+  /** Trust level of the facts. A lower number means more trust. Facts may not change a memory that is more trusted. */
   readonly trust: Trust
   /** Kinds with structured data. A fact may not change a record of such a kind, since the text of a fact does not contain such data. */
   readonly typed: ReadonlySet<string>
   /** Current time, epoch milliseconds. */
   readonly now: number
-  /** Called with the amount of work done since the last call. It lets other tasks of the event loop run once enough work was done. */
+  /** Called with the amount of work done since the last call. After enough work, pauses so that other tasks of the event loop can run. */
   readonly paced: EventLoop.Pacer
 }
 
@@ -44,7 +44,7 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
 
 /** The related memories that were found. */
 export interface Found {
-  /** Records that the facts may change, the best matches of each fact first: at most 1,000, with 262,144 characters together. */
+  /** Records that the facts may change, the best matches of each fact first. At most 1,000 records, with 262,144 characters together. */
   readonly records: ReadonlyArray<MemoryRecord>
   /** Records that have the same text as a fact but are more trusted. Such a fact is not stored again. */
   readonly repeated: ReadonlyArray<MemoryRecord>
@@ -52,7 +52,7 @@ export interface Found {
   readonly failures: SearchResult["failures"]
 }
 
-/** Finds the memories related to the facts: searches for each fact, and merges the results by rank, up to the limits of `Found`. */
+/** Finds the memories related to the facts. Searches for each fact, and merges the results by rank, up to the limits of `Found.records`. */
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
@@ -67,7 +67,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const repeated = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the best `topK` memories that one fact may change. Raises the limit of the search, up to 1,000, until enough are found. */
+    /** Finds the `topK` best memories that one fact may change. Raises the limit of the search, up to 1,000, until enough are found. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -112,9 +112,9 @@ export const find = (
   })
 
 /**
- * Returns a viewer that sees the scope and as little else as possible. With this viewer, a search costs less, and document frequencies are
- * counted over the records of the scope. The viewer sees nothing that the given viewer does not see, neither records nor term statistics.
- * Returns the given viewer if it is `System`, has reach `exact`, or does not see the scope.
+ * Returns a viewer that sees the scope and as little else as possible. Every record that this viewer sees is also visible to the given
+ * viewer. A search with this viewer costs less, and counts document frequencies only over the records that this viewer sees. Returns the
+ * given viewer if it is `System`, has reach `exact`, or does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,
@@ -125,13 +125,13 @@ const narrowed = (
     : Viewer.decode({
       ...(scope !== MemoryScope.Global && scope),
       tenant: viewer.tenant,
-      // a viewer of reach `within` sees only records that have all of its ids, and so none of a broader scope
+      // reach `exact` also shows broader scopes, which a viewer of reach `within` does not see
       reach: viewer.reach === "within" ? "within" : "exact"
     })
 
 /**
- * Makes a collection of at most 1,000 distinct records with 262,144 characters together; `take` adds a record if there is room. Callers add
- * the best match of every fact before any second-best match.
+ * Makes a collection of at most 1,000 distinct records, with at most 262,144 characters together. `take` adds a record if there is room.
+ * The caller adds the best match of every fact first, then the second-best matches, and so on.
  */
 const collector = () => {
   const all = new Map<MemoryId, MemoryRecord>()
@@ -167,9 +167,9 @@ export const requireUnchanged = (
     }
   })
 
-/** Largest number of related memories of all facts together, and also of one search. */
+/** Largest number of related memories of all facts together, and largest limit of one search. */
 const maxMemories = 1_000
-/** Greatest length of a query made of a fact's text, in UTF-16 units. */
+/** Greatest length of a search text, in UTF-16 units. The rest of a longer fact is not searched for. */
 const maxQueryLength = 1_024
 
 /** Returns the filter for records of exactly this scope, without messages stored word for word. */
@@ -179,8 +179,8 @@ const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "
 })
 
 /*
- * Vectors of facts, computed once per run. They are used to search for related memories, and stored with each fact whose text is written
- * unchanged. If they cannot be computed, a failure named `vector` is reported, and the run searches by words only.
+ * The vectors of facts are computed once per run. They are used to search for related memories. The vector of a fact is also stored if the
+ * fact is written unchanged. If vectors cannot be computed, the run searches by words only and reports a failure named `vector`.
  */
 
 /** A value, and the failures that occurred while it was computed. */
@@ -198,7 +198,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
   /**
    * Stores a vector for each added or reworded record. Computes the vectors that are not in `known`. The value of the outcome is the number
-   * of computed vectors.
+   * of vectors that were computed.
    */
   readonly keep: (
     tenant: string,
@@ -209,7 +209,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Makes the `FactVectors`. They do nothing if there is no embedding model, or no store for vectors. */
+/** Makes the `FactVectors`. Its methods do nothing if there is no embedding model, or no store for vectors. */
 export const makeVectors = (embedding: EmbeddingSync.EmbeddingSync): FactVectors =>
   embedding.active ? madeBy(embedding) : noVectors
 
@@ -257,7 +257,7 @@ const tolerated = <A>(self: Effect.Effect<A, MemoryError.MemoryError>, otherwise
 /** Largest number of UTF-16 units that are embedded in one call. A longer text is embedded in a call of its own. */
 const portion = 32_768
 
-/** Splits a list of items into groups, in order, of at most `portion` UTF-16 units each. A longer item is a group of its own. */
+/** Splits items into groups of consecutive items, of at most `portion` UTF-16 units each. A longer item is a group of its own. */
 const portions = <A>(all: ReadonlyArray<A>, length: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
   const runs: Array<Array<A>> = []
   let room = 0

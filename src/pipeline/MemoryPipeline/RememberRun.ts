@@ -1,12 +1,12 @@
 /**
  * One run of `remember`: makes a batch of mutations from messages, and writes the batch to the store.
  *
- * Law: nothing is written before the last model call has answered. Then the whole batch is written, but only if every memory in the
- * prompt is still unchanged. If such a memory was changed, nothing is written, and the run plans once more.
+ * Law: nothing is written before the last call of the model has returned. Then the whole batch is written, but only if no memory in the
+ * prompt has changed since it was read. If a memory has changed, nothing is written, and the run plans a new batch, once.
  *
  * Ids in the batch are derived: the id of a message from its number in the session, the id of a fact from its text, the id of a successor
  * from the record that it replaces. Every viewer of the tenant can compute such an id, so another viewer may already have created a record
- * with this id. The run then uses an id that only the store can compute. In this module, a turn is a message to process.
+ * with the same id. If so, the run uses an id that only the store can compute. In this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -35,10 +35,10 @@ import { attribute } from "../Reconciliation.ts"
 import * as Reconciliation from "../Reconciliation.ts"
 import * as RelatedMemories from "./RelatedMemories.ts"
 
-/** The planned batch, and its outcomes in the store. */
+/** The result of a run: the planned batch, and the outcomes of its mutations in the store. */
 export interface Outcome {
   readonly mutations: ReadonlyArray<MemoryMutation>
-  /** Outcomes of the mutations; empty for a plan. */
+  /** Outcome of each mutation; empty if the run only plans. */
   readonly applied: ReadonlyArray<Applied>
   readonly failures: ReadonlyArray<Failure>
   readonly leftOut?: LeftOut
@@ -46,7 +46,7 @@ export interface Outcome {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Remembers messages. With `write: false`, it only plans, and writes nothing. */
+/** Remembers messages. If `write` is false, plans the batch and writes nothing. */
 export type RememberRun = (
   viewer: Viewer.Any,
   messages: ReadonlyArray<Message>,
@@ -66,14 +66,14 @@ interface Services {
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>
-  /** The messages to process: those with text. If a model extracts the facts, messages of tools and of the system are left out. */
+  /** The messages to process, without empty ones. If a model extracts the facts, messages of tools and the system are left out, too. */
   readonly turns: ReadonlyArray<Message>
   readonly options: Options
   readonly maxFacts: number
   readonly scope: MemoryScope.MemoryScope
   readonly trust: Trust
   readonly write: boolean
-  /** Writes a batch; for a plan, does nothing. */
+  /** Writes a batch, and returns the outcomes. If the run only plans, writes nothing, and returns no outcomes. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Io<ReadonlyArray<Applied>>
 }
 
@@ -90,7 +90,7 @@ export const make = (
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
-      // the store calls `trustIn`, too, but a custom `options.apply` may write as `System`, whose trust the store does not limit
+      // `trustIn` limits the trust here, because a custom `options.apply` may write as `System`, whose trust the store does not limit
       const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust))
       const apply: Request["apply"] = (mutations) =>
         write && mutations.length > 0
@@ -114,7 +114,7 @@ const storeTurns = ({ store }: Services, { apply, messages, options, scope, view
   return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
 }
 
-/** Extracts facts, compares them with related memories, and writes the result and the vectors. */
+/** Extracts facts, compares them with related memories, and writes the resulting changes and the vectors of the changed records. */
 const storeFacts = (
   services: Services,
   vectors: RelatedMemories.FactVectors,
@@ -141,7 +141,7 @@ const storeFacts = (
     }
   })
 
-/** Extracts the facts from the messages. `leftOut` counts facts and characters beyond the limits of one run. */
+/** Extracts the facts from the messages. `leftOut` has the number of facts and of characters beyond the limits of one run. */
 const extract = (services: Services, { maxFacts, options, turns }: Request, paced: EventLoop.Pacer) =>
   Effect.gen(function*() {
     const { customExtract, customInstructions } = options
@@ -160,8 +160,8 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
   })
 
 /**
- * Finds related memories, asks the model how the facts change them, and writes what the model decides. Without a model, each fact is added,
- * unless a memory already says the same.
+ * Finds related memories, asks the model how the facts change these memories, and writes the changes. If there is no model, adds each fact
+ * whose text no related memory has.
  */
 const reconcile = (
   services: Services,
@@ -169,9 +169,9 @@ const reconcile = (
   { facts, isFirst, paced, typed, vectors }: {
     readonly facts: ReadonlyArray<Fact>
     readonly vectors: EmbeddingSync.VectorsByText
-    /** Kinds with structured data. A fact, being a text, cannot have such a kind. */
+    /** Names of the kinds that need structured data. A fact is plain text, so it cannot have such a kind. */
     readonly typed: ReadonlySet<string>
-    /** Whether this is the run's first attempt. The second, after a conflict, derives no ids for facts. */
+    /** Whether this is the first attempt of the run. The second attempt, after a conflict, writes no derived ids of facts. */
     readonly isFirst: boolean
     readonly paced: EventLoop.Pacer
   }
@@ -219,7 +219,7 @@ const reconcile = (
     return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
   })
 
-/** Asks the model, and parses its answer. */
+/** Sends a prompt to the model, and parses the answer. */
 const asked = <A>(
   { completion }: Services,
   prompt: Completion.Prompt,
@@ -235,7 +235,7 @@ const asked = <A>(
     return parsed
   })
 
-/** Returns the scope to write. Fails with `invalid_scope` if it is not a valid scope, or if the viewer may not write it. */
+/** Returns the scope to write to. Fails with `invalid_scope` if the scope is not valid, or if the viewer may not write to it. */
 const scopeFor = (
   viewer: Viewer.Any,
   { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
@@ -268,15 +268,15 @@ const turnsToRead = (
   )
 
 /**
- * Returns the trust level (a higher number means less trusted) of facts from these messages. It is 3 if a message is from a tool. Otherwise
- * it is `stated`, but at least 1, which is the level of the user.
+ * Returns the trust level of facts from these messages; a higher number means less trusted. The level is 3 if one of the messages is from a
+ * tool. Otherwise the level is `stated`, but at least 1, the level of the user.
  */
 const trustOf = (turns: ReadonlyArray<Message>, stated: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : stated === 0 ? 1 : stated
 
 /**
- * Returns a Put for each message with text. The Put stores the text word for word, with the speaker's role in `metadata`. If the message
- * has a sequence number, the id of the record is derived from scope, session, `conversation` and this number, so it is written only once.
+ * Returns a Put for each message with text. The Put stores the text word for word, with the speaker's role in `metadata`. If a message has
+ * a sequence number, the id is derived from scope, session, `conversation` and sequence number, so the message is stored only once.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -307,7 +307,7 @@ const verbatim = (
     }]
   })
 
-/** Returns the speaker's name, or else the speaker's id, or else the role; returns `undefined` in place of the role `user`. */
+/** Returns the name of the speaker, else the id of the speaker, else the role. Returns `undefined` for a user without name and id. */
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
@@ -324,9 +324,9 @@ const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
 const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true
 
 /**
- * Gives a Put of a new fact an id derived from scope, kind and text, unless the kind deduplicates records anyway. So if concurrent runs add
- * the same fact, only one succeeds. Each other run gets a conflict, plans once more, and then finds the fact among the related memories.
- * The second plan has no derived ids: a closed record (one that is no longer valid) may have the derived id, and would conflict again.
+ * Gives a Put of a new fact an id derived from scope, kind and text, unless the kind deduplicates records anyway. If concurrent runs add
+ * the same fact, only one succeeds. Each other run gets a conflict, plans once more, and finds the fact among the related memories. The
+ * second plan has no derived ids, since a record that is no longer valid may have the derived id and would cause another conflict.
  */
 const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Returns whether each mutation is needed. A Put with a future `validAt` is not needed if its id has the same text, valid by then. */
+/** Tells which mutations are needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
@@ -358,7 +358,7 @@ const areNew = (
     })
   })
 
-/** Returns the mutations for messages that are not stored yet. */
+/** Leaves out the mutations of messages that are already stored. */
 const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
   Effect.gen(function*() {
     const ids = turns.flatMap((turn) => turn._tag === "Put" && turn.draft.id !== undefined ? [turn.draft.id] : [])
@@ -367,8 +367,8 @@ const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: Re
   })
 
 /**
- * Gives a Put another id, which only the store can compute, if its id belongs to a record that the viewer does not see. Also replaces that
- * id where a mutation has it as `supersededBy`. Cost: one `get` of the ids of all Puts.
+ * Replaces the id of each Put whose id belongs to a record that the viewer does not see. Only the store can compute the new id. Also
+ * replaces the old id in the `supersededBy` of an Update. Cost: one `get` of the ids of all Puts.
  */
 const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,

@@ -1,5 +1,5 @@
 /**
- * Gathers the candidates of a query, that is, records that may answer it, and ranks them by their properties (`Signals`):
+ * Gathers the candidates of a query (the records that may answer it), and ranks the candidates by their properties (`Signals`):
  *
  * ```text
  * candidates   the 40 best matches by words · two messages before and two after each of the first 10 of these · messages of
@@ -7,8 +7,8 @@
  *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
- * A message is a record of a session. All other matches follow after the candidates, in the order of BM25. The candidates do not depend
- * on the number of hits that is asked for, so neither does the order of the first hits.
+ * A message is a record that has a session. All matches that are not candidates follow after the candidates, in the order of BM25. The
+ * number of requested hits does not change the candidates, nor the order of the first hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -23,25 +23,25 @@ import type { TermMasks } from "./TermMasks.ts"
 
 /** Number of best matches by words that become candidates. */
 export const byWords = 40
-/** Number of best matches by words whose neighbouring messages become candidates, too. */
+/** Number of best matches by words whose neighbouring messages also become candidates. */
 const withNeighbours = 10
 /** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
-/** Largest number and largest total length of the long records that are ranked by passages. The first record alone may be longer. */
+/** Largest number and largest total length of the long records that are ranked by passages. The first is ranked whatever its length. */
 const maxLong = 16
 const maxLongLength = 262_144
 
 /** The ranked candidates of a query. */
 export interface Ranking {
   readonly docs: Int32Array
-  /** Ranks (scores by the `Ranker`, higher is better) by doc id; valid for the doc ids in `docs`. */
+  /** Rank by doc id, valid only for the doc ids in `docs`. A rank is a score by the `Ranker`: higher is better. */
   readonly ranks: Float64Array
   readonly best: number
-  /** The best BM25 of a match, or of a passage of a long candidate. */
+  /** The best BM25 of all matches and of all passages of long candidates. */
   readonly bestWords: number
   /** Whether the query names the speaker of a visible record. */
   readonly isNamed: boolean
-  /** Number of records that pass the filter and match the query or are candidates; a lower bound if `isExact` is false. */
+  /** Number of matches and other candidates that pass the filter; a lower bound if `isExact` is false. */
   readonly count: number
   readonly isExact: boolean
 }
@@ -52,14 +52,14 @@ type Passes = (doc: number) => boolean
 export class CandidateRanker {
   readonly #sessions: SessionIndex
   readonly #speakers = new Speakers()
-  #ranks = new Float64Array() // scores by the ranker, higher is better, by doc id
-  readonly #candidateRound = int32() // value of `#round` in the last query of which the record was a candidate, by doc id
-  /** Number of queries whose candidates were gathered so far. */
+  #ranks = new Float64Array() // rank by doc id: a score, higher is better
+  readonly #candidateRound = int32() // last `#round` in which the record was a candidate, by doc id
+  /** Number of queries so far whose candidates were gathered. */
   #round = 0
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** Returns the rank of a match that is no candidate: its BM25, scaled to be at most the lowest rank above 0 of a candidate. */
+  /** Returns the rank of a match that is not a candidate: its BM25, scaled to be at most the lowest positive rank of a candidate. */
   #rankOfOther: (bm25: number) => number = () => 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
@@ -69,7 +69,7 @@ export class CandidateRanker {
   /** Score of the best passage of each long candidate of the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf` returns the record of a doc id that is not removed; `textOf` returns it with its texts, if they are in RAM. */
+  /** `recordOf` returns the record of a doc id that is not removed. `textOf` returns the record with its texts, if they are in RAM. */
   constructor(
     recordOf: (doc: number) => Outline,
     textOf: (doc: number) => MemoryRecord | undefined,
@@ -81,7 +81,7 @@ export class CandidateRanker {
     this.#passages = Passages.of(tokenizer)
   }
 
-  /** Adds a record that is a message, has a speaker or is long. `scope` is its scope number. */
+  /** Adds a record that is a message, has a speaker or is long. `scope` is the number of the record's scope. */
   add(doc: number, scope: number, record: Outline): void {
     this.#sessions.add(doc, scope, record)
     this.#speakers.add(doc, scope, record)
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns one bit mask per doc id. The next `index.match` sets, in each mask, a bit for every query term that the document contains. */
+  /** Returns a bit mask per doc id, as an argument of `index.match`, which sets one bit for each query term that the document contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -103,9 +103,10 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index matched last. `docSet` has all matches, and `chosen` the 40 best of those that pass
-   * the filter. `rest` tests whether a match passes (`undefined`: all do), and `passes` does so for a doc id that may be no match. `depth`
-   * is the number of wanted hits. With `isAll`, the matches that are no candidates follow, unfiltered. Valid until the next call.
+   * Ranks the candidates of the query that the index matched last. `docSet` has all matches, and `chosen` the 40 best that pass the filter.
+   * `passes` tests whether a doc id passes the filter. `rest` tests whether a match does; if `rest` is `undefined`, all matches pass.
+   * `depth` is the number of wanted hits. If `isAll`, all other matches follow after the candidates, without a filter. The result is valid
+   * until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -149,9 +150,9 @@ export class CandidateRanker {
     }
     this.#rankOfOther = (bm25) => bestMatch > 0 && ranked > 0 ? bm25 / bestMatch * minRank : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
-    // asks for one more than `depth`, to find out whether there are more
+    // selects one match more than `depth`, to find out whether there are more than `depth`
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
-    if (wanted > ranked) { // matches that are no candidates rank above candidates of rank 0
+    if (wanted > ranked) { // matches that are not candidates rank above candidates whose rank is 0
       const others = docSet.all().filter((doc) => this.#candidateRound.data[doc] !== this.#round)
       const few = isAll
         ? others
@@ -174,7 +175,7 @@ export class CandidateRanker {
     }
   }
 
-  /** Returns the rank (a score) of a doc id. A match that is no candidate ranks at most as high as any candidate of rank above 0. */
+  /** Returns the rank (a score) of a doc id. Candidates with a rank above 0 rank at least as high as all other matches. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
     return this.#rankOfOther(index.scores.data[doc]!)
@@ -190,7 +191,7 @@ export class CandidateRanker {
     return signals
   }
 
-  /** Adds to `all` the long matches with the largest share of the query's terms. Returns the score of the best passage in them. */
+  /** Adds to `all` the long matches with the largest share of the query's terms. Returns the best score of one of their passages. */
   #addLong(
     all: Array<number>,
     index: InvertedIndex,
@@ -239,7 +240,7 @@ export class CandidateRanker {
     return all
   }
 
-  /** Adds messages of the speakers that the query names. Skips a message without a speaker, even if it counts as the viewer's own. */
+  /** Adds messages of the speakers that the query names. A message without a speaker is never added. */
   #addSpoken(
     all: Array<number>,
     index: InvertedIndex,
@@ -269,20 +270,20 @@ export class CandidateRanker {
 }
 
 interface Speaker {
-  /** Name of the speaker, in the form that `foldName` returns; `given` is its first word. */
+  /** Name of the speaker, as `foldName` returns it. `given` is the first word of the name. */
   readonly name: string
   readonly given: string
   /** Number of records that the speaker has in each scope, by scope number. */
   readonly scopes: Map<number, number>
 }
 
-/** Largest number of speakers to compare with every word of a query. If there are more, words are looked up by the keys of `keysOf`. */
+/** Largest number of speakers that are all compared with each word of a query. If there are more, `keysOf` finds the speakers of a word. */
 const maxCompared = 32
 
 class Speakers {
   readonly #speakers: Array<Speaker> = []
   readonly #speakerNumbers = new Map<string, number>()
-  /** Speaker numbers by key. A speaker has the keys that `keysOf` returns for the first word of the name. */
+  /** Speaker numbers by key. The keys of a speaker are those that `keysOf` returns for the first word of the speaker's name. */
   readonly #byNameKey = new Map<string, Set<number>>()
   /** Speaker number plus 1, by doc id; 0 for a record without a speaker. */
   readonly #speakerByDoc = int32()
@@ -291,7 +292,7 @@ class Speakers {
     this.#speakerByDoc.set(doc, this.#speakerOf(record, scope))
   }
 
-  /** Makes room for `docs` doc ids; those that were not added have no speaker. */
+  /** Makes room for `docs` doc ids. Doc ids that were not added have no speaker. */
   grow(docs: number): void {
     if (this.#speakerByDoc.data.length < docs) this.#speakerByDoc.set(docs, 0)
   }
@@ -327,7 +328,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns those names of speakers of visible records whose first word is one of `words`, or differs in one letter from one of them. */
+  /** Returns names of speakers of visible records. The first word of each equals one of `words`, or differs from it in one letter. */
   namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
@@ -366,7 +367,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test: has a record a speaker in `actors`, or no speaker and a scope with an id of `own`? `undefined` if neither is given. */
+  /** Returns a test that accepts records of speakers in `actors`, and records without a speaker whose scope has an id of `own`. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -392,7 +393,7 @@ class Speakers {
   }
 }
 
-/** Returns a word and, if it has 4..40 letters, its copies that lack one letter. So words that differ in one letter have a common key. */
+/** Returns the word and, if it has 4..40 letters, each variant without one letter. Words that differ in one letter have a common key. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

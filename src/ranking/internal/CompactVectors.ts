@@ -1,5 +1,5 @@
 /**
- * The vectors of one model, kept in RAM for a store whose database holds the original vectors. A small number of vectors is kept as 32-bit
+ * Keeps the vectors of one model in RAM, for a store whose database holds the original vectors. A small number of vectors is kept as 32-bit
  * floats. A larger number is quantised to 8 bits (`QuantizedVectors`), which gives a lower and an upper bound of each cosine. The caller
  * then reads the originals of the vectors that may be among the nearest, and computes their exact cosines.
  */
@@ -9,14 +9,14 @@ import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
 /**
- * Vectors are quantised once their 8-bit rows would have this size in bytes. For fewer vectors, a WebAssembly memory costs more than it
+ * Vectors are quantised when their 8-bit rows would take this number of bytes. With fewer vectors, a WebAssembly memory costs more than it
  * saves.
  */
 const quantizeFrom = 131_072
-/** Largest number of components in the cache of originals once vectors are quantised: 1 MB. */
+/** Largest number of vector components in the cache of originals after vectors are quantised. The cache then takes up to 1 MB. */
 const cachedComponents = 262_144
 
-/** A vector that was not quantised. */
+/** An original vector, which was not quantised. */
 export interface Original {
   readonly vector: Float32Array
   /** The sum of the squares of the vector's components. */
@@ -26,13 +26,13 @@ export interface Original {
 /** The vectors of one model, by id of the record. */
 export class CompactVectors {
   readonly dimensions: number
-  /** Ids of the records of the index that have no vector here. */
+  /** Ids of the records whose vectors were not added yet. */
   readonly waiting = new Set<MemoryId>()
   readonly #docs = new Map<MemoryId, number>()
-  // `#ids` and `#hashes` are indexed by doc id; when a doc id is removed, the last entry of each array moves to its index
+  // `#ids` and `#hashes` are indexed by doc id; when a record is removed, the last entry of each array takes its place
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
-  /** Originals by hash of the text: all of them until vectors are quantised, and after that a cache, least recently used first. */
+  /** Original vectors by hash of the text. Has all of them until vectors are quantised. Then it is a cache, least recently used first. */
   readonly #originals = new Map<string, Original>()
   #quantized: QuantizedVectors | undefined
   #canQuantise = true
@@ -45,7 +45,7 @@ export class CompactVectors {
     return this.#docs.has(id)
   }
 
-  /** Adds the vector of a record that has none here. `hash` is the hash of the record's text. */
+  /** Adds the vector of a record that has no vector yet. `hash` is the hash of the record's text. */
   add(id: MemoryId, hash: string, vector: Float32Array): void {
     const doc = this.#ids.push(id) - 1
     this.#docs.set(id, doc)
@@ -74,11 +74,11 @@ export class CompactVectors {
     this.#docs.delete(id)
     this.#ids.pop()
     this.#hashes.pop()
-    // keeps an original that another record with the same text needs, unless the originals are only a cache
+    // the original stays if another record has the same text, unless `#originals` is only a cache
     if (this.#quantized !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
   }
 
-  /** Returns the original vector of a text; `undefined` if it is not in `#originals`. */
+  /** Returns the original vector of the text with this hash; `undefined` if the vector is not in `#originals`. */
   get(hash: string): Original | undefined {
     const original = this.#originals.get(hash)
     if (original !== undefined && this.#quantized !== undefined) {
@@ -88,9 +88,9 @@ export class CompactVectors {
     return original
   }
 
-  /** Caches the original vector of a text. If vectors are quantised, drops the least recently used originals when the cache is full. */
+  /** Keeps the original vector of a text. After vectors are quantised, removes the least recently used originals from a full cache. */
   keep(hash: string, vector: Float32Array): void {
-    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // a copy, as `vector` may view a larger buffer
+    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // copied, as `vector` may view a larger buffer
     if (this.#quantized !== undefined) this.#shrink()
   }
 
@@ -102,8 +102,8 @@ export class CompactVectors {
   }
 
   /**
-   * Returns the ids of the records that may be among the `limit` nearest, in any order. None of the nearest records is left out. Considers
-   * only the records in `among`, or, if `among` is undefined, the records that `only` accepts.
+   * Returns ids of records, in any order. The `limit` nearest records are all among them. Considers only the records in `among`. If `among`
+   * is `undefined`, considers the records that `only` accepts.
    */
   candidates(
     vector: Float32Array,
@@ -122,7 +122,7 @@ export class CompactVectors {
     return bounds.all.map((doc) => this.#ids[doc]!)
   }
 
-  /** Quantises all vectors. If the machine cannot do that, all originals stay in memory, and quantising is not tried again. */
+  /** Quantises all vectors. If the machine cannot quantise, all originals stay in memory, and quantising is not tried again. */
   #quantise(): void {
     this.#canQuantise = false
     const quantized = QuantizedVectors.make(this.dimensions)

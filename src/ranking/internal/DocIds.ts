@@ -1,10 +1,10 @@
-/** Data structures over doc ids, the numbers of records in an index: growable columns, an arena, allocators, and selection of the best. */
+/** Data structures for doc ids, the numbers of records in an index: growable arrays, an arena, allocators, and selection of the best. */
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 
 /** A typed array that grows when an index beyond its end is set. An element that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Uint16Array> {
-  /** The array. `set` may replace it, so read this field again after each `set`. */
+  /** The array. `set` may replace the array, so read this field again after each `set`. */
   data: A
   readonly #make: (length: number) => A
 
@@ -32,31 +32,31 @@ export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((len
 /** Number of adjacent entries for each doc id in a column that holds several numbers per doc id. */
 export const stride = 4
 
-/** Base-2 logarithm of the length of a segment. The high bits of an address are the number of a segment, the low bits an index in it. */
+/** Number of low bits of an address, which are the index in a segment. The higher bits are the number of the segment. */
 const bits = 20
 const segment = 2 ** bits
 
 /**
- * An allocator of blocks of 32-bit integers, which hold the posting lists. The first segment grows until it has 4 MB. After that, further
- * segments are added, so that growing never copies more than one segment. The size of a block is the number of postings for which it has
- * room, a power of two. A posting takes two integers.
+ * Allocates blocks of 32-bit integers for posting lists. The blocks are in segments. The first segment grows to 4 MB. Then more segments
+ * are added, so that growing never copies more than 4 MB. The size of a block is the number of postings that fit into the block, a power of
+ * two. A posting takes two integers.
  */
 export class Arena {
   readonly #segments: Array<Int32Array> = [new Int32Array(64)]
   /** Address after the last block. */
   #end = 0
   /**
-   * Lists of free blocks, by base-2 logarithm of the block size. An entry is the address of the first free block plus 1, or 0 if there is
-   * none. The first integer of a free block refers to the next one in the same way.
+   * A linked list of free blocks for each block size, at index log2(size). An entry is the address of the first free block plus 1; 0 if
+   * there is none. The first integer of a free block is the address of the next free block plus 1; 0 if there is none.
    */
   readonly #freeBlocks = new Int32Array(32)
 
-  /** Returns the array that contains the block at an address. `allocate` may replace it, so call this again after each `allocate`. */
+  /** Returns the array that contains the block at an address. `allocate` may replace the array, so call `at` again after `allocate`. */
   at(address: number): Int32Array {
     return this.#segments[address >>> bits]!
   }
 
-  /** Returns the index at which the block at an address begins, in the array that `at` returns. */
+  /** Returns the index at which the block at an address begins in the array that `at` returns. */
   from(address: number): number {
     return address & (segment - 1)
   }
@@ -66,7 +66,7 @@ export class Arena {
     return this.#end
   }
 
-  /** Allocates a block of a size and returns its address. The block is not cleared. */
+  /** Allocates a block for `size` postings, a power of two, and returns its address. The block is not cleared. */
   allocate(size: number): number {
     const rank = 31 - Math.clz32(size)
     const reused = this.#freeBlocks[rank]! - 1
@@ -82,7 +82,7 @@ export class Arena {
     const first = this.#segments[0]!
     if (number > 0) {
       this.#segments[number] ??= new Int32Array(Math.max(segment, 2 * size))
-      if (2 * size > segment) this.#end = Math.ceil(this.#end / segment) * segment // a larger segment has one block only
+      if (2 * size > segment) this.#end = Math.ceil(this.#end / segment) * segment // a segment of more than 4 MB has a single block
     } else if (this.#end > first.length) {
       const grown = new Int32Array(Math.min(segment, Math.max(this.#end, Math.ceil(first.length * 1.5))))
       grown.set(first)
@@ -98,10 +98,10 @@ export class Arena {
     this.#freeBlocks[rank] = address + 1
   }
 
-  /** Turns the remaining space of a segment into free blocks, so that the next block begins a new segment. */
+  /** Turns the last `room` integers of the current segment into free blocks, so that the next block begins a new segment. */
   #closeSegment(room: number): void {
     const number = this.#end >>> bits
-    if (number > 0 && room === segment) return // the segment is unused
+    if (number > 0 && room === segment) return // the segment has no blocks
     if (number === 0 && this.#segments[0]!.length < segment) {
       const grown = new Int32Array(segment)
       grown.set(this.#segments[0]!)
@@ -109,7 +109,7 @@ export class Arena {
     }
     this.#segments[number] ??= new Int32Array(segment)
     for (let left = room; left > 0;) {
-      const size = 2 ** (30 - Math.clz32(left)) // the largest power of two up to left / 2
+      const size = 2 ** (30 - Math.clz32(left)) // the largest block that fits: a block takes 2 * size integers
       this.free(this.#end, size)
       this.#end += 2 * size
       left -= 2 * size
@@ -117,14 +117,14 @@ export class Arena {
   }
 }
 
-/** Gives each scope of an index a number. A document then stores the number of its scope, and a viewer sees a set of numbers. */
+/** Gives each scope of an index a number. A document is stored with the number of its scope, and a viewer sees a set of scope numbers. */
 export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
-  /** Numbers of the scopes that have an id, by the key of that id, such as `userId=ada`. */
+  /** Numbers of the scopes that have an id. The map's key is the key of the id, such as `userId=ada`. */
   readonly #byId = new Map<string, Array<number>>()
 
-  /** Returns the number of a scope, counted from 0; equal scopes have the same number. */
+  /** Returns the number of a scope. Gives a new scope the next number, counted from 0. */
   numberOf(scope: MemoryScope.MemoryScope): number {
     const key = MemoryScope.key(scope)
     const known = this.#numbers.get(key)
@@ -141,8 +141,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the numbers of the visible scopes; `undefined` if all are visible. Cost by tag of `visibility`: one look-up per key (`Scopes`),
-   * a scan of the scopes with the rarest of the ids (`Within`), or, if there is an internal scope, a scan of all scopes (`Everyone`).
+   * Returns the numbers of the visible scopes; `undefined` if all scopes are visible. Cost by the tag of `visibility`: `Scopes`:
+   * a look-up per key. `Within`: a scan of the scopes that have the rarest id. `Everyone`: a scan of all scopes if one of them is internal.
    */
   visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -176,12 +176,12 @@ const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
 const maxReserved = 1_024
 
 /**
- * Assigns doc ids so that the documents of one scope have adjacent doc ids. A query visits scope by scope, so its reads and writes then hit
- * the processor's cache. If a scope has no reserved doc id left, more are reserved: as many as documents were ever added to the scope, but
- * at most 1,024.
+ * Assigns doc ids so that documents of one scope have adjacent doc ids. A query visits one scope after another, so its reads and writes
+ * then hit the processor's cache. If a scope has no reserved doc id left, as many doc ids are reserved as documents were ever added to the
+ * scope, but at most 1,024.
  */
 export class DocIdAllocator {
-  /** Number of doc ids that are assigned or reserved, those of removed documents included. */
+  /** Number of doc ids that are assigned or reserved. Doc ids of removed documents count, too. */
   end = 0
   /** Doc id of the scope's last document, plus 1, by scope number; 0 if there is none. */
   readonly #last = int32()
@@ -192,7 +192,7 @@ export class DocIdAllocator {
   /** Previous doc id of the same scope, plus 1, by doc id; 0 if there is none. */
   readonly #before = int32()
 
-  /** Returns the doc id of the next document of a scope. Reserves doc ids, and increases `end`, if the scope has none left. */
+  /** Returns the doc id for the next document of a scope. If the scope has no reserved doc id left, reserves more and increases `end`. */
   next(scope: number): number {
     if (this.last(scope) >= 0 && this.#reserved.data[scope]! > 0) {
       this.#reserved.data[scope]! -= 1
@@ -204,7 +204,7 @@ export class DocIdAllocator {
     return this.end - size
   }
 
-  /** Stores that a document of a scope has this doc id, which `next` returned. */
+  /** Adds a document with this doc id to a scope, as the last document of the scope. */
   assign(scope: number, doc: number): void {
     const last = this.last(scope)
     this.#before.set(doc, last + 1)
@@ -224,9 +224,9 @@ export class DocIdAllocator {
   }
 }
 
-/** Tracks the `limit`-th best score so far. A score below it cannot be among the best `limit` scores. */
+/** Tracks the `limit`-th best score so far. A lower score is not among the best `limit` scores. */
 export class ScoreThreshold {
-  /** −Infinity until there are `limit` scores. */
+  /** The `limit`-th best score so far; −Infinity if there are fewer than `limit` scores. */
   value = -Infinity
   readonly #limit: number
   /** The best `limit` scores as a heap, the lowest first. */
@@ -236,7 +236,7 @@ export class ScoreThreshold {
     this.#limit = limit
   }
 
-  /** Adds a score. Takes O(log `limit`) if the score is among the best so far, else one comparison. */
+  /** Adds a score. Cost: O(log `limit`) if the score is among the best so far, otherwise one comparison. */
   offer(score: number): void {
     if (this.#heap.length < this.#limit) this.#siftUp(score)
     else if (score > this.value) this.#siftDown(score)
@@ -270,8 +270,8 @@ export class ScoreThreshold {
 }
 
 /**
- * Returns the best `limit` of the first `count` doc ids, highest score first, ties in the order of `tie`. Cost: one comparison for most
- * doc ids, and calls of `tie` for those with the `limit`-th best score.
+ * Returns the `limit` best of the first `count` doc ids, highest score first, and equal scores in the order of `tie`. Cost: one
+ * comparison for most doc ids, and calls of `tie` for those with the `limit`-th best score.
  */
 export const topK = (
   docs: Int32Array,
@@ -285,7 +285,7 @@ export const topK = (
 const intervals = 256
 const histogram = new Int32Array(intervals + 1)
 
-/** The variant of `bestOf` for many doc ids: first drops those whose score is in a lower histogram interval than the `limit`-th best. */
+/** A variant of `bestOf` for many doc ids. First drops all doc ids in a lower interval of the histogram than the `limit`-th best score. */
 const bestOfMany = (
   docs: Int32Array,
   count: number,
@@ -327,9 +327,9 @@ const bestOfFew = (
   tie: (a: number, b: number) => number
 ): Array<number> => {
   const threshold = new ScoreThreshold(limit)
-  let minScore = -Infinity // is not captured by a closure, because that would make it slow in this loop
+  let minScore = -Infinity // no closure captures this variable, which keeps the loop fast
   const found: Array<number> = []
-  for (let i = count - 1; i >= 0; i--) { // begins at the end: the newest doc ids are there, and win ties
+  for (let i = count - 1; i >= 0; i--) { // visits the newest doc ids first, since they win ties
     const doc = docs[i]!
     const score = scores[doc]!
     if (score < minScore) continue
@@ -340,7 +340,7 @@ const bestOfFew = (
   }
   const kthScore = minScore
   const best = found.filter((doc) => scores[doc]! > kthScore)
-  const wanted = limit - best.length // is at least 1
+  const wanted = limit - best.length // is at least 1, since fewer than `limit` scores are higher than the `limit`-th best
   const equal: Array<number> = []
   let last = -1
   for (const doc of found) {
@@ -354,7 +354,7 @@ const bestOfFew = (
 
 /**
  * Collects the doc ids that may be among the best `limit`, given a lower and an upper bound of each score. Keeps a doc id if its upper
- * bound is not below the `limit`-th best lower bound so far. Never loses one of the best, ties included.
+ * bound is at least the `limit`-th best lower bound so far. All of the best doc ids are kept, ties included.
  */
 export class TopKBounds {
   readonly #threshold: ScoreThreshold
@@ -366,12 +366,12 @@ export class TopKBounds {
     this.#threshold = new ScoreThreshold(limit)
   }
 
-  /** The `limit`-th best lower bound so far. A doc id is collected only if its upper bound is at least this. */
+  /** The `limit`-th best lower bound so far. A doc id is collected only if its upper bound is at least `threshold`. */
   get threshold(): number {
     return this.#threshold.value
   }
 
-  /** Adds a doc id with the bounds of its score. Takes O(log `limit`) if this raises `threshold`, else one comparison. */
+  /** Adds a doc id with the bounds of its score. Cost: O(log `limit`) if `lower` raises `threshold`, otherwise one comparison. */
   offer(doc: number, lower: number, upper: number): void {
     if (upper < this.#threshold.value) return
     this.#docs.push(doc)
@@ -385,7 +385,7 @@ export class TopKBounds {
   }
 }
 
-/** Reorders the first `count` doc ids so that those that pass come first, and returns the number of these. */
+/** Moves those of the first `count` doc ids that pass to the front of `docs`, and returns the number of doc ids that pass. */
 export const narrow = (docs: Int32Array, count: number, passes: (doc: number) => boolean): number => {
   let passed = 0
   for (let i = 0; i < count; i++) {

@@ -1,24 +1,24 @@
 /**
  * An impact is the pair of numbers from which BM25 computes the score of a posting: how often the document contains the term, and the
- * length of the document. There are few different pairs, so a posting stores the number of its pair. For a query with many matches,
- * the summand that a term adds to a score is computed once per pair and then looked up for each posting.
+ * length of the document. There are few different pairs, so a posting stores only the number of its pair. For a query
+ * with many matches, the summand that a term adds to a score is computed once per pair, and then looked up for each posting.
  */
 import { saturation } from "../Bm25.ts"
 import { type GrowableArray, int32 } from "./DocIds.ts"
 
-/** The smallest number above 0: every match scores at least this. */
+/** The smallest number above 0. Every match has at least this score. */
 export const lowestMatchScore = Number.MIN_VALUE
 
-/** Gives a number to each pair of a code (twice the frequency of the term, plus 1 if the term is a whole tag) and a document length. */
+/** Numbers the pairs of a code and a document length. A code is twice the frequency of a term, plus 1 if the term is a whole tag. */
 export class Impacts {
   // columns by pair number
   readonly #codes = int32()
   readonly #lengths = int32()
   #count = 0
-  /** Hash table with open addressing. An entry is the number of a pair plus 1; 0 is free. */
+  /** Hash table with open addressing. An entry is the number of a pair plus 1; 0 marks a free slot. */
   #table: Int32Array = new Int32Array(8)
 
-  /** Returns the number of a pair, counted from 0. */
+  /** Returns the number of a pair. Gives a new pair the next number, counted from 0. */
   numberOf(code: number, length: number): number {
     const mask = this.#table.length - 1
     for (let i = hash(code, length) & mask;; i = (i + 1) & mask) {
@@ -52,8 +52,8 @@ export class Impacts {
   }
 
   /**
-   * Returns a function that adds the summands of a term's postings to the scores of their documents. If there are many postings, first
-   * computes tables of all summands; the function then looks the summands up. `weights` has the weight of each term of the query, and
+   * Returns a function that adds the summand of each posting of a term to the score of the posting's document. If there are many postings,
+   * the summands of all pairs are computed first, and the function looks them up. `weights` has the weight of each term of the query.
    * `postings` is the number of postings of all these terms.
    */
   adderFor(weights: ReadonlyArray<number>, slope: number, postings: number): AddScores {
@@ -76,12 +76,12 @@ export class Impacts {
   }
 }
 
-/** Tables of the summands of BM25 scores, by term of the query, then by pair number. Reused by every query. */
+/** Tables of the summands of BM25 scores, by index of the term in the query, then by pair number. Every query reuses the tables. */
 const tables: Array<Float64Array> = []
 
 /**
  * A filter that decides which matches are counted. `groups` has the group of each doc id, and `verdicts` the verdict on each group. A match
- * is counted if the verdict on its group is 1, and not if it is 2.
+ * is counted if the verdict on its group is 1. A match is not counted if the verdict is 2.
  */
 export interface GroupFilter {
   readonly groups: Uint16Array
@@ -89,17 +89,17 @@ export interface GroupFilter {
 }
 
 /**
- * Callbacks of `InvertedIndex.match`, which scores one scope after the other and lists matches in the array `matches`. `afterScope` is
- * called after each scope, with the index in `matches` of the first match of that scope. It returns the score that a document of the next
- * scopes must reach to be listed (`minListed`). `groupFilter` returns the filter that decides which matches are counted; `undefined` if
- * all are counted.
+ * Callbacks of `InvertedIndex.match`, which scores one scope after another and lists the matches in the array `matches`. `afterScope` is
+ * called after each scope, with the index in `matches` of the scope's first match. It returns `minListed`, the lowest score with which
+ * matches of the next scopes are listed. `groupFilter` returns the filter that decides which matches are counted; `undefined` if all are
+ * counted.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number
   readonly groupFilter: () => GroupFilter | undefined
 }
 
-/** The fields of an `InvertedIndex` that a function of type `AddScores` reads and writes. `InvertedIndex` documents them. */
+/** The fields of an `InvertedIndex` that a function of type `AddScores` reads and writes. Their comments are in `InvertedIndex`. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
@@ -109,13 +109,13 @@ interface Scored {
   passed: number
 }
 
-/** Adds the summands of the postings `arena[from..end)` of a term to the scores of their documents. */
+/** Adds the summand of each posting in `arena[from..end)` to the score of its document. `term` is the index of the term in the query. */
 type AddScores = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
 
 /**
  * Adds the summand of each posting to the score of its document. Counts each document whose score was 0 before, and lists each document
- * whose score now reaches `minListed`. This is the hot loop, which takes 3 ns per posting. It is fast because the processor predicts the
- * loop's only branch correctly if few documents reach `minListed`.
+ * whose score now reaches `minListed`. The loop takes 3 ns per posting. Its only branch compares a score with `minListed`. The processor
+ * predicts this branch correctly if few documents reach `minListed`.
  */
 const addScores = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
   const { matches: { data: matches }, minListed, scores: { data: scores } } = into
@@ -134,7 +134,7 @@ const addScores = (arena: Int32Array, from: number, end: number, table: Float64A
   into.matched = matched
 }
 
-/** The variant of `addScores` that counts only the matches that the group filter accepts. */
+/** A variant of `addScores` that counts only the matches that the group filter accepts. */
 const addScoresFiltered = (
   arena: Int32Array,
   from: number,
@@ -159,7 +159,7 @@ const addScoresFiltered = (
   into.matched = matched
 }
 
-/** The variant of `addScores` without a table, for few postings. */
+/** A variant of `addScores` without a table, for few postings. */
 const addScoresOfFew = (
   arena: Int32Array,
   from: number,
@@ -188,7 +188,7 @@ const addScoresOfFew = (
   into.matched = matched
 }
 
-/** Hashes a pair of numbers with the finaliser of MurmurHash3, since a weaker hash would put pairs of small numbers into clusters. */
+/** Hashes a pair of numbers with the finaliser of MurmurHash3. A weaker hash would put pairs of small numbers into clusters. */
 export const hash = (a: number, b: number): number => {
   let mixed = a ^ Math.imul(b + 1, 0x9e3779b1)
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)
@@ -200,9 +200,9 @@ export const hash = (a: number, b: number): number => {
 export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
-  /** The number of the next list of the same scope, plus 1, by list number; 0 after the last list of a scope. */
+  /** Index in `#lists` of the next list of the same scope, plus 1, for each list; 0 for the last list of a scope. */
   readonly #nexts: Array<number> = []
-  /** Two entries per scope number: the numbers of the first and last list of the scope, each plus 1; 0 if there is none. */
+  /** Two entries per scope number: the indexes in `#lists` of the scope's first and last list, each plus 1; 0 if there is none. */
   readonly #ends: GrowableArray<Int32Array> = int32()
   readonly #scopes: Array<number> = []
 
@@ -219,7 +219,7 @@ export class PostingsCursor {
     ends[2 * scope + 1] = end
   }
 
-  /** Visits all lists, calls `end` after the lists of each scope, and empties the cursor. */
+  /** Calls `visit` for each list, scope by scope, and `end` after the lists of each scope. Then empties the cursor. */
   run(visit: (list: number, term: number) => void, end: () => void): void {
     for (const scope of this.#scopes) {
       for (let at = this.#ends.data[2 * scope]!; at > 0; at = this.#nexts[at - 1]!) {

@@ -1,6 +1,6 @@
 /**
- * The binary format from which another process can restore an index. It consists of JSON for names, columns of integers, and bytes of
- * variable-length integers (varints).
+ * The binary format of an index, from which another process can restore the index. It consists of JSON for names, columns of integers, and
+ * bytes of variable-length integers (varints).
  *
  * ```text
  * format   bytes of the texts   number of columns   texts   padding to 4   length int32 …   length int32 …   bytes
@@ -9,15 +9,16 @@
  * The texts are short lines of JSON. The first line has the head and the length of each list of names. Each further line has up to 1,024
  * names.
  *
- * Integers have the byte order of the machine; a machine with another byte order sees an unknown format. Only the format is checked when an
- * index is read, so the caller must verify the integrity of the bytes, for example by a hash.
+ * Integers have the byte order of the machine. A machine with another byte order reads an unknown format. A reader checks only the format,
+ * so the caller must verify the integrity of the bytes, for example by a hash.
  *
- * A `Writer` writes integers from 0 up as varints: seven bits per byte, the lowest first; the eighth bit is set if more bytes follow.
+ * A `Writer` writes integers of 0 or more as varints. Each byte has seven bits of the integer, the lowest bits first. The eighth bit is set
+ * if more bytes follow.
  */
-/** Version of the format. Increase it when the format changes, and when `Tokenizer` or `Bm25.read` returns other terms for a text. */
+/** Version of the format. Increase it when the format changes, or when `Tokenizer` or `Bm25.read` returns other terms for a text. */
 export const format = 5
 
-/** The parts of an encoded index. `head` is JSON, and short; `names` are lists of ids, of terms, and of scopes as JSON. */
+/** The parts of an encoded index. `head` is a short JSON value. `names` has lists of ids, of terms, and of scopes as JSON. */
 export interface IndexParts {
   readonly head: unknown
   readonly names: ReadonlyArray<ReadonlyArray<string>>
@@ -25,7 +26,7 @@ export interface IndexParts {
   readonly bytes: Uint8Array
 }
 
-/** Encoded postings: the terms in the order of their numbers, the posting lists of all terms, and for each term where its lists end. */
+/** Encoded postings: the terms by term number, the posting lists of all terms, and the index in `lists` at which each term's lists end. */
 export interface Encoded {
   readonly terms: ReadonlyArray<string>
   readonly lists: Uint8Array
@@ -34,18 +35,18 @@ export interface Encoded {
 
 /** The numbers that documents and scopes get in an encoded index, in place of their doc ids and scope numbers. */
 export interface Numbering {
-  /** New number by doc id; −1 for a doc id that is left out. Within a scope, the new numbers ascend with the doc ids. */
+  /** New number of each document, by doc id; −1 if the document is left out. New numbers of one scope ascend with the doc ids. */
   readonly docs: Int32Array
-  /** New number by scope number. Default: scopes keep their numbers. */
+  /** New number of each scope, by scope number. Default: scopes keep their numbers. */
   readonly scopes?: Int32Array | undefined
   /** Whether every doc id that has postings has a new number. */
   readonly isWhole: boolean
 }
 
 /**
- * Leaves out scopes without documents, and numbers the others anew. The argument `column` has the scope number of each document. Returns
- * the remaining scopes (`kept`), the new scope number of each document (`column`), and the new number by old number (`scopes`; −1: left
- * out). If every scope has documents (`isEvery`), the numbers stay the same, and `scopes` is absent.
+ * Removes the scopes without documents, and renumbers the others. The argument `column` has the scope number of each document. The result
+ * has the remaining scopes (`kept`), the new scope number of each document (`column`), and the new number of each old scope (`scopes`; −1
+ * if the scope is removed). If every scope has documents (`isEvery`), the numbers stay the same, and `scopes` is absent.
  */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }
@@ -66,7 +67,7 @@ export const atOnce = <A>(steps: Steps<A>): A => {
   }
 }
 
-/** Encodes the postings of an index, and combines them with its scopes and columns. */
+/** Encodes the postings and the scopes of an index, in steps. Returns all parts of the encoded index except `head`. */
 export function* encoding(
   scopes: ReadonlyArray<unknown>,
   columns: ReadonlyArray<Int32Array>,
@@ -122,12 +123,12 @@ export function* pack({ bytes, columns, head, names }: IndexParts): Steps<Uint8A
 /** Number of bytes to copy per step. A step takes about 0.4 ms, since writing to fresh memory takes 0.8 ns per byte. */
 const copied = 524_288
 
-/** Number of names per line. */
+/** Largest number of names per line. */
 const namesOfLine = 1_024
 
 /**
- * Unpacks the bytes that `pack` returned, in steps; returns `undefined` if they have another format. The columns and `bytes` of the result
- * are views of `all`. So `all` must not be changed later, and must begin at a multiple of 4 in its buffer.
+ * Unpacks, in steps, the bytes that `pack` returned. Returns `undefined` if the bytes have another format. The columns and `bytes` of the
+ * result are views of `all`. So `all` must not be changed later, and must begin at a multiple of 4 in its buffer.
  */
 export function* unpack(all: Uint8Array): Steps<IndexParts | undefined> {
   if (all.length < 12) return undefined
@@ -152,7 +153,7 @@ export function* unpack(all: Uint8Array): Steps<IndexParts | undefined> {
     names.push(list)
   }
   const columns: Array<Int32Array> = []
-  let at = 3 + Math.ceil(words[1]! / 4) // there are 12 bytes at least
+  let at = 3 + Math.ceil(words[1]! / 4) // `words[1]` exists, since `all` has at least 12 bytes
   for (let left = words[2]!; left > 0; left--) {
     columns.push(words.subarray(at + 1, at + 1 + words[at]!))
     at += 1 + words[at]!
@@ -166,7 +167,7 @@ export class Writer {
   #bytes: Uint8Array
   #used = 0
 
-  /** Makes a writer with room for `size` bytes, at least 64. */
+  /** Makes a writer with room for `size` bytes, but at least for 64. The room grows as needed. */
   constructor(size: number) {
     this.#bytes = new Uint8Array(Math.max(64, size))
   }
@@ -181,7 +182,7 @@ export class Writer {
     this.#bytes[this.#used++] = rest
   }
 
-  /** Appends the bytes of another writer. */
+  /** Appends bytes that another `Writer` wrote. */
   append(bytes: Uint8Array): void {
     this.#makeRoom(bytes.length)
     this.#bytes.set(bytes, this.#used)
@@ -206,7 +207,7 @@ export class Writer {
   }
 }
 
-/** Reads all integers that a `Writer` wrote, in one loop, since a call per integer would take several times as long. */
+/** Reads all integers that a `Writer` wrote. It uses a single loop, since a call per integer would take several times as long. */
 export const readNumbers = (bytes: Uint8Array): Int32Array => {
   const numbers = new Int32Array(bytes.length)
   let count = 0

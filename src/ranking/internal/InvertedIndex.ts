@@ -1,9 +1,9 @@
 /**
  * An inverted index: posting lists by term and scope, and totals by scope, for BM25 over exactly the documents that a viewer sees.
  *
- * A document is visible if the viewer sees its scope, and its `until`, the time at which it expires, is later than the view's `at`. For
- * a removed document, `until` is −Infinity. Document frequencies and totals of a scope without removed or expired documents are stored;
- * those of other scopes are counted by a scan. Removing a document leaves a tombstone; `compacted` makes a copy without tombstones.
+ * A document is visible if the viewer sees its scope, and its expiry time (`until`) is later than the time of the view (`at`). The `until`
+ * of a removed document is −Infinity. Totals and document frequencies are stored by scope. A scan corrects both for expired documents, and
+ * document frequencies for removed documents. Postings of a removed document remain; `compacted` makes a copy without such postings.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { AccessFilter } from "../../domain/Viewer.ts"
@@ -18,45 +18,45 @@ import type { TermMasks } from "./TermMasks.ts"
 export interface View {
   /** Scope numbers of the visible scopes; `undefined` if all scopes are visible. */
   readonly scopes: ReadonlyArray<number> | undefined
-  /** Time in epoch ms; −Infinity to see expired documents too. */
+  /** Time of the view in epoch ms; −Infinity if expired documents are visible, too. */
   readonly at: number
   /** Number of visible documents. `length` is the sum of their lengths. */
   readonly count: number
   readonly length: number
-  /** Whether no document of the visible scopes is removed or expired, so that every posting of these scopes is of a visible document. */
+  /** Whether the visible scopes have no removed or expired document. Every posting of these scopes then belongs to a visible document. */
   readonly whole: boolean
 }
 
-/** Number of documents below which an index does not keep the map `#known`. This saves memory, since there may be thousands of indexes. */
+/** An index with fewer documents does not keep the map `#known`. This saves memory, since a process may have thousands of indexes. */
 const small = 256
 
 /** Finds and scores the documents that contain given terms. */
 export class InvertedIndex {
   live = 0
-  /** Number of removed documents whose tombstones remain. */
+  /** Number of removed documents whose postings are still in the index. */
   removed = 0
   readonly until = float64()
   /** The first `matched` entries are the doc ids that the last `match` or `matchAll` listed, in any order. */
   readonly matches = int32()
   matched = 0
-  /** Scores by doc id; 0 for a document that does not match. */
+  /** Score of each document, by doc id; 0 for a document that does not match. */
   readonly scores = float64()
-  /** Number of matches that `groupFilter` accepts. `matches` lists all matches with a score of at least `minListed`, accepted or not. */
+  /** Number of matches that `groupFilter` accepts. `matches` also lists rejected matches if they score at least `minListed`. */
   passed = 0
   groupFilter: GroupFilter | undefined
   minListed = lowestMatchScore
-  /** Whether so many documents match that `clear` resets the scores of all documents, not only of listed ones. */
+  /** Whether many documents match. If so, `clear` resets the scores of all documents, not only of the listed ones. */
   isDense = false
   #masks: TermMasks | undefined
   // results of the last `match`, by index of the term in the query
   readonly documentFrequencies: Array<number> = []
   readonly weights: Array<number> = []
   slope = 0
-  /** Term numbers of the query's terms; −1 for a term that no document ever contained. */
+  /** Term number of each term of the query; −1 for a term that no document ever contained. */
   readonly #queryTerms: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
-  /** The codes (see `Postings`) of the document that is being added, by term number; all 0 at other times. */
+  /** The code of each term (see `Postings`) in the document that is being added, by term number; all 0 at other times. */
   readonly #codes = int32()
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
@@ -71,11 +71,11 @@ export class InvertedIndex {
   #known:
     | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: GrowableArray<Int32Array> }
     | undefined
-  // sum of lengths, and lower bound of the first expiry, over all scopes
+  // sum of the lengths of all documents, and a lower bound of the time at which the first of them expires
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`; returns its doc id, the highest of its scope. `learned` has further terms, as numbers. */
+  /** Adds a document that expires at `until`. Returns its doc id, the highest of its scope. `learned` has more terms, as term numbers. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -91,7 +91,7 @@ export class InvertedIndex {
       length += counted
       for (let i = 0; i < numbers.length; i++) {
         const number = numbers[i]!
-        let term = known.data[number]! - 1 // NaN beyond the end of `known`
+        let term = known.data[number]! - 1 // NaN if `number` is beyond the end of `known`
         if (!(term >= 0)) {
           term = postings.termOf(vocabulary.termOf(number))
           known.set(number, term + 1)
@@ -115,13 +115,13 @@ export class InvertedIndex {
     return doc
   }
 
-  /** Adds a document whose terms were counted before. `terms` has each term, followed by its code (see `Postings`). */
+  /** Adds a document whose terms are already counted. In `terms`, each term is followed by its code (see `Postings`). */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
     const doc = this.#setDoc(this.#nextDoc(number), number, length, until)
     for (let i = 0; i < terms.length; i += 2) {
       const term = this.#postings.termOf(terms[i] as string) // terms and codes alternate
-      this.#codes.set(term, 0) // makes room for the term
+      this.#codes.set(term, 0) // makes room for the term in `#codes`
       this.#postings.push(this.#postings.list(term, number), doc, terms[i + 1] as number)
     }
     return doc
@@ -169,7 +169,7 @@ export class InvertedIndex {
     return view
   }
 
-  /** Number of doc ids that are assigned or reserved: see `DocIdAllocator`. */
+  /** Number of doc ids that are assigned or reserved (see `DocIdAllocator`). */
   get docs(): number {
     return this.#docIds.end
   }
@@ -181,12 +181,12 @@ export class InvertedIndex {
 
   readonly scope = (number: number): MemoryScope => this.#scopes.all[number]!
 
-  /** The scope number of each doc id, and how many scopes there are. */
+  /** The scope number of each doc id, and the number of scopes. */
   get scopeColumn(): readonly [numbers: Int32Array, count: number] {
     return [this.#scope.data, this.#scopes.all.length]
   }
 
-  /** Returns the number of terms of a document. */
+  /** Returns the length of a document, in terms. */
   lengthOf(doc: number): number {
     return this.#length.data[doc]!
   }
@@ -196,7 +196,7 @@ export class InvertedIndex {
     return (doc) => this.until.data[doc]! > view.at && (scopes === undefined || scopes.has(this.#scope.data[doc]!))
   }
 
-  /** Iterates over the visible documents, in any order. Scans the documents of the view's scopes. */
+  /** Iterates over the visible documents, in any order. Cost: a scan of all documents in the view's scopes. */
   *visibleDocs({ at, scopes }: View): Iterable<number> {
     const { docs, until: { data: until } } = this
     if (scopes === undefined) { for (let doc = 0; doc < docs; doc++) if (until[doc]! > at) yield doc }
@@ -225,10 +225,10 @@ export class InvertedIndex {
 
   /**
    * Scores the documents that contain any of the terms, scope by scope, and writes to `masks` which terms each document contains. Lists in
-   * `matches` those that score at least `minListed`; all do at first. Also lists removed and expired documents, unless the view is `whole`.
-   * After each scope, calls `observer.afterScope` with the index in `matches` of the scope's first match. The observer may remove matches
-   * (by `drop`, or by lowering `matched`), and returns `minListed` for the next scopes, which must not fall. If few documents match, lists
-   * all of them. Calls `observer.groupFilter` only if many match and the view is `whole`. Call `clear` before the next `match`.
+   * `matches` the documents that score at least `minListed`; at first, all do. Removed and expired documents are listed, too, unless the
+   * view is `whole`. After each scope, calls `observer.afterScope` with the index in `matches` of the scope's first match. `afterScope` may
+   * remove matches (by `drop`, or by lowering `matched`). It returns `minListed` for the next scopes, which must not fall. If few documents
+   * match, all are listed. `observer.groupFilter` is called only if many match and the view is `whole`. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks
@@ -269,7 +269,7 @@ export class InvertedIndex {
     })
   }
 
-  /** Lists all matches, or the matches with a score of at least `minScore`. Does nothing if they are listed already. */
+  /** Lists the matches with a score of at least `minScore`; default: all matches. Does nothing if these matches are listed already. */
   listMatches(minScore = lowestMatchScore): void {
     if (minScore >= this.minListed) return
     this.minListed = minScore
@@ -297,7 +297,7 @@ export class InvertedIndex {
     for (const each of [this.documentFrequencies, this.weights, this.#queryTerms]) each.length = 0
   }
 
-  /** Returns a copy without tombstones. `oldDocs[n]` is the doc id in this index of the document that has doc id n in the copy. */
+  /** Returns a copy without removed documents. The document with doc id n in the copy has the doc id `oldDocs[n]` in this index. */
   compacted(): { readonly index: InvertedIndex; readonly oldDocs: Int32Array } {
     const index = new InvertedIndex()
     const oldDocs = new Int32Array(this.live)
@@ -320,7 +320,7 @@ export class InvertedIndex {
     return { index, oldDocs }
   }
 
-  /** Unpacks the postings of terms in steps, so that a document with these terms is added quickly. */
+  /** Unpacks the postings of these terms, in steps. A document with these terms is then added quickly. */
   readonly unpacking = (terms: Iterable<string>): Steps<void> => this.#postings.unpacking(terms)
 
   /** Packs all postings, to save memory. The postings of a term are unpacked when they are first used. Cost: one pass over all postings. */
@@ -328,7 +328,7 @@ export class InvertedIndex {
     this.#postings = this.#postings.packed()
   }
 
-  /** Encodes the documents with these doc ids, in steps. The index may change between steps. Doc ids of a scope must ascend in `order`. */
+  /** Encodes the documents with the doc ids in `order`, in steps. The index may change between steps. Doc ids of one scope must ascend. */
   encode(order: Int32Array) {
     const docs = new Int32Array(this.docs).fill(-1)
     order.forEach((doc, number) => docs[doc] = number)
@@ -337,7 +337,7 @@ export class InvertedIndex {
     return encoding(kept, [column, lengths!], this.#postings.encode({ docs, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores an encoded index. `untils[n]` is the expiry time, and the returned `order[n]` the doc id, of the n-th encoded document. */
+  /** Restores an encoded index, in steps. `untils[n]` is the expiry time of document n. The returned `order[n]` is its new doc id. */
   static *decode({ bytes, columns, names: [terms = [], scopes = []] }: IndexParts, untils: ReadonlyArray<number>) {
     const [scope, length, ends] = columns // `encode` wrote these three
     const index = new InvertedIndex()
@@ -354,7 +354,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns this index's term numbers plus 1, by the vocabulary's term numbers; 0: not known yet. A small index does not keep this map. */
+  /** Returns the map from the vocabulary's term numbers to those of this index, plus 1; 0 if unknown. A small index keeps no map. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }
@@ -368,12 +368,12 @@ export class InvertedIndex {
     const before = this.docs
     const doc = this.#docIds.next(scope)
     this.#grow()
-    this.until.data.fill(-Infinity, before, this.docs) // reserved doc ids are invisible
+    this.until.data.fill(-Infinity, before, this.docs) // makes the newly reserved doc ids invisible
     return doc
   }
 
   #grow(): void {
-    if (this.matches.data.length > this.docs) return // keeps room for one more entry, which `Impacts` writes to
+    if (this.matches.data.length > this.docs) return // `Impacts` needs one entry more than there are doc ids
     for (const column of [this.until, this.scores, this.matches]) column.set(this.docs, 0)
   }
 

@@ -1,7 +1,7 @@
 /**
  * Finds and ranks the records of an index. Combines the inverted index, the filter columns, the order by recency and the ranking of
- * candidates, which all identify records by doc ids. Needs only the `Outline` of a record, so the texts may be in RAM (`MemoryIndex`) or in
- * a database (`OutlineIndex`).
+ * candidates. Each of these parts identifies a record by its doc id. A `Matcher` needs only the `Outline` of a record. So the texts may be
+ * in RAM (`MemoryIndex`) or in a database (`OutlineIndex`).
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -24,15 +24,15 @@ export interface Options<R extends Outline> {
   /** Tokenizer for the passages of long records. */
   readonly tokenizer: Tokenizer
   readonly factOf: (record: R, length: number) => Fact
-  /** Whether a record passes a filter, apart from the filter's conditions on the time at which the record is valid. */
+  /** Whether a record passes all conditions of a filter except those on the time at which the record is valid. */
   readonly passes: (compiled: CompiledFilter, record: R) => boolean
-  /** Whether records have all of their metadata, so that it can be grouped (`MetadataGroups`). Default false. */
+  /** Whether the records contain all of their metadata. If so, `MetadataGroups` groups the records by metadata. Default false. */
   readonly hasMetadata?: boolean | undefined
-  /** Returns a long record with its texts, to rank it by its passages; `undefined` if they are not in RAM. */
+  /** Returns a long record with its texts, which ranking by passages needs; `undefined` if the texts are not in RAM. */
   readonly textOf: (record: R) => MemoryRecord | undefined
   /**
-   * Largest number of matches at which all of them are filtered, so that their count is exact. If there are more matches, the count may be
-   * too low. Default 2,048.
+   * Number of matches up to which all matches are filtered, so that their count is exact. If there are more matches, the count may be too
+   * low. Default 2,048.
    */
   readonly examined?: number | undefined
 }
@@ -55,7 +55,7 @@ export class Matcher<R extends Outline> {
   #byRecency = new RecencyIndex()
   #candidates: CandidateRanker
   /**
-   * Number of special records in each scope, by scope number. A record is special if it has a session, has a speaker, or is long.
+   * Number of special records in each scope, by scope number. A record is special if it has a session or a speaker, or is long.
    * `#anySpecial` is the sum over all scopes.
    */
   #special: Array<number> = []
@@ -63,7 +63,7 @@ export class Matcher<R extends Outline> {
   #columns: Columns
   readonly #options: Options<R>
   /**
-   * Largest number of matches at which all of them are evaluated. If there are more, only matches that may be among the best are evaluated.
+   * Number of matches up to which all matches are evaluated. If there are more, only matches that may be among the best are evaluated.
    */
   readonly #examined: number
 
@@ -87,7 +87,7 @@ export class Matcher<R extends Outline> {
     return doc === undefined ? undefined : this.#records[doc]
   }
 
-  /** Adds a record, which the caller has just added to the inverted index. `doc` is the doc id that the inverted index returned. */
+  /** Adds a record that the caller has just added to the inverted index. `doc` is the doc id that the inverted index returned. */
   add(doc: number, record: R): void {
     this.docs.set(record.id, doc)
     this.#records[doc] = record
@@ -96,12 +96,12 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records by time, in steps. Without this call, the next `page` sorts without a pause if records were added out of order. */
+  /** Sorts records that were added out of order, in steps. The next `page` sorts those that are still unsorted, without a pause. */
   sorting(): Steps<void> {
     return this.#byRecency.sorting()
   }
 
-  /** Removes a record; returns whether it was there. */
+  /** Removes a record. Returns whether the record was there. */
   remove(id: MemoryId): boolean {
     const doc = this.docs.get(id)
     if (doc === undefined) return false
@@ -114,7 +114,7 @@ export class Matcher<R extends Outline> {
     return true
   }
 
-  /** Compacts the index: rebuilds all parts without the doc ids of removed records. */
+  /** Rebuilds the index and all other parts, without the doc ids of removed records. */
   #compact(): void {
     const { index, oldDocs } = this.index.compacted()
     const [before, docs] = [this.#records, Int32Array.from(this.docs.values())]
@@ -145,12 +145,12 @@ export class Matcher<R extends Outline> {
     else this.#candidates.remove(doc, scope)
   }
 
-  /** Whether the visible scopes have a special record (see `#special`). Cost: one look-up per visible scope. */
+  /** Whether a visible scope has a long record, or a record with a session or a speaker. Cost: one look-up per visible scope. */
   #hasSpecial({ scopes }: View): boolean {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes a filter on doc ids. It evaluates conditions on columns of numbers, and all other conditions on the record itself. */
+  /** Makes a filter on doc ids. Some conditions are evaluated on columns of numbers, and all other conditions on the record itself. */
   columnFilter(compiled: CompiledFilter): ColumnFilter {
     const { passes } = this.#options
     return this.#columns.filter(compiled, this.index, (doc) => passes(compiled, this.#records[doc]!))
@@ -166,7 +166,7 @@ export class Matcher<R extends Outline> {
 
   /**
    * Returns the doc ids of the visible records, oldest first. If more than an eighth of the records are visible, returns all doc ids
-   * instead, even those of removed records.
+   * instead, including those of removed records.
    */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this
@@ -181,7 +181,7 @@ export class Matcher<R extends Outline> {
   match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
     const view = index.view(access)
-    // the ranker is left out if it could only rank by words: the query names no time, and the visible scopes have no special record
+    // the ranker is used only if the query may name a time, or a visible scope has a special record; else it would rank by words only
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined
@@ -296,13 +296,13 @@ export class Matcher<R extends Outline> {
       bestWords: ranking?.bestWords ?? best,
       isNamed: ranking?.isNamed,
       candidates: [...first, ...requested].map(candidate),
-      // `choose` counted the candidates only; `ranking.count` includes the matches that are no candidates
+      // `count`, which `choose` returned, may leave out matches that are not candidates; `ranking.count` includes them
       count: ranking === undefined || minScore > 0 ? count : ranking.count,
       exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
     }
   }
 
-  /** Returns the doc ids of the records with these ids that are visible and pass the filter, except those in `known`. */
+  /** Returns the doc ids of those records with these ids that are visible and pass the filter. Leaves out the doc ids in `known`. */
   #docsOf(
     ids: ReadonlyArray<MemoryId>,
     known: ReadonlyArray<number>,
@@ -322,8 +322,8 @@ export class Matcher<R extends Outline> {
   }
 
   /**
-   * Returns which records are visible and pass the filter: as a predicate, and also as a list if fewer than an eighth of all records are
-   * visible, or if `isListed`. Valid until the index changes.
+   * Returns a predicate for the records that are visible and pass the filter. Also returns these records as a list if fewer than an eighth
+   * of all records are visible, or if `isListed`. Valid until the index changes.
    */
   visibleRecords(access: Viewer.AccessFilter, compiled: CompiledFilter, isListed = false): VisibleRecords {
     const { index, docs } = this
@@ -341,14 +341,14 @@ export class Matcher<R extends Outline> {
     }
   }
 
-  /** Returns up to `limit` records that pass the filter, after a position, newest first, then by id. */
+  /** Returns up to `limit` visible records that pass the filter and come after a position. Order: newest first, then by id. */
   page(
     access: Viewer.AccessFilter,
     compiled: CompiledFilter,
     after: Position | undefined,
     limit: number
   ): ReadonlyArray<R> {
-    if (compiled.filter.forgotten === true) return [] // an index has no tombstones
+    if (compiled.filter.forgotten === true) return [] // an index does not contain forgotten records
     const { has: pass, isShut } = this.columnFilter(compiled)
     if (isShut()) return []
     const view = this.index.view(access)

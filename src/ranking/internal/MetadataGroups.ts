@@ -1,6 +1,6 @@
 /**
  * Groups records with equal metadata, so that a condition on metadata is evaluated once per group instead of once per record. A record has
- * no group if its metadata is large or nested, or if there are 1,023 groups of other metadata already.
+ * no group if its metadata is large or nested, or if there are already 1,023 groups of other metadata.
  */
 import { type Filtered, matches as matching, type MemoryFilter } from "../../domain/MemoryFilter.ts"
 import { GrowableArray } from "./DocIds.ts"
@@ -8,20 +8,20 @@ import { GrowableArray } from "./DocIds.ts"
 /** Group number of the records that have no group. */
 const none = 0
 const maxGroups = 1_024
-/** Largest number of fields of metadata that is grouped. */
+/** Metadata with more fields than this is not grouped. */
 const maxFields = 8
-/** Greatest length of a name or text in metadata that is grouped, in UTF-16 units. */
+/** Metadata with a longer name or text than this is not grouped. In UTF-16 units. */
 const maxLength = 64
 
 /** A condition on the value of a record in one column. The result is cached for each value. Valid until the index changes. */
 export interface ColumnTest {
-  /** Values by doc id: group numbers or scope numbers. */
+  /** Value of each doc id: a group number or a scope number. */
   readonly column: Uint16Array | Int32Array
   /** Cached result by value: 0 not evaluated yet, 1 passes, 2 does not pass. */
   readonly verdicts: Uint8Array
   /**
-   * Whether there may be doc ids without a group. Their value is 0, and the condition is evaluated for each of them. `undefined` if the
-   * values are scope numbers, of which 0 is one like any other.
+   * Whether some doc ids may have no group. Such a doc id has the value 0, and the condition is evaluated for it each time. `undefined` if
+   * the values are scope numbers: 0 is then a normal scope number.
    */
   readonly hasUngrouped: boolean | undefined
   readonly evaluate: (value: number, doc: number) => boolean
@@ -47,7 +47,7 @@ export const passesTest = (test: ColumnTest, doc: number): boolean => {
 /** The metadata groups of an index. */
 export class MetadataGroups {
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
-  /** The representative of each group, by number: one record of the group, on which conditions on metadata are evaluated. */
+  /** A record that represents each group, by group number. Conditions on metadata are evaluated on this record. */
   readonly #representatives: Array<Filtered | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
   /** Whether a record without a group was added. */
@@ -92,8 +92,8 @@ export class MetadataGroups {
 }
 
 /**
- * Makes the record on which a filter is evaluated in place of all records of a group. It has fields of one record of the group. Its tags
- * and metadata are those in `shared`, by default empty, and its `data` is empty.
+ * Makes a record that represents a group: a filter is evaluated on this record instead of on all records of the group. Most fields are
+ * copied from a record of the group. The tags and metadata are those in `shared`, by default empty. The `data` is empty.
  */
 export const representativeOf = (
   { createdAt, id, importance, kind, scope, source: { origin, trust }, validAt }: Filtered,
@@ -103,7 +103,7 @@ export const representativeOf = (
   ...shared
 })
 
-/** Returns a key that is equal for equal metadata; `undefined` if the metadata is too large or nested to be grouped. */
+/** Returns a key that identifies the group of this metadata; `undefined` if the metadata is too large or nested to be grouped. */
 const keyOf = (metadata: Filtered["metadata"]): string | undefined => {
   const entries = Object.entries(metadata)
   return entries.length <= maxFields && entries.every(([name, value]) => name.length <= maxLength && isSmall(value))
@@ -111,7 +111,7 @@ const keyOf = (metadata: Filtered["metadata"]): string | undefined => {
     : undefined
 }
 
-/** Whether a value is short, and its JSON differs from that of every other value. */
+/** Whether a value may be part of a key: a short text, `null`, a boolean or a finite number. */
 const isSmall = (value: unknown): boolean =>
   typeof value === "string"
     ? value.length <= maxLength

@@ -10,16 +10,16 @@ export interface Hashed {
   readonly hash: string
 }
 
-/** The vectors of one model in one index. A record waits, and is not found by vector, until `Embeddings` has a vector for its text. */
+/** The vectors of one model in one index. A record is waiting, and not found by vector, until `Embeddings` has the vector of its text. */
 export class ModelVectors {
   readonly #model: string
   readonly #embeddings: Embeddings
   readonly #order: (a: MemoryId, b: MemoryId) => number
   #vectors: VectorIndex<MemoryId> | undefined
   readonly #waiting = new Map<MemoryId, Hashed>()
-  /** Ids of the waiting records that were not looked up in `Embeddings` since it last got new vectors. */
+  /** Ids of the waiting records whose vectors are still to be looked up in `Embeddings`. */
   readonly #fresh = new Set<MemoryId>()
-  /** Ids of the records that were in the index when this object was made, and for which `preparing` has not called `add` yet. */
+  /** Ids of the records that were in the index when this object was made, and that `preparing` has yet to add. */
   readonly #first: Array<MemoryId>
   readonly #recordOf: (id: MemoryId) => Hashed | undefined
   #version = 0
@@ -40,7 +40,7 @@ export class ModelVectors {
     this.#order = order
   }
 
-  /** Whether the number of dimensions of the model has changed. This object must then be replaced. */
+  /** Whether the model's number of dimensions has changed since this object got its first vector. If so, this object must be replaced. */
   get isStale(): boolean {
     return this.#dimensions !== undefined && this.#dimensions !== this.#embeddings.dimensions(this.#model)
   }
@@ -69,7 +69,7 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Returns at most `limit` records, nearest first, with cosines above 0. Considers only the records that `among` accepts or lists. */
+  /** Returns at most `limit` records with cosines above 0, nearest first. `among` says by a predicate or by ids which records count. */
   nearest(
     vector: Float32Array,
     limit: number,
@@ -84,15 +84,15 @@ export class ModelVectors {
     return end < 0 ? found : found.slice(0, end)
   }
 
-  /** Whether there is nothing for `preparing` to do. */
+  /** Whether no record remains to be looked up in `Embeddings`. */
   get isPrepared(): boolean {
     const isCurrent = this.#version === this.#embeddings.version(this.#model)
     return isCurrent && this.#first.length === 0 && this.#fresh.size === 0
   }
 
   /**
-   * Looks up the vectors of new records in `Embeddings`, in steps. If vectors were added to `Embeddings` since the last call, looks up the
-   * vectors of all waiting records. The steps of two calls may alternate.
+   * Looks up vectors of waiting records in `Embeddings`, in steps. Looks up new records only, or, if `Embeddings` got vectors since the
+   * last call, all waiting records. The steps of two calls may alternate.
    */
   *preparing(): Steps<void> {
     for (let id = this.#first.pop(); id !== undefined; id = this.#first.pop()) {
@@ -107,7 +107,7 @@ export class ModelVectors {
         this.#fresh.add(id)
         if (++count % 512 === 0) yield 512
       }
-      this.#version = version // is set after the loop, since the caller may stop this generator within it
+      this.#version = version // is set after the loop, because the caller may stop this generator during the loop
     }
     for (const id of this.#fresh) {
       this.#fresh.delete(id)
@@ -115,7 +115,7 @@ export class ModelVectors {
     }
   }
 
-  /** Adds the vector of a waiting record, if `Embeddings` has it by now. Returns the work done, in units of 0.1 µs. */
+  /** Adds the vector of a waiting record if `Embeddings` has that vector. Returns the work done, in units of 0.1 µs. */
   #lookUp(id: MemoryId): number {
     const record = this.#waiting.get(id)
     const vector = record && this.#embeddings.get(this.#model, record.hash)

@@ -1,6 +1,6 @@
 /**
- * An outline is a record without its texts. It has the fields that are needed to filter and rank the record. `Columns` keeps in columns, by
- * doc id, the fields that are needed of every match, so that few records are read:
+ * An outline is a record without its texts. It has the fields that are needed to filter and rank the record. `Columns` stores the fields
+ * that are needed of every match in arrays indexed by doc id, so that few records are read:
  *
  * ```text
  * group        number of a set of records with equal kind, tags and trust, all with or all without emotion: filtered once per group
@@ -8,7 +8,7 @@
  * factors      recency, importance, confidence
  * ```
  *
- * There are at most 65,535 groups. A record that belongs to none of them has no group, and is filtered by itself.
+ * There are at most 65,535 groups. A new record that fits none of them then has no group, and is filtered by itself.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -26,18 +26,18 @@ import { memoized, ScoreBound } from "./ScoreBound.ts"
 /** The fields of a record that matching and ranking need. A `MemoryRecord` is an outline, too. */
 export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "updatedAt" | "expiresAt"> {
   readonly body?: string | undefined
-  /** Length of the body in UTF-16 units, if the body is absent. */
+  /** Length of a long body in UTF-16 units, if the body is absent. Default 0, for a short body. */
   readonly size?: number | undefined
   /** Form of the text. Default: computed from the body. */
   readonly form?: Form | undefined
-  /** `MemoryRecord.textHash`, if the body is absent. */
+  /** Hash of the text (`MemoryRecord.textHash`), if the body is absent. */
   readonly hash?: string | undefined
 }
 
-/** Returns the length of the body, in UTF-16 units. */
+/** Returns the length of the body in UTF-16 units; 0 if the body and its `size` are absent. */
 export const sizeOf = ({ body, size = 0 }: Pick<Outline, "body" | "size">): number => body?.length ?? size
 
-/** Whether the body has more than 2,000 UTF-16 units. Such a record is ranked by its best passage, which a search also returns. */
+/** Whether the body has more than 2,000 UTF-16 units. Such a record is also ranked by its best passage, which its hit contains. */
 export const isLong = (record: Pick<Outline, "body" | "size">): boolean => sizeOf(record) > 2_000
 
 /** Returns the speaker of a record: `source.actor`, else `metadata.actorId` (of early releases), else the `actorId` of the scope. */
@@ -48,7 +48,7 @@ export const actorOf = (
   return typeof actor === "string" ? actor : scope === MemoryScope.Global ? undefined : scope.actorId
 }
 
-/** A `Fact` over an outline. Its properties are getters, so that making one costs almost nothing. */
+/** A `Fact` that reads its values from an outline. Its properties are getters, so that making a `Fact` costs almost nothing. */
 export class OutlineFact implements Fact {
   readonly outline: Outline
   readonly length: number
@@ -100,7 +100,7 @@ export class OutlineFact implements Fact {
   }
 }
 
-/** A `Fact` over a whole `MemoryRecord`. */
+/** A `Fact` that reads its values from a whole `MemoryRecord`. */
 export class RecordFact extends OutlineFact {
   readonly record: MemoryRecord
 
@@ -119,26 +119,26 @@ const none = 0
 const maxGroups = 65_536
 
 interface Group {
-  /** A stand-in for the records of the group, on which a filter is evaluated. */
+  /** The record on which a filter is evaluated in place of all records of the group. */
   readonly representative: Filtered
   readonly hasEmotion: boolean
-  /** Number of records that are not removed. */
+  /** Number of records in the group, without removed ones. */
   live: number
 }
 
-/** A filter on doc ids. `passes` tests one part of it by columns of numbers, and `rest` the other part. Valid until the index changes. */
+/** A filter on doc ids. `passes` tests the conditions for which there are columns, `rest` all others. Valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
-  /** A record passes if its `validAt` is `#maxValidAt` or earlier, and its `invalidAt` later than `#minInvalidAt`. */
+  /** A record passes only if its `validAt` is at most `#maxValidAt` and its `invalidAt` is greater than `#minInvalidAt`. */
   readonly #maxValidAt: number
   readonly #minInvalidAt: number
   readonly #tests: ReadonlyArray<ColumnTest>
   /** Whether `passes` accepts every doc id. */
   readonly isOpen: boolean
-  /** Returns whether it is certain that no record passes. Cost: one look-up per group. */
+  /** Returns true if it is certain that no record passes, false if a record may pass. Cost: one look-up per group. */
   readonly isShut: () => boolean
-  /** The part of the filter that `passes` does not test, for doc ids that `passes` accepted; `undefined` if there is no such part. */
+  /** Tests what `passes` does not test. Called only for doc ids that `passes` accepted. Absent if `passes` tests all conditions. */
   readonly rest: ((doc: number) => boolean) | undefined
 
   constructor(
@@ -154,7 +154,7 @@ export class ColumnFilter {
     this.rest = rest
   }
 
-  /** Whether a doc id passes the part of the filter that columns decide. Cost: about 2 ns. */
+  /** Whether a doc id passes the conditions for which there are columns. Cost: about 2 ns. */
   readonly passes = (doc: number): boolean => {
     if (!(this.#validAt[doc]! <= this.#maxValidAt && this.#invalidAt[doc]! > this.#minInvalidAt)) return false
     for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, doc)) return false
@@ -162,8 +162,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Reorders `docs[from..end)` so that the doc ids that `passes` accepts come first, and returns the index after the last of these. Swaps
-   * without a branch on the result of a test, since the processor would often mispredict such a branch.
+   * Reorders `docs[from..end)` so that the doc ids that `passes` accepts come first. Returns the index after the last accepted doc id.
+   * Swaps without branching on the result of a test, because the processor would often mispredict such a branch.
    */
   narrow(docs: Int32Array, from: number, end: number): number {
     let kept = end
@@ -173,8 +173,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns a filter that says which groups pass. Returns `undefined` unless `passes` consists of a single test, on a column of few groups
-   * in which every doc id has a group. `docs` is the number of all doc ids.
+   * Returns which groups pass, if `passes` is a single test on a column of few groups, and every doc id in the column has a group.
+   * Otherwise returns `undefined`. `docs` is the number of all doc ids.
    */
   byGroup(docs: number): GroupFilter | undefined {
     const [test] = this.#tests
@@ -184,7 +184,7 @@ export class ColumnFilter {
     const { column, verdicts } = test
     if (16 * verdicts.length > docs || !(column instanceof Uint16Array)) return undefined
     for (let value = none + 1; value < verdicts.length; value++) {
-      if (verdicts[value] === 0) verdictOf(test, value, 0) // the doc id, 0, is ignored, since `value` is a group
+      if (verdicts[value] === 0) verdictOf(test, value, 0) // the doc id 0 is not used, since a group is tested as a whole
     }
     return { groups: column, verdicts }
   }
@@ -221,17 +221,17 @@ export class ColumnFilter {
     (this.isOpen || this.passes(doc)) && (this.rest === undefined || this.rest(doc))
 }
 
-/** Columns by doc id of the fields that filters and ranking read for every match. */
+/** The fields that filters and ranking read for every match, in arrays indexed by doc id. */
 export class Columns {
   readonly #validAt = float64()
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
   /**
-   * Four numbers per doc id: the factors of a score besides the relevance (recency as a time in epoch ms, importance, confidence), and the
-   * group number. They are adjacent, so that reading them for a random doc id touches one cache line.
+   * Four numbers per doc id: three factors of a score (recency as a time in epoch ms, importance, confidence), and the group number. The
+   * four numbers are adjacent, so that reading them touches one cache line.
    */
   readonly #factors = float64()
-  /** Groups by number; number 0 (`none`) is no group. */
+  /** Groups by group number. The number 0 (`none`) stands for no group. */
   readonly #groups: Array<Group | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
   /** Latest `validAt` of all records that were ever added. */
@@ -244,7 +244,7 @@ export class Columns {
   #maxConfidence = 0
   readonly #metadata: MetadataGroups | undefined
 
-  /** `hasMetadata` says whether added records have all of their metadata, so that it can be grouped. */
+  /** `hasMetadata` says whether added records have all of their metadata. If so, records are also grouped by metadata. */
   constructor(hasMetadata: boolean) {
     this.#metadata = hasMetadata ? new MetadataGroups() : undefined
   }
@@ -286,7 +286,7 @@ export class Columns {
     return number
   }
 
-  /** Makes a `ColumnFilter` from a compiled filter. `passes` tests a doc id by the whole filter except `asOf` and `at`. */
+  /** Makes a `ColumnFilter` from a compiled filter. `passes` tests a doc id by the filter; it need not test `asOf` and `at`. */
   filter({ at: now, filter }: CompiledFilter, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
@@ -318,7 +318,7 @@ export class Columns {
         evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // the metadata test is a column test if it is the only test, so that matches are counted while they are scored; otherwise it is `rest`
+    // a metadata test that is the only test becomes a column test, so that matches are counted while they are scored; else it is in `rest`
     const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)
@@ -337,7 +337,7 @@ export class Columns {
     })
   }
 
-  /** Makes the upper bounds of scores with the given weights. */
+  /** Makes a `ScoreBound`, which computes upper bounds of scores with the given weights. */
   scoreBound(shares: Shares): ScoreBound {
     const { emotion, halfLifeOf } = shares
     const knownOf = memoized(halfLifeOf)
@@ -351,5 +351,5 @@ export class Columns {
   }
 }
 
-/** Fields of a filter, besides `where`, that no column decides. */
+/** Fields of a filter that are always tested on the record itself, never by columns. */
 const recordClauses = ["ids", "createdAt", "validAt", "minImportance"] as const

@@ -1,7 +1,7 @@
 /**
- * An index of records whose texts are not in memory but in a database. It keeps the term counts and the outline of each record, and gives
- * the same answers as `MemoryIndex`. An answer may need the text of a record, for a passage of a long record or for `where`. The caller
- * must then read this text from the database.
+ * An index of records whose texts are in a database instead of in memory. It keeps the term counts and the outline of each record, and
+ * gives the same answers as `MemoryIndex`. A search may need texts, for passages of long records or for the filter's `where`. The caller
+ * must then read these texts from the database.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -22,7 +22,7 @@ export type Texts = ReadonlyMap<MemoryId, MemoryRecord | undefined>
 /** Vectors that the caller has read so far, by hash of the text; `undefined` for a vector that no longer exists. */
 export type Vectors = ReadonlyMap<string, Float32Array | undefined>
 
-/** The answer to a call; or the records (by id) and vectors (by hash) that the caller must read before it makes the same call again. */
+/** The answer to a call (`Answered`), or the records (by id) and vectors (by hash) to read before the call is repeated (`Wanting`). */
 export type Answer<A> =
   | { readonly _tag: "Answered"; readonly answer: A }
   | { readonly _tag: "Wanting"; readonly ids: ReadonlyArray<MemoryId>; readonly hashes: ReadonlyArray<string> }
@@ -47,8 +47,8 @@ class Indexed implements Outline {
   readonly form: Form
   readonly hash: string
   /**
-   * Version that the record's partition got when the row of the record was written. A partition is a group of scopes that are indexed
-   * together; the table `memory_partitions` has its current version.
+   * Version that the record's partition got when the record was written. A partition is a group of scopes that are indexed together. The
+   * table `memory_partitions` has the current version of each partition.
    */
   readonly version: number
 
@@ -75,7 +75,7 @@ class Indexed implements Outline {
   }
 }
 
-/** The `Fact` of a record in an `OutlineIndex`. It has the record itself, with its texts, only if `known` finds the record in RAM. */
+/** The `Fact` of a record in an `OutlineIndex`. Its property `record` is set only if `known` finds the record in RAM. */
 class IndexedFact extends OutlineFact {
   declare readonly outline: Indexed
   readonly #known: (outline: Indexed) => MemoryRecord | undefined
@@ -87,30 +87,30 @@ class IndexedFact extends OutlineFact {
   }
 
   /**
-   * The record with its texts; `undefined` if `known` does not find it in RAM. It is kept once it is found, so that it does not change
-   * while an answer is assembled.
+   * The record with its texts; `undefined` if `known` does not find the record in RAM. Once found, the record is kept, so that it does not
+   * change while an answer is assembled.
    */
   get record(): MemoryRecord | undefined {
     return this.#record ??= this.#known(this.outline)
   }
 }
 
-/** An index of outlines and vectors. A call that needs more texts or vectors returns which ones the caller must read (`Answer`). */
+/** An index of outlines and vectors. A call that needs more texts or vectors returns `Wanting`, which lists what the caller must read. */
 export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
   readonly #matcher: Matcher<Indexed>
   /** Number of records that were added since the postings were last packed. */
   #unpacked = 0
-  // state of the current call
+  // the next four fields are the state of the current call
   #texts: Texts = new Map()
   #wanted = new Set<MemoryId>()
   #hashes = new Set<string>()
   #passesBare: (record: Filtered) => boolean = () => true
 
   /**
-   * `tokenizer` must be the tokenizer with which terms were counted. `known` returns a record with its texts if the process has it in RAM
-   * for another purpose.
+   * `tokenizer` must be the tokenizer that counted the terms of the records. `known` returns a record with its texts if the process has the
+   * record in RAM for another purpose.
    */
   constructor(tokenizer: Tokenizer, known: (outline: Indexed) => MemoryRecord | undefined = () => undefined) {
     this.#matcher = new Matcher({
@@ -139,7 +139,7 @@ export class OutlineIndex {
     return this.#matcher.get(id) !== undefined
   }
 
-  /** Adds a record in the form that `encode` returned, or replaces the record with the same id. Returns the id. */
+  /** Adds a record that `encode` encoded, or replaces the record with the same id. Returns the id. */
   add(encoded: string, version: number): MemoryId {
     const { length, packed, terms } = decode(encoded)
     this.remove(packed.id)
@@ -147,33 +147,33 @@ export class OutlineIndex {
     const doc = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
     for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
     this.#unpacked++
-    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // equal scopes become one object
+    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // `index.scope` returns one object for equal scopes
     return packed.id
   }
 
   remove(id: MemoryId): void {
     const { index } = this.#matcher
     this.#matcher.remove(id)
-    if (this.#matcher.index !== index) this.#unpacked = this.size // the matcher compacted its index, which unpacked all postings
+    if (this.#matcher.index !== index) this.#unpacked = this.size // compaction replaced the index and unpacked all postings
     for (const vectors of this.#vectors.values()) vectors.remove(id)
   }
 
-  /** Packs all postings if at least 1,000 records, and at least half of all records, were added since the last packing. */
+  /** Packs all postings if the records added since the last packing are at least 1,000 and at least half of all records. */
   pack(): void {
     if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
     this.#unpacked = 0
     this.#matcher.index.pack()
   }
 
-  /** Returns the number of dimensions of a model whose vectors are kept; `undefined` for another model. */
+  /** Returns the number of dimensions of a model; `undefined` if the index keeps no vectors of the model. */
   dimensions(model: string): number | undefined {
     return this.#vectors.get(model)?.dimensions
   }
 
   /**
-   * Returns the ids of the records without a vector of the model, with the hashes of their texts. Omits records of scope `Internal`. From
-   * the first call for a model on, the index keeps the vectors of the model that `attach` adds. The first call scans all records. Later
-   * calls scan only the records without a vector, and those of the scope `Internal`.
+   * Returns the id and text hash of each record without a vector of the model, except records of the scope `Internal`. The first call for a
+   * model scans all records. The index then keeps the vectors of the model that `attach` adds. Later calls scan only the records without a
+   * vector, including those of the scope `Internal`.
    */
   withoutVector(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
@@ -188,14 +188,14 @@ export class OutlineIndex {
     })
   }
 
-  /** Adds the vector of a record that has none. Does nothing if the record's text has changed, or if vectors of the model are not kept. */
+  /** Adds the vector of a record without one. Does nothing if the record's text has changed, or if no vectors of the model are kept. */
   attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
     const vectors = this.#vectors.get(model)
     const isIts = this.#matcher.get(id)?.hash === hash
     if (isIts && vectors?.dimensions === vector.length && vectors.waiting.has(id)) vectors.add(id, hash, vector)
   }
 
-  /** Drops the vectors of a model. */
+  /** Removes all vectors of a model. */
   detach(model: string): void {
     this.#vectors.delete(model)
   }
@@ -232,7 +232,7 @@ export class OutlineIndex {
     const cosineOf = cosineTo(vector)
     const found: Array<{ readonly doc: number; readonly cosine: number }> = []
     for (const id of close) {
-      const doc = docs.get(id)! // the record is there, so it has a doc id
+      const doc = docs.get(id)! // every record with a vector has a doc id
       const { hash } = this.#matcher.recordOf(doc)
       const cached = vectors?.get(hash)
       const own = cached?.vector ?? read.get(hash)
@@ -269,14 +269,14 @@ export class OutlineIndex {
   }
 }
 
-/** Number of added records below which `pack` does nothing. The unpacked postings of so many records take about 1 MB. */
+/** `pack` does nothing if fewer records than this were added. The unpacked postings of 1,000 records take about 1 MB. */
 const packedFrom = 1_000
 
-/** A record as `encode` encodes it. */
+/** An encoded record, as `decode` returns it. */
 interface IndexedWords {
   /** Number of terms of the text. */
   readonly length: number
-  /** Terms and codes in alternation. The code is twice the number of occurrences, plus 1 if the term is a whole tag. */
+  /** Each term followed by its code: twice the number of occurrences of the term, plus 1 if the term is a whole tag. */
   readonly terms: ReadonlyArray<string | number>
   readonly packed: EncodedOutline
 }
@@ -335,10 +335,10 @@ type EncodedOutline = Omit<Outline, "tags" | "data" | "metadata" | "form" | "has
 }
 
 const decode = (encoded: string): IndexedWords => {
-  // the cast: `encode` wrote values of these types
+  // the cast is safe, since `encode` wrote values of these types
   const [length, terms, packed] = JSON.parse(encoded) as [number, ReadonlyArray<string | number>, EncodedOutline]
   const { form, hash, id, kind, scope, source } = packed
-  // checks the fields that ranking reads without a check, since a damaged row may lack them
+  // checks the fields on which ranking relies, since a damaged row may lack them
   if (
     typeof id !== "string" || typeof kind !== "string" || typeof hash !== "string" || forms[form] === undefined ||
     typeof scope !== "object" && scope !== Global || scope === null || typeof source !== "object" ||
@@ -347,7 +347,7 @@ const decode = (encoded: string): IndexedWords => {
   return { length, terms, packed }
 }
 
-/** Returns one shared object for equal sources, to save memory. Returns a source with a session, actor or sequence as it is. */
+/** Returns the same object for equal sources, to save memory. A source with a session, actor or sequence is returned unchanged. */
 const shared = (source: Outline["source"]): Outline["source"] => {
   const { actor, origin, sequence, session, trust } = source
   if (session !== undefined || actor !== undefined || sequence !== undefined) return source

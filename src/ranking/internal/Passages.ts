@@ -1,6 +1,6 @@
 /**
- * Splits long bodies into passages of a few sentences. A long record is ranked by the passage that fits the query best, and a search
- * returns that passage instead of the whole body.
+ * Splits long bodies into passages of a few sentences. A long record is also ranked by the passage that fits the query best. Tools show
+ * this passage instead of the whole body.
  *
  * ```text
  * passage     whole paragraphs, 600 characters at most; a longer paragraph is cut after a sentence, else between words
@@ -15,7 +15,7 @@ import type { Tokenizer } from "../Tokenizer.ts"
 
 /** Greatest length of a passage, in UTF-16 units. */
 const maxLength = 600
-/** Factor by which the score of a passage is reduced: the best of many passages matches a query more easily by chance. */
+/** Factor that reduces the score of a passage, since the best of many passages is more likely to match a query by chance. */
 const passageFactor = 0.9
 
 /** The range of a passage in the body, in UTF-16 units. */
@@ -38,7 +38,7 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   return passages
 }
 
-/** Returns the length of the first passage of a text, computed from the first `maxLength` + 1 characters of the text. */
+/** Returns the length of the first passage of a text. The argument is the text, or its first `maxLength` + 1 characters. */
 const cut = (text: string): number => {
   if (text.length <= maxLength) return text.length
   for (const end of ends) {
@@ -49,7 +49,7 @@ const cut = (text: string): number => {
   }
   return isHigh(text.charCodeAt(maxLength - 1)) ? maxLength - 1 : maxLength
 }
-/** Patterns of the positions at which a passage may end, the preferred first: after a paragraph, a sentence, a line, a word. */
+/** Patterns after which a passage may end, in order of preference: the end of a paragraph, of a sentence, of a line, of a word. */
 const ends = [/\n[ \t]*\n/g, /[.!?…](?=["'”’)\]]*\s)["'”’)\]]*|[。！？]/g, /\n/g, /\s/g]
 const isHigh = (code: number): boolean => code >= 0xd800 && code <= 0xdbff
 
@@ -74,7 +74,7 @@ const bestOf = (passages: ReadonlyArray<Read>, weights: Weights, slope: number) 
   return best
 }
 
-/** Size of the cache of passages: the total length of the bodies, in UTF-16 units. */
+/** Greatest total length of the bodies whose passages are cached, in UTF-16 units. */
 const cacheSize = 2_000_000
 
 /** Computes the passages of long records when they are needed, and caches those of the most recently used records. */
@@ -99,7 +99,7 @@ export class Passages {
     return passageFactor * bestOf(this.#passagesOf(record), weights, slope).score
   }
 
-  /** Returns the best passage of a record, the first of several equally good ones; `undefined` if no passage contains a term. */
+  /** Returns the best passage of a record; of equally good passages, the first. Returns `undefined` if no passage contains a term. */
   best(record: MemoryRecord, weights: Weights, slope: number): Passage | undefined {
     return bestOf(this.#passagesOf(record), weights, slope).passage
   }

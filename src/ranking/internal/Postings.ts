@@ -9,10 +9,10 @@
  *                                                 code = 2 · tf, plus 1 if the term is a whole tag
  * ```
  *
- * A list that is full moves to a block of twice the size, and its old block is freed. A list is identified by its offset in `heads`.
- * Postings are never removed; `compacted` makes a copy without those of removed documents.
+ * A full list moves to a block of twice the size, and its old block is freed. A list is identified by its offset in `heads`. Postings are
+ * never removed; `compacted` makes a copy without the postings of removed documents.
  *
- * The lists of a copy that `decode` or `packed` made stay packed until their term is first used, since most terms are never used.
+ * `decode` and `packed` make a copy with packed lists. The lists of a term are unpacked on first use, since most terms are never used.
  */
 import { detached } from "../Tokenizer.ts"
 import { Arena, type GrowableArray, int32 } from "./DocIds.ts"
@@ -25,7 +25,7 @@ const NEXT = 2
 const COUNT = 3
 const AT = 4
 const stride = 5
-/** Value in `firsts` of a term whose lists are still packed. */
+/** Value in `firsts` that marks a term whose lists are still packed. */
 const packed = -2
 
 /** The posting lists of all terms. */
@@ -36,16 +36,16 @@ export class Postings {
   heads: Int32Array = new Int32Array(16 * stride)
   readonly #arena = new Arena()
   #lists = 0
-  /** Hash table (open addressing) of all lists but the first of each term, by term and scope. An entry is a list plus 1; 0 is free. */
+  /** Open-addressing hash table of lists by term and scope, without the first of each term. An entry is a list plus 1; 0 is a free slot. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
-  /** The previous hash table, whose entries are being moved to `#table`. The entries of its first `#moved` slots have been moved. */
+  /** The previous hash table, while its entries are being moved to `#table`. The first `#moved` slots are done. */
   #full: Int32Array | undefined
   #moved = 0
   #packed: Encoded | undefined
   /** Number of bytes of `#packed` that were not unpacked yet. */
   #packedBytes = 0
-  /** Doc ids of the documents in `#packed`, by the document's number there; `undefined` if the numbers are the doc ids. */
+  /** Doc ids by the document numbers that `#packed` uses; `undefined` if these numbers are the doc ids. */
   #order: Int32Array | undefined
   /** Lengths of documents, by doc id. */
   readonly #lengths: GrowableArray<Int32Array>
@@ -70,7 +70,7 @@ export class Postings {
     return this.#terms.get(text)
   }
 
-  /** Returns the posting list of a term and scope, as its offset in `heads`; makes the list if there is none. */
+  /** Returns the offset in `heads` of the posting list of a term and scope. Makes the list if there is none. */
   list(term: number, scope: number): number {
     const found = this.find(term, scope)
     return found >= 0 ? found : this.#createList(term, scope)
@@ -86,9 +86,9 @@ export class Postings {
     this.heads[list + COUNT] = count + 1
   }
 
-  /** Returns the list of a term and scope; −1 if there is none. */
+  /** Returns the offset in `heads` of the list of a term and scope; −1 if there is none. */
   find(term: number, scope: number): number {
-    const first = this.first(term) // is called before `heads` is read, since it may replace `heads`
+    const first = this.first(term) // is called before `heads` is read, since `first` may replace `heads`
     const { heads } = this
     if (first < 0 || heads[first + SCOPE] === scope) return first
     if (this.listsOf(term) === 1) return -1
@@ -96,7 +96,7 @@ export class Postings {
     return found < 0 && this.#full !== undefined ? findIn(this.#full, heads, term, scope) : found
   }
 
-  /** Returns the first list of a term; −1 if there is none. */
+  /** Returns the offset in `heads` of the first list of a term; −1 if the term has no list. */
   first(term: number): number {
     const first = this.#firsts.data[2 * term]!
     return first === packed ? this.#unpack(term) : first
@@ -105,18 +105,18 @@ export class Postings {
     if (this.#firsts.data[2 * term] === packed) this.#unpack(term)
     return this.#firsts.data[2 * term + 1]!
   }
-  /** Returns the next list of the same term; −1 after the last. */
+  /** Returns the offset in `heads` of the next list of the same term; −1 after the last list. */
   next(list: number): number {
     return this.heads[list + NEXT]!
   }
   scopeOf(list: number): number {
     return this.heads[list + SCOPE]!
   }
-  /** Returns the number of postings of a list, those of removed documents included. */
+  /** Returns the number of postings of a list, including postings of removed documents. */
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
-  /** Returns the number of postings of documents whose `until` is later than `at`. Scans the list. */
+  /** Returns the number of postings in a list whose document has an `until` later than `at`. Scans the list. */
   countOf(list: number, until: Float64Array, at: number): number {
     const arena = this.arena(list)
     let count = 0
@@ -125,7 +125,7 @@ export class Postings {
     }
     return count
   }
-  /** Returns the array that contains a list. Valid until the next posting is added. */
+  /** Returns the array that contains a list. The array is valid until the next posting is added. */
   arena(list: number): Int32Array {
     return this.#arena.at(this.heads[list + AT]!)
   }
@@ -134,7 +134,7 @@ export class Postings {
     return this.#arena.from(this.heads[list + AT]!)
   }
 
-  /** Returns the lists of a term in `scopes`, or in all scopes if `scopes` is `undefined`. `isSeen` tells if a scope is in `scopes`. */
+  /** Returns the lists of a term in `scopes`; if `scopes` is `undefined`, in all scopes. `isSeen` tells whether a scope is in `scopes`. */
   listsIn(
     term: number,
     scopes: ReadonlyArray<number> | undefined,
@@ -154,13 +154,13 @@ export class Postings {
     return lists
   }
 
-  /** Returns the code of a document in a list; 0 if the document is not in the list. Cost: a binary search. */
+  /** Returns the code of a document in a list (twice the term's frequency, plus 1 for a whole tag), or 0. Cost: a binary search. */
   codeIn(list: number, doc: number): number {
     const arena = this.arena(list)
     const at = this.at(list)
     let low = 0
     let high = this.count(list)
-    while (low < high) { // doc ids ascend
+    while (low < high) { // the doc ids in a list ascend
       const middle = (low + high) >>> 1
       if (arena[at + 2 * middle]! < doc) low = middle + 1
       else high = middle
@@ -170,8 +170,8 @@ export class Postings {
   }
 
   /**
-   * Encodes the present postings in steps, between which more postings may be added. `as` gives documents and scopes new numbers. It may
-   * leave out documents; terms that only these contain are then left out, too. Default: encodes everything with the present numbers.
+   * Encodes the present postings in steps. More postings may be added between the steps. `as` gives documents and scopes new numbers, and
+   * may omit documents. Terms that occur only in these are omitted, too. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order
@@ -206,7 +206,7 @@ export class Postings {
       if (isEvery || out.length > (ends[kept.length - 1] ?? 0)) ends[kept.push(terms[term]!) - 1] = out.length
       work += 16
       if (work < 16_384) continue
-      yield work >> 1 // a high estimate: code that is not compiled yet takes ten times as long per posting
+      yield work >> 1 // a high estimate, since code takes ten times as long before it is compiled
       work = 0
     }
     return { terms: kept, lists: out.bytes(), ends: ends.subarray(0, kept.length) }
@@ -216,13 +216,13 @@ export class Postings {
     const arena = this.arena(list)
     const from = this.at(list)
     let end = from + 2 * this.count(list)
-    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // skips doc ids that were added since encoding began
+    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // skips doc ids at the end that have no number: omitted or new
     let count = (end - from) >> 1
     if (!isWhole) { for (let i = from; i < end; i += 2) if (numbers[arena[i]!]! < 0) count-- }
     if (count === 0) return
     out.write(scopes?.[this.scopeOf(list)] ?? this.scopeOf(list))
     out.write(count)
-    let before = -1 // doc ids ascend
+    let before = -1 // the numbers ascend, so each difference is at least 1
     for (let i = from; i < end; i += 2) {
       const number = numbers[arena[i]!]!
       if (number < 0) continue
@@ -238,7 +238,7 @@ export class Postings {
     return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // `lists` is a view of the writer's larger buffer
   }
 
-  /** Restores encoded postings, in steps, and keeps them packed. `order[n]` is the doc id of document n; default n. Visits all terms. */
+  /** Restores encoded postings in steps; the lists stay packed. `order[n]` is the doc id of document n; default n. Visits all terms. */
   static *decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Steps<Postings> {
     const postings = new Postings(lengths)
     const { terms } = encoded
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing if 7/8 or more of the bytes are unpacked: the rest are rare terms. */
+  /** Unpacks the lists of terms, one term per step. Does nothing once 7/8 of the bytes are unpacked, since only rare terms are left. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -264,7 +264,7 @@ export class Postings {
     }
   }
 
-  /** Unpacks the lists of a term. Returns the first one; −1 if there is none. */
+  /** Unpacks the lists of a term. Returns the offset in `heads` of the first list; −1 if the term has no list. */
   #unpack(term: number): number {
     const firsts = this.#firsts.data
     firsts[2 * term] = -1
@@ -283,7 +283,7 @@ export class Postings {
     return firsts[2 * term]!
   }
 
-  /** Copies `count` postings, whose doc ids are delta-encoded, to the arena. Returns the index in `numbers` after these postings. */
+  /** Copies `count` postings with delta-encoded doc ids to the arena. Returns the index in `numbers` after these postings. */
   #unpackPostings(numbers: Int32Array, from: number, address: number, count: number): number {
     const [arena, lengths, order] = [this.#arena.at(address), this.#lengths.data, this.#order]
     const at = this.#arena.from(address)
@@ -297,10 +297,10 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy without empty lists. `docs` and `scopes` map old to new numbers. −1 omits a doc id; the others keep their order. */
+  /** Returns a copy without empty lists. `docs` and `scopes` map old to new numbers. `docs` keeps the order; −1 omits a doc id. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
-    // unpacks every term, to know how many lists there are, and makes room for all of them, since growing would cost more than copying
+    // unpacks every term to count all lists, and makes room for all of them at once, since growing would cost more than copying
     for (let term = 0; term < this.#terms.size; term++) this.first(term)
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))
@@ -348,7 +348,7 @@ export class Postings {
     this.heads[list + AT] = address
   }
 
-  /** Adds a list to the hash table. A table that is half full is replaced by a larger one, into which each addition moves some entries. */
+  /** Adds a list to the hash table. A half-full table is replaced by one of twice the size, to which each addition moves some entries. */
   #addToTable(list: number): void {
     if (2 * ++this.#entries > this.#table.length) {
       this.#moveEntries(Infinity)
@@ -376,10 +376,10 @@ export class Postings {
   }
 }
 
-/** Number of slots of the previous hash table that each addition moves: enough to move all before the next table is full. */
+/** Number of slots of the previous hash table that each addition moves. All slots are moved before the new table is half full. */
 const slotsAtATime = 16
 
-/** Returns the list of a term and scope from a hash table; −1 if there is none. */
+/** Looks up the list of a term and scope in a hash table. Returns its offset in `heads`; −1 if there is none. */
 const findIn = (table: Int32Array, heads: Int32Array, term: number, scope: number): number => {
   const mask = table.length - 1
   for (let i = hash(term, scope) & mask;; i = (i + 1) & mask) {
@@ -390,7 +390,7 @@ const findIn = (table: Int32Array, heads: Int32Array, term: number, scope: numbe
 
 const bytesOf = ({ ends, lists }: Encoded, term: number): Uint8Array => lists.subarray(ends[term - 1] ?? 0, ends[term])
 
-/** Returns the size of the block for a list of `count` postings: the next power of two. */
+/** Returns the size of the block for a list of `count` postings: the smallest power of two that is at least `count`. */
 const roomFor = (count: number): number => 2 ** (32 - Math.clz32(count - 1))
 
 const grown = (array: Int32Array, length: number): Int32Array => {

@@ -1,6 +1,6 @@
 /**
- * Vectors quantised to 8 bits per component. They take a quarter of the memory, and give a lower and an upper bound of each cosine. So a
- * search for the nearest vectors needs only a few exact cosines, and still misses none of the nearest vectors.
+ * Vectors quantised to 8 bits per component. They take a quarter of the memory, and give a lower and an upper bound of each cosine. A
+ * search therefore computes only a few exact cosines, and still finds all of the nearest vectors.
  *
  * ```text
  * x ≈ s·q                      a vector of length 1, its scale s and its 8-bit integers q; e = |x − s·q|
@@ -23,7 +23,7 @@ export class QuantizedVectors {
   #query: Int16Array
   #block: Int32Array
 
-  /** Makes an empty set of vectors; `undefined` without WebAssembly SIMD or memory, or for more than 65,536 dimensions. */
+  /** Makes an empty set of vectors; `undefined` if WebAssembly SIMD or memory is missing, or if there are more than 65,536 dimensions. */
   static make(dimensions: number): QuantizedVectors | undefined {
     const kernel = dimensions > 65_536 ? undefined : makeKernel()
     return kernel && new QuantizedVectors(dimensions, kernel)
@@ -62,9 +62,9 @@ export class QuantizedVectors {
   }
 
   /**
-   * Adds to `bounds` the doc ids that may be among the nearest, with a lower and an upper bound of their cosines. Considers only the first
-   * `count` entries of `docs`, or the doc ids 0..`count` − 1 if `docs` is undefined, and of these only the doc ids that `only` accepts.
-   * Cost: 20 ns per vector of 384 dimensions.
+   * Adds to `bounds` the doc ids that may be among the nearest, with a lower and an upper bound of their cosines. Considers the first
+   * `count` entries of `docs`; without `docs`, the doc ids 0 to `count` − 1. Leaves out doc ids that `only` does not accept. Cost: 20 ns
+   * per vector of 384 dimensions.
    */
   offerBounds(
     vector: Float32Array,
@@ -112,7 +112,7 @@ export class QuantizedVectors {
   }
 }
 
-/** Number of rows per call of the kernel. It is so small that their dot products are still in the processor's cache when they are read. */
+/** Number of rows per call of the kernel. The dot products of so few rows are still in the processor's cache when they are read. */
 const block = 1_024
 const page = 65_536
 
@@ -120,8 +120,8 @@ const page = 65_536
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
 /**
- * Writes a vector as integers of at most `range` to `into`. Returns the scale of these integers, and the error: the length of
- * the difference between the vector and the scaled integers. Both are relative to the length of the vector. The padding of the row stays 0.
+ * Writes a vector to `into`, as integers from −`range` to `range`; the padding of the row stays 0. Returns their scale, and the error: the
+ * length of the difference between the vector and the scaled integers. Both results are divided by `norm`, the length of the vector.
  */
 const quantise = (
   vector: Float32Array,
@@ -153,8 +153,8 @@ const quantise = (
 }
 
 /**
- * Computes dot products of a query of 16-bit integers with many rows of 8-bit integers, by the SIMD instructions of WebAssembly. The
- * results are exact, provided that they stay below 2³¹. Layout of the memory, by address in bytes:
+ * Computes the dot products of a query (16-bit integers) and many rows (8-bit integers) with the SIMD instructions of WebAssembly. The
+ * results are exact if they are below 2³¹. Layout of the memory, by address in bytes:
  *
  * ```text
  * 0     the query, 2 · stride bytes      stride: integers per row, a multiple of 16, padded with zeros
@@ -168,11 +168,11 @@ export interface DotKernel {
     /** Grows the memory by pages of 64 KiB; earlier views of the buffer become empty. Throws a RangeError if there is no room. */
     readonly grow: (pages: number) => number
   }
-  /** Computes the dot products for the row numbers from `at` to `end`. `at` must be below `end`. */
+  /** Replaces the row numbers between the addresses `at` and `end` by the rows' dot products. `at` must be below `end`. */
   readonly dots: (at: number, end: number, rows: number, stride: number) => void
 }
 
-/** Makes a kernel with its own memory of one page; `undefined` if the machine has no WebAssembly SIMD, or no room. */
+/** Makes a kernel with its own memory of one page. Returns `undefined` if the machine has no WebAssembly SIMD, or no room. */
 export const makeKernel = (): DotKernel | undefined => {
   try {
     return compiled === undefined ? undefined : new compiled.Instance(compiled.module).exports

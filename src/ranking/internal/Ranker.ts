@@ -1,13 +1,12 @@
 /**
- * The ranker scores the candidates of a query (records that may answer it) by a weighted sum of features:
+ * The ranker scores the candidates of a query (the records that may answer the query) by a weighted sum of features:
  *
  * ```text
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * A message (in the code: turn) is a record of a session. A record without a session has neither features of the conversation nor features
- * of a message's form. Its feature `words` has the weight 1. So records without a session are ordered by their words only, apart from
- * speaker and times.
+ * A message (in the code: turn) is a record of a session. A record without a session is ranked only by its words, with weight 1, and by
+ * speaker and times. It has no features of the conversation, and none of a message's form.
  *
  * The weights come from a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK (see docs/retrieval.md). The
  * fit constrains the weights to 0 or above, since every feature speaks in favour of a record.
@@ -37,11 +36,11 @@ export const weights = {
   words: 3.07,
   /** Half the BM25 of adjacent messages, plus a quarter of the BM25 of messages two away; the sum is divided by the best BM25. */
   neighbours: 0.97,
-  /** Share of the query's terms that the session of the message contains, weighted by the rarity of each term among the sessions. */
+  /** Share of the query's terms that occur in the message's session. A term weighs more if fewer sessions contain the term. */
   session: 2.04,
-  /** BM25 of the previous message divided by the best BM25, if the previous message is a question. */
+  /** BM25 of the previous message, divided by the best BM25. 0 if the previous message is not a question. */
   reply: 1.54,
-  /** Share of the query's terms that the message and the two messages before and after it contain, weighted by the rarity of each term. */
+  /** Share of the query's terms that occur in the message or in the two messages on either side. Rare terms weigh more. */
   coverage: 2.76,
   /** 1 if the query names the speaker of the record. */
   speaker: 2.01,
@@ -49,41 +48,41 @@ export const weights = {
   firstPerson: 0.73,
   /** Closeness of the record's `validAt` to a time that the query names. */
   date: 4.21,
-  /** 1 if the query asks for a time and the record names one. */
+  /** 1 if the query asks for a time and the record names a time. */
   time: 1.84,
-  /** Logarithm of the number of terms of the message; a number above 60 counts as 60. */
+  /** Logarithm of the number of terms of the message, scaled to 0..1. A number above 60 counts as 60. */
   length: 1.93,
   /** 1 if the message is not a question. */
   statement: 0.49
 } satisfies { readonly [Name in Feature]: number }
 
-const features = Object.keys(weights) as ReadonlyArray<Feature> // the keys of the constant above
+const features = Object.keys(weights) as ReadonlyArray<Feature> // every key of `weights` is a `Feature`
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
 /** Properties of a candidate from which its features are computed. The source of records knows them without reading the body. */
 export interface Signals {
-  /** BM25 of the record; 0 if it shares no term with the query. */
+  /** BM25 of the record; 0 if the record shares no term with the query. */
   words: number
   /**
-   * Whether the record is a message of a conversation, that is, has a session. Only then are `neighbours`, `session`, `reply` and
-   * `coverage` valid.
+   * Whether the record has a session, that is, is a message of a conversation. If not, `neighbours`, `session`, `reply` and `coverage` are
+   * ignored.
    */
   isTurn: boolean
-  /** Half of the BM25 of the messages next to this one, plus a quarter of the BM25 of the messages two away. */
+  /** Half of the BM25 of the messages next to this message, plus a quarter of the BM25 of the messages two away. */
   neighbours: number
-  /** Share of the query's terms that the session contains, weighted by rarity, 0..1. */
+  /** Share of the query's terms that occur in the session, 0..1. Rare terms weigh more. */
   session: number
   /** BM25 of the previous message if it is a question, else 0. */
   reply: number
-  /** Share of the query's terms that the message and its neighbours contain, weighted by rarity, 0..1. */
+  /** Share of the query's terms that occur in the message or its neighbours, 0..1. Rare terms weigh more. */
   coverage: number
   /** Whether the query names the speaker of the record. */
   isSpeaker: boolean
   isQuestion: boolean
-  /** Whether the text is in the first person; computed only if `isSpeaker`, else false. */
+  /** Whether the text is in the first person. Always false if `isSpeaker` is false. */
   isFirstPerson: boolean
-  /** Whether the text names a time; computed only if the query asks for a time, else false. */
+  /** Whether the text names a time. Always false if the query does not ask for a time. */
   namesTime: boolean
   validAt: number
   /** Number of terms of the text. */
@@ -92,10 +91,7 @@ export interface Signals {
 
 /** A ranker that is made from the query when it is first needed. */
 export interface LazyRanker {
-  /**
-   * Whether the query may name a time or ask for one. If not, records that are short and have no session and no speaker are ordered by
-   * words only.
-   */
+  /** Whether the query may name a time or ask for a time. If not, short records without session and speaker are ordered by words only. */
   readonly isTimely: boolean
   readonly read: () => QuestionRanker
 }
@@ -104,24 +100,24 @@ export interface LazyRanker {
 export interface QuestionRanker extends Ranker {
   /** Whether the source must return the signals of the candidates. */
   readonly isExplained: boolean
-  /** Words of the query that may be the first word of a speaker's name, as `foldName` returns them. */
+  /** Folded words (`foldName`) that may begin a speaker's name: those of the query, and the first word of each id in `own`. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns which of `speakers` the query names. `speakers` are names of speakers of visible records, as `foldName` returns them, each
-   * once. The first word of each name is one of `words` or, if it has at least four letters, differs from one of `words` in a single
-   * letter.
+   * Returns which of `speakers` the query names. `speakers` are distinct names of speakers of visible records, as `foldName` returns them.
+   * The first word of each name is in `words`. If the first word has at least four letters, it may also differ from one of `words` in a
+   * single letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
   /**
-   * Ids of the viewer if the query is in the first person. A record without a speaker then counts as the viewer's own if its scope has
-   * one of these ids.
+   * Ids of the viewer, if the query is in the first person. A record without a speaker counts as the viewer's own if its scope has one of
+   * these ids.
    */
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined
 }
 
 /**
- * Factors by which a query multiplies the weights of features. `ranker` multiplies all weights except that of `words`. `conversation`
- * also multiplies the weights of `neighbours`, `session`, `reply` and `coverage`.
+ * Factors by which a query multiplies the weights of features. `ranker` multiplies all weights except the weight of `words`. `conversation`
+ * is a further factor of the weights of `neighbours`, `session`, `reply` and `coverage`.
  */
 export interface Emphasis {
   readonly ranker: number
@@ -172,13 +168,13 @@ export interface Evidence {
   readonly isMeant: boolean
   /** The best BM25 divided by the highest BM25 that a record could have for this query, 0..1. */
   readonly strength: number
-  /** Share of the query's terms that no visible record contains, weighted by inverse document frequency, 0..1. */
+  /** Share of the query's terms that no visible record contains, 0..1. Terms are weighted by inverse document frequency. */
   readonly unknown: number
 }
 
 /**
- * Returns the probability that the best match answers the query, by logistic regression. The formula for a message was fitted on LoCoMo and
- * REALTALK; the formula for any other match, whose `rank` is `undefined`, was fitted on the same data without sessions and speakers, and on
+ * Returns the probability that the best match answers the query, by logistic regression. The formula for messages was fitted on LoCoMo and
+ * REALTALK. The formula for other matches, whose `rank` is `undefined`, was fitted on these data without sessions and speakers, and on
  * Cranfield. Half of the questions had no answer: category 5 of LoCoMo, and questions about another conversation.
  */
 export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): number =>
@@ -214,16 +210,16 @@ export const valuesOf = (
 }
 
 /**
- * Returns the feature weights of a query. Multiplies them as its `Emphasis` says, and then scales all of them so that those of `words`,
- * of the features of the conversation (`inConversation`), and of the features of the text's form (`ofForm`) add up to 1. Records with and
- * without a session are thereby comparable, since a record without a session is ranked by its words with weight 1.
+ * Returns the feature weights of a query: multiplies `weights` by the factors of `Emphasis`, and then scales all of them. The scaled
+ * weights of `words`, `inConversation` and `ofForm` add up to 1. This makes records with and without a session comparable, since a record
+ * without a session is ranked by its words with weight 1.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>
     feature === "words" ? 1 : inConversation.includes(feature) ? ranker * conversation : ranker
   const own = features.map((feature) => [feature, weights[feature] * factor(feature)] as const)
   const alone = own.reduce((sum, [feature, weight]) => ofWords.has(feature) ? sum + weight : sum, 0)
-  return Object.fromEntries(own.map(([feature, weight]) => [feature, weight / alone])) as typeof weights // the entries have every key
+  return Object.fromEntries(own.map(([feature, weight]) => [feature, weight / alone])) as typeof weights // every feature has an entry
 }
 const ofWords: ReadonlySet<Feature> = new Set(["words", ...inConversation, ...ofForm])
 const normal = normalised(1, 1)
@@ -256,9 +252,8 @@ export const isFirstPerson = (body: string): boolean => first.test(body)
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 
 /**
- * Makes the ranker of a query. Its method `named` finds the speakers that the query names. A query names a speaker by the whole name, by
- * the first word of the name, or, if that word has at least four letters, by a word that differs from it in one letter. A word such as `I`
- * or `my` names the viewer.
+ * Makes the ranker of a query. Its method `named` finds the speakers that the query names. A query names a speaker by the whole name or by
+ * its first word. If the first word has at least four letters, one letter may differ. A word such as `I` or `my` names the viewer.
  */
 export const questionRanker = (
   text: string,
@@ -291,7 +286,7 @@ const wordsOf = (text: string): ReadonlyArray<string> => {
 }
 const possessive = /['’]s?(?![\p{L}\p{N}])/gu
 
-/** Number of UTF-16 units, from the beginning of a query, that are searched for names. */
+/** Only this many UTF-16 units at the beginning of a query are searched for names. */
 const longest = 2_048
 
 /** Whether two words of at least four letters are equal or differ by one insertion, deletion or replacement. */

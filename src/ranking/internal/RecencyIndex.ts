@@ -1,13 +1,11 @@
 /** The doc ids of an index, sorted by the recency of their records (`MemoryRecord.byRecency`). Keeps the doc ids of removed records. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
+import { type MemoryRecord, newestFirst, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 
-/**
- * Number of doc ids in a run, that is, in a sorted array of doc ids that were added out of order. A step of a merge also writes this many.
- */
+/** Number of doc ids in a new run (a sorted array of doc ids added out of order). A merge writes the same number per step. */
 const longest = 1_024
 
 /** The sorted doc ids of one index. */
@@ -17,15 +15,15 @@ export class RecencyIndex {
   /** Sorted doc ids, oldest first. A new record is usually the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
   /**
-   * Doc ids that come after all of `#docs`. Their records all have one and the same time, and were added by ascending id, as a batch adds
-   * records. `#endTies` appends them to `#docs` in the reverse order. Empty while `#late` or `#runs` has doc ids.
+   * Doc ids of records that are newer than all records in `#docs`. These records have equal times, and were added by ascending id, as a
+   * batch adds records. `#endTies` moves the doc ids to `#docs` in reverse order. The array is empty while `#late` or `#runs` has doc ids.
    */
   readonly #ties: Array<number> = []
   /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
   #late: Array<number> = []
   /** Sorted runs of doc ids that were added out of order since the last merge. */
   readonly #runs: Array<Int32Array> = []
-  /** The merge of all runs, once it has begun. */
+  /** The merge of the runs, while it is in progress. */
   #merging: Steps<void> | undefined
 
   add(doc: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
@@ -39,7 +37,7 @@ export class RecencyIndex {
     else if (this.#late.push(doc) === longest) this.#endRun()
   }
 
-  /** Adds a doc id to `#ties` if it belongs there; returns whether it does. */
+  /** Adds a doc id to `#ties` if it belongs there. Returns whether it was added. */
   #addTie(doc: number): boolean {
     const { data } = this.#recency
     const last = this.#ties.at(-1) ?? this.#docs.at(-1)
@@ -47,7 +45,7 @@ export class RecencyIndex {
     if (this.#ties.length === 0) {
       const before = this.#docs.at(-2)
       if (before !== undefined && data[before] === data[last]) return false
-      this.#ties.push(this.#docs.pop()!) // it is `last`
+      this.#ties.push(this.#docs.pop()!) // the popped doc id is `last`
     }
     this.#ties.push(doc)
     return true
@@ -57,13 +55,13 @@ export class RecencyIndex {
     for (let doc = this.#ties.pop(); doc !== undefined; doc = this.#ties.pop()) this.#docs.push(doc)
   }
 
-  /** Orders two doc ids, to break ties of a ranking as `byRecency` does: newest first, then by id. */
+  /** Compares two doc ids to break ties of a ranking: newest first, then by id, like `MemoryRecord.byRecency`. */
   readonly newestFirst = (a: number, b: number): number =>
-    this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
+    newestFirst(this.#recency.data[a]!, this.#ids[a]!, this.#recency.data[b]!, this.#ids[b]!)
 
   /**
-   * Returns all doc ids, also those of removed records, oldest first. First merges in the doc ids that were added out of order. Cost:
-   * proportional to the number of doc ids that are merged in, plus the number of doc ids that are newer than the oldest of them.
+   * Returns all doc ids, including those of removed records, oldest first. Before that, merges in the doc ids that were added out of order.
+   * Cost: proportional to the number of merged doc ids, plus the number of doc ids that are newer than the oldest merged one.
    */
   all(): ReadonlyArray<number> {
     this.#endTies()
@@ -91,7 +89,7 @@ export class RecencyIndex {
     this.#late = []
   }
 
-  /** Merges the runs in pairs, and the last run with `#docs`. Meanwhile, `add` appends nothing to `#docs`. */
+  /** Merges the runs in pairs, and then the last run with `#docs`. During the merge, `add` appends nothing to `#docs`. */
   *#merge(): Steps<void> {
     for (let run = this.#runs.shift(); run !== undefined; run = this.#runs.shift()) {
       const other = this.#runs.shift()
@@ -114,7 +112,7 @@ export class RecencyIndex {
   *#merged(one: Int32Array, other: Int32Array): Steps<Int32Array> {
     const all = new Int32Array(one.length + other.length)
     for (let at = 0, i = 0, j = 0; at < all.length;) {
-      const recency = this.#recency.data // the column may have grown since the last step
+      const recency = this.#recency.data // the array may have been replaced since the last step
       for (const end = Math.min(all.length, at + longest); at < end; at++) {
         const later = recency[one[i]!]! - recency[other[j]!]! // NaN if the end of `one` or `other` is reached
         const isOther = later === 0 ? this.#ids[one[i]!]! < this.#ids[other[j]!]! : later > 0 || i === one.length
@@ -126,8 +124,8 @@ export class RecencyIndex {
   }
 
   /**
-   * Returns how many of `docs` come after a position in a list that is sorted newest first. `docs` itself is sorted oldest first, so these
-   * are its first entries.
+   * Returns how many of `docs` come after a position when records are listed newest first. `docs` itself is sorted oldest first, so these
+   * doc ids are its first entries.
    */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0

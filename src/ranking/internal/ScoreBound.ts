@@ -2,15 +2,15 @@
 import type { Shares } from "../Retrieval.ts"
 import { stride } from "./DocIds.ts"
 
-/** Returns the recency score of an age: `max(.1, ½^(age / half-life))`, both in ms; 1 for an age below 0. */
+/** Returns the recency score for an age and a half-life, both in ms: `max(.1, ½^(age / half-life))`; 1 for an age below 0. */
 export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
 
-/** Number of steps per half-life in the table `fadeBounds`. Entry n of the table is an upper bound of `fade` within step n. */
+/** Number of steps per half-life in the table `fadeBounds`. Entry n is an upper bound of `fade` for ages from step n to step n + 1. */
 export const steps = 128
 const lastStep = Math.ceil(steps * Math.log2(10)) + 1
 const fadeBounds = Float64Array.from(
   { length: lastStep + 1 },
-  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // the margin covers rounding of powers
+  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // the margin covers rounding errors of powers
 )
 
 /** Caches the results of a function by its argument. */
@@ -27,8 +27,8 @@ export const memoized = (of: (name: string) => number): (name: string) => number
 const sampleSize = 64
 
 /**
- * Upper bounds of scores. A bound adds its summands in the same order as `Scorer`, so that rounding cannot make it lower than the score.
- * For a record without emotion whose recency score has fallen to the minimum, 0.1, the bound is the exact score.
+ * Computes upper bounds of scores. Adds the summands in the same order as `Scorer`, so that rounding cannot make a bound lower than the
+ * score. The bound is exact for a record in a group without emotion whose recency score has fallen to the minimum, 0.1.
  */
 export class ScoreBound {
   readonly #shares: Shares
@@ -61,16 +61,16 @@ export class ScoreBound {
     this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
   }
 
-  /** Returns the lowest relevance with which a record can reach the given score, whatever its other factors. */
+  /** Returns a lower bound of the relevance that a record needs to reach the given score, whatever its other factors. */
   minRelevance(score: number): number {
     const { relevance } = this.#shares
-    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // the margin covers rounding of sums
+    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // the margin covers rounding errors of sums
   }
 
   /**
-   * Estimates how far (0..1) the relevance of a match may fall below that of the best matches while its other factors can still make up for
-   * the difference. Samples 64 of the doc ids below `docs`, and sums the other factors of each. Subtracts the first quartile of these sums
-   * from the highest sum, and divides the difference by the weight of the relevance.
+   * Estimates the greatest gap (0..1) in relevance to the best matches that the other factors of a match can make up for. Samples 64 of the
+   * doc ids below `docs`, and computes for each the sum of its other factors. The estimate is the highest sum minus the first quartile of
+   * the sums, divided by the weight of the relevance.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares
@@ -96,8 +96,8 @@ export class ScoreBound {
   }
 
   /**
-   * Returns the score of a doc id with the given relevance if the columns determine it, else `undefined`. Adds in the order of `Scorer`, so
-   * the result equals the score that `Scorer` computes. Faster than reading the record, which is rarely in the processor's cache.
+   * Returns the score of a doc id with the given relevance; `undefined` if the columns lack a factor of the score. Adds in the order of
+   * `Scorer`, so the result equals that of `Scorer`. Faster than reading the record, which is rarely in the processor's cache.
    */
   exactScore(doc: number, relevance: number): number | undefined {
     const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares
@@ -105,7 +105,7 @@ export class ScoreBound {
     const at = stride * doc
     const group = factors[at + 3]!
     const emotionTerm = this.#emotionTerms[group]!
-    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the emotion itself is not in the columns
+    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the columns lack the emotion of the record
     const sum = share * relevance +
       (recency > 0 ? recency * fade(now - factors[at]!, this.#halfLives[group]!) : 0) +
       importance * factors[at + 1]! + confidence * factors[at + 2]! + emotionTerm

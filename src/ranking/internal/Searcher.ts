@@ -6,7 +6,7 @@
  * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
  * vector    near: visible records → filter → cosine above 0 → cut
  * hybrid    the best by words and the best by vector, each with both scores → fused by score → weights → minScore
- * then      order, ties newest first → bodies read → near-duplicates removed → limit → budget
+ * then      order, ties by `newestFirst` → bodies read → near-duplicates removed → limit → budget
  * ```
  *
  * Each operation is a generator that yields the effects of the retrieval, like the body of an `Effect.gen`. A store runs it as an Effect
@@ -55,17 +55,17 @@ export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** The generator that a part of a search passes to `Effect.gen`: it yields effects that may fail with `MemoryError`, and returns an `A`. */
+/** A part of a search, as a generator for `Effect.gen`. It yields effects that may fail with `MemoryError`, and returns an `A`. */
 export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
-/** Largest number of hits of a query that sets no `limit`. */
+/** Default of `limit`, the largest number of hits of a query or of records on a page. */
 export const defaultLimit = 20
-/** Returns the time at which a record must be valid to be shown: `now`; `undefined` for `System`, which sees records of any time. */
+/** Returns `now`, the time at which a record must be valid to be shown. `undefined` for `System`, which sees records of any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns a filter in the form that a retrieval needs. A filter for forgotten records checks the valid time only if `asOf` is set. It
- * leaves out records of origin `instructions` unless the viewer is `System`: only `System` may restore them.
+ * Returns a filter in the form that a retrieval needs. A filter for forgotten records checks the valid time only if `asOf` is set. Only
+ * `System` sees forgotten records of origin `instructions`, since only `System` may restore them.
  */
 export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {
@@ -90,11 +90,11 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The query's vector. Absent if the source has no vectors, in mode `lexical`, and if `weights.vector` is 0 (except in mode `vector`). */
+  /** The query's vector. Absent if the source has no vectors, if the mode is `lexical`, or if `weights.vector` is 0 in mode `hybrid`. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or the search uses neither text nor vector. */
   readonly isFolded: boolean
-  /** The record that `whyNot` asks about. It is visible and passes the filter. */
+  /** The record that `whyNot` asks about; absent in other searches. The record is visible and passes the filter. */
   readonly subject: MemoryRecord | undefined
 
   constructor(
@@ -123,7 +123,7 @@ export class Search {
     this.subject = subject
   }
 
-  /** The terms of the query text, without repetitions. */
+  /** The terms of the query text, without repetitions; `undefined` if the query has no text. */
   get terms(): ReadonlyArray<string> | undefined {
     const { text } = this.query
     return text === undefined ? undefined : Array.from(new Set(this.options.analyzer.query(text)))
@@ -157,7 +157,7 @@ export interface Found {
 /** Runs a search program as an Effect. */
 export const run = <A>(plan: () => SearchProgram<A>): Effect.Effect<A, MemoryError> => Effect.gen(plan)
 
-/** Runs a search program without a fiber. Every effect of its retrieval must be an `Either`. */
+/** Runs a search program without a fiber. Every effect that the program yields must be an `Either`. */
 export const runSynchronously = <A>(plan: SearchProgram<A>): A => {
   let step = plan.next()
   while (step.done !== true) {
@@ -169,7 +169,7 @@ export const runSynchronously = <A>(plan: SearchProgram<A>): A => {
   return step.value
 }
 
-/** Runs a query. Returns the hits best first; hits with equal scores newest first, then by id. */
+/** Runs a query. Returns the hits best first. Hits with equal scores are ordered newest first, then by id. */
 export function* search(
   retrieval: Retrieval,
   options: Options,
@@ -190,7 +190,7 @@ export function* search(
   }
 }
 
-/** Returns why a record is not among the hits; `undefined` if it is. Costs as much as the search plus reading a record and a vector. */
+/** Returns why a record is not among the hits; `undefined` if it is. Cost: a search, plus reading a record and a vector. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -215,7 +215,7 @@ export function* whyNot(
     : "beyond_limit"
 }
 
-/** Returns a page, newest first, then by id; `undefined` if `filter.after` is not a cursor that was made for this viewer and filter. */
+/** Returns a page of records, newest first, then by id; `undefined` if `filter.after` is no cursor for this viewer and filter. */
 export function* list(
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -228,10 +228,10 @@ export function* list(
   const found = yield* page(retrieval, viewer, filter, after, limit + 1, now)
   if (found.length <= limit) return { items: found }
   const items = found.slice(0, limit)
-  return { items, next: makeCursor(viewer, filter, positionOf(items[limit - 1]!)) } // a limit is at least 1
+  return { items, next: makeCursor(viewer, filter, positionOf(items[limit - 1]!)) } // `limit` is at least 1
 }
 
-/** Returns at most `limit` records that pass the filter, newest first, starting after a position. */
+/** Returns at most `limit` records that pass the filter and come after a position, newest first. */
 export const page = (
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -242,7 +242,7 @@ export const page = (
 ) => retrieval.page(Viewer.accessFilterOf(viewer, now), compileFilter(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
-/** Returns how many hits fit into the budget, at four characters per token. Stops at the first hit that does not fit. */
+/** Returns how many hits fit into the budget, a number of tokens of four characters. Stops at the first hit that does not fit. */
 export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
   let left = budget ?? Infinity
   const sizeOf = ({ passage, record }: Hit) => record.summary.length + (passage?.text ?? record.body).length
@@ -250,13 +250,13 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
   return end < 0 ? hits.length : end
 }
 
-/** The result of one round of retrieval. The depth of a round is the number of matches that it asks for. */
+/** The result of one round of retrieval. The depth of a round is the number of matches that the round asks for. */
 export interface Round {
   /** The matches of the round, best first. */
   readonly found: ReadonlyArray<Found>
-  /** Number of all matches, whatever the depth; a lower bound if `exact` is false. */
+  /** Number of matches, including known matches beyond the depth. If `exact` is false, the true number may be higher. */
   readonly count: number
-  /** Whether a deeper round may change the hits. `last` is the last wanted hit; `undefined` if there are fewer hits than wanted. */
+  /** Whether a deeper round may change the hits. `last` is the hit at the limit; `undefined` if there are fewer hits than the limit. */
   readonly isCut: (last: Found | undefined) => boolean
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
   readonly passageOf: (record: MemoryRecord) => Hit["passage"]
@@ -300,7 +300,7 @@ function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined):
   }
 }
 
-/** Returns the ranker of the query; `undefined` if the query has no text or mode `vector`, or gives the ranker weight 0. */
+/** Returns the ranker of the query; `undefined` if there is no text, if the mode is `vector`, or if the weight of the ranker is 0. */
 const rankerOf = ({ now, query, viewer, weights }: Search): LazyRanker | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
@@ -319,11 +319,11 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
   readonly isFolded: boolean
 }
 
-/** Retrieves, sorts and deduplicates; repeats this with a greater depth while that may change the hits. Usually one round is enough. */
+/** Does rounds of growing depth (retrieve, sort, deduplicate) until a deeper round cannot change the hits. Usually one round is enough. */
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranker = rankerOf(search)
-  // retrieves some more than `limit`, since near-duplicates may be removed
+  // asks for more matches than `limit`, since near-duplicates may be removed
   let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 2) + 4 : limit
   for (;;) {
     const round = embedding === undefined
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the depth of the next round, 2 to 16 times `depth`. The fewer hits were kept relative to `limit`, the greater the factor. */
+/** Returns the depth of the next round, 2 to 16 times `depth`. The fewer records this round picked, the greater the factor. */
 const deeper = (depth: number, limit: number, picked: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / picked * (1 + 2 / picked))))
 
@@ -357,8 +357,8 @@ interface Picked {
 }
 
 /**
- * Returns the first `limit` records that repeat no better hit; `folded` counts the dropped repetitions. Reads bodies in batches, until it
- * has `limit` records. `stale` counts records that have been forgotten, hidden or changed since they matched, or have expired.
+ * Picks the first `limit` records that are not near-duplicates of a better hit. `folded` counts the near-duplicates. Reads bodies in
+ * batches, until `limit` records are picked. `stale` counts records that are by now forgotten, hidden or expired, or fail the filter.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search
@@ -380,7 +380,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
   return { picked, folded, stale }
 }
 
-/** Reads the records that their `Fact` lacks. Leaves out records that are by now forgotten, hidden or expired, or fail the filter. */
+/** Reads the records that a `Fact` lacks. Leaves out records that are by now forgotten, hidden or expired, or that fail the filter. */
 function* bodiesOf(
   { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>

@@ -1,6 +1,6 @@
 /**
- * Selects the best of many matches by final score. Evaluates a match (applies the filter and computes the score) only if the upper bound of
- * its score reaches the lowest score of the best so far. The best are always found; the count of all matches may be a lower bound.
+ * Selects the matches with the best final scores. Evaluates a match (applies the filter and computes the score) only if an upper bound of
+ * the match's score reaches the lowest of the best scores so far. The selection is exact; the count of all matches may be a lower bound.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -15,10 +15,10 @@ type Passes = (doc: number) => boolean
 /** A set of doc ids to select from, in any order. Each doc id has a rank, which is a score: higher is better. */
 export interface DocSet {
   readonly count: number
-  /** Some of the doc ids. The `topCount` doc ids with the highest rank are among them. */
+  /** Doc ids that include the `topCount` doc ids with the highest ranks. */
   readonly topDocs: Int32Array
   readonly topCount: number
-  /** Returns all doc ids. The caller may reorder the array, and a later call may overwrite it. */
+  /** Returns an array of all doc ids. The caller may reorder the array. A later call may overwrite the array. */
   readonly all: () => Int32Array
   /** Returns the doc ids whose rank is `minRank` or higher. */
   readonly withMinRank: (minRank: number) => Int32Array
@@ -32,7 +32,7 @@ export const docSetOf = (docs: Int32Array, ranks: Float64Array): DocSet => ({
   all: () => docs,
   withMinRank(minRank) {
     let passed = 0
-    // avoids branches, as `ColumnFilter.narrow` does
+    // swaps without a branch, since the processor would often mispredict such a branch
     for (let i = 0; i < docs.length; i++) {
       const doc = docs[i]!
       docs[i] = docs[passed]!
@@ -44,9 +44,9 @@ export const docSetOf = (docs: Int32Array, ranks: Float64Array): DocSet => ({
 })
 
 /**
- * Counts the matches that pass a column filter, and collects those that may be among the best. The index calls `collect` after it has
- * scored the matches of a scope, while they are still in the processor's cache; so few matches need to be read a second time. The list of
- * all matches is made only if a caller asks for it.
+ * Counts the matches that pass a column filter, and collects the matches that may be among the best. The index calls `collect` right after
+ * it has scored the matches of a scope. At that time these matches are in the processor's cache. Later, only a few of them are read again.
+ * The list of all matches is made only if a caller asks for it.
  */
 export class MatchCollector {
   #count = 0
@@ -60,12 +60,12 @@ export class MatchCollector {
   readonly #slack: number
   /** The best score of a match so far. */
   #best = 0
-  /** The index does not list matches with a lower score than this. */
+  /** The index lists only matches with at least this score. */
   #minListed = lowestMatchScore
 
   /**
-   * The `limit` best matches are certain to be in `topDocs`. The index may omit a match that scores less than the `limit`-th best so far,
-   * if the difference is more than `slack` times the best score. `masks` receives the terms that each match contains.
+   * The `limit` best matches are always among the `topDocs` of `docSet()`. The index may omit a match whose score is below the `limit`-th
+   * best so far by more than `slack` times the best score. `masks` receives the terms that each match contains.
    */
   constructor(
     index: InvertedIndex,
@@ -84,14 +84,14 @@ export class MatchCollector {
     this.#slack = slack
   }
 
-  /** Reads the matches of the index from position `from` on. Returns the score below which the index may omit later matches. */
+  /** Reads the matches that the index lists from position `from` on. Returns the score below which the index may omit later matches. */
   readonly collect = (from: number): number => {
     const index = this.#index
     const { matches: { data: matches }, scores: { data: scores } } = index
     this.#dropExpired(from)
     if (!index.isDense || !this.#view.whole) this.#masks?.gather(matches, from, index.matched)
     const end = this.#filter.narrow(matches, from, index.matched)
-    // whether the index itself counts the matches; if it does not, they are counted here, so the index must not omit any
+    // whether the index counts the matches. If not, this method counts them, and the index must list all matches
     const isCounted = this.#view.whole && (this.#filter.isOpen || index.groupFilter !== undefined)
     this.#count = isCounted ? index.passed : this.#count + end - from
     const threshold = this.#threshold
@@ -132,7 +132,7 @@ export class MatchCollector {
     }
   }
 
-  /** Drops the matches from position `from` on that have expired or were removed. */
+  /** Removes expired and removed documents from the list of matches, beginning at position `from`. */
   #dropExpired(from: number): void {
     const { at, whole } = this.#view
     if (whole) return
@@ -151,20 +151,20 @@ export class MatchCollector {
 
 /** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids to select from. For matches by words, its `topCount` must be at least `depth`, or `sampleOf(depth)` if `scored` is given. */
+  /** Doc ids to select from. The best by rank are taken from `topDocs` if `topCount` is large enough, else from `all`. */
   readonly docSet: DocSet
   /** Rank (a score, higher is better) by doc id. The relevance of a doc id is its rank divided by the best rank. */
   readonly ranks: Float64Array
   /** The best rank of a doc id that passes the filter, if it is known. */
   readonly best: number | undefined
-  /** Whether a doc id passes the filter; `undefined` if all do. */
+  /** Returns whether a doc id passes the filter; `undefined` if all doc ids pass. */
   readonly rest: Passes | undefined
-  /** Computes the final score. Default: the relevance, but sorted by rank, since different ranks can round to the same relevance. */
+  /** Computes the final score. Default: the relevance. Matches are then sorted by rank, since unequal ranks can round to one relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Number of matches up to which every match is evaluated. If there are more, only those that may be among the best are. */
+  /** Number of matches up to which all are evaluated. If there are more, only those that may be among the best are evaluated. */
   readonly examined: number
 }
 
@@ -172,9 +172,9 @@ export interface Choice {
 export interface Chosen {
   /** Doc ids, best first. */
   readonly first: ReadonlyArray<number>
-  /** Final score of each doc id of `first`; absent if the relevance is the score. */
+  /** Final scores of the doc ids in `first`, in the same order. Absent if the final score is the relevance. */
   readonly scores?: ReadonlyArray<number>
-  /** The best rank (score by words or by the ranker) of a doc id that passes the filter. */
+  /** The highest rank of a doc id that passes the filter. A rank is a score by words or by the ranker. */
   readonly best: number
   /** Number of doc ids that pass the filter and score at least `minScore`; a lower bound if `isExact` is false. */
   readonly count: number
@@ -207,7 +207,7 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
 }
 
-/** Scratch arrays, both indexed by doc id: `finals` has the final scores of evaluated doc ids, `bounds` upper bounds of final scores. */
+/** Arrays by doc id, reused by all calls. `finals`: the final scores of evaluated doc ids. `bounds`: upper bounds of final scores. */
 let finals = new Float64Array(64)
 let bounds = new Float64Array(64)
 
@@ -221,7 +221,7 @@ const chooseByScore = (
   { best, scoreBound, newestFirst, docSet, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
-    /** The best doc ids by rank, possibly none. Their final scores show how high another doc id must rank to be selected. */
+    /** The best doc ids by rank, possibly none. Their final scores determine the lowest rank that another selected doc id can have. */
     readonly sample: ReadonlyArray<number>
   },
   depth: number,
@@ -259,7 +259,7 @@ const chooseByScore = (
 /** Returns how many of the highest-ranked doc ids to evaluate first. Their final scores show which other doc ids can be skipped. */
 export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
-/** Writes upper bounds of scores to `upperBounds`. Moves the doc ids with a bound of `minScore` or more to the front; returns how many. */
+/** Writes upper bounds of scores to `upperBounds`. Moves doc ids with a bound of at least `minScore` to the front; returns how many. */
 const writeBounds = (
   docs: Int32Array,
   ranks: Float64Array,
@@ -280,18 +280,18 @@ const writeBounds = (
   return passed
 }
 
-/** The best doc ids that pass a filter, and the number of all that pass. */
+/** The best doc ids that pass a filter, and the number of all doc ids that pass. */
 export interface PassingDocs {
   /** The best doc ids that pass, best first. */
   readonly best: ReadonlyArray<number>
-  /** Number of doc ids that pass. If `isWhole` is false, not all were examined, and this is a lower bound. */
+  /** Number of doc ids that pass the filter. A lower bound if `isWhole` is false, since some doc ids were not examined then. */
   readonly count: number
   readonly isWhole: boolean
 }
 
 /**
- * Returns the best `limit` of the doc ids that pass; those with equal scores are in the order of `tie`. If `passes` is undefined, all
- * pass. Cost: a few comparisons per doc id. `passes` is called for the doc ids with the highest scores first, until enough have passed.
+ * Returns the best `limit` doc ids that pass the filter. Doc ids with equal scores are in the order of `tie`. If `passes` is undefined, all
+ * doc ids pass. Cost: a few comparisons per doc id. Doc ids with the highest scores are filtered first, until enough have passed.
  */
 export const bestPassing = (
   docSet: DocSet,
@@ -328,13 +328,13 @@ interface Evaluated extends Pick<PassingDocs, "count" | "isWhole"> {
   readonly docs: Int32Array
 }
 
-/** Stages of `evaluateBest`: how many doc ids to select by upper bound, and how many of these to evaluate. 4 · `limit` is added to each. */
+/** Stages of `evaluateBest`: [number of doc ids to select by upper bound, number of these to evaluate]. 4 · `limit` is added to each. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
-/** Returns how many doc ids the first stage selects if the best `limit` doc ids that pass a filter are wanted. */
+/** Returns how many doc ids the first of the `stages` selects in a search for the best `limit` doc ids that pass a filter. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Finds the best doc ids. Evaluates high bounds first, at worst all. `evaluate` returns the final score; `undefined` if no match. */
+/** Evaluates doc ids, high upper bounds first, until the best are known. `evaluate` returns the final score; `undefined` for no match. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)
@@ -360,7 +360,7 @@ const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => num
       finals[doc] = final
       evaluated.push(doc)
       threshold.offer(final)
-      // doc ids are sorted by upper bound, then by `tie`: once `limit` final scores equal their bounds, no later doc id is better
+      // doc ids are sorted by upper bound, then by `tie`. If `limit` final scores equal their upper bounds, no later doc id is better
       if (final === upperBounds[doc] && ++certain === limit) {
         return { docs: new Int32Array(evaluated), count: found, isWhole: false }
       }
@@ -369,7 +369,7 @@ const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => num
   return evaluateAll(request, evaluate)
 }
 
-/** Does the same as `evaluateBest`, but goes from the end of the set to its start, and skips doc ids whose upper bound is too low. */
+/** Does what `evaluateBest` does, but goes from the end of the set to its start. Skips doc ids whose upper bound is too low. */
 const evaluateAll = (
   { limit, upperBounds, docSet }: Pick<EvaluationRequest, "docSet" | "limit"> & {
     readonly upperBounds: Float64Array | undefined

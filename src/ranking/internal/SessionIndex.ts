@@ -1,7 +1,7 @@
 /**
  * Groups the messages of an index by session, and computes the signals that a message gets from its session and from its neighbours. A
- * message (in the code: turn) is a record of a session. Neighbours count, since the answer to a query is often in the message next to the
- * one that contains the words of the query.
+ * message (in the code: turn) is a record of a session. Neighbours are used because the message that answers a query is often next to the
+ * message that contains the words of the query.
  *
  * ```text
  * session(s)   Σ rarity(t) over the terms t of the query that s contains  ÷  Σ rarity(t) over those that any session contains
@@ -10,7 +10,7 @@
  * ```
  *
  * A session is identified by its scope and `source.session`. Messages are neighbours if their `source.sequence` differs by one or two. All
- * visible messages count, even those that the query's filter rejects. Of a query, only the first 31 terms count.
+ * visible messages count, even those that the query's filter rejects. Only the first 31 terms of a query count.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
@@ -25,15 +25,15 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 const maxSessions = 5
 /** Lowest worth of a session that `SessionIndex.best` returns; the comment of that method defines the worth. */
 const minWorth = 0.05
-/** `maxDistance`: greatest difference of the sequences of neighbours. `maxSteps`: most messages visited per side (sequences may repeat). */
+/** `maxDistance`: largest difference of neighbours' sequences. `maxSteps`: most messages visited per side (sequences can be equal). */
 const maxDistance = 2
 const maxSteps = 4
 
 interface Session {
   readonly scope: number
   /**
-   * Doc ids of the messages. If `isSorted` is true, they are ordered by sequence, and messages without a sequence come last. If it is
-   * false, they are in any order, and may include those of removed messages.
+   * Doc ids of the messages. If `isSorted` is true, they are in the order of their sequences, and messages without a sequence come last. If
+   * `isSorted` is false, they are in any order, and may include removed messages.
    */
   turns: Array<number>
   isSorted: boolean
@@ -53,15 +53,15 @@ export const noSignals: Readonly<Signals> = {
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** `#byScope`: session numbers by scope number. `#live`: number of sessions with messages that are not removed, by scope number. */
+  /** `#byScope[n]`: the session numbers of scope n. `#live[n]`: how many sessions of scope n have messages that are not removed. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
-  /** Bit masks of the query's terms in each message and in each session. Each session is a group, numbered by its session number plus 1. */
+  /** Bit masks that tell which terms of the query a message or session contains. A session's group number is its session number plus 1. */
   readonly masks = new TermMasks()
   // columns by doc id
   readonly #sequence = float64()
   readonly #turnIndex = int32()
-  /** Cache of the form of each text, such as whether it is a question. Two bits per property: whether the value is known, and the value. */
+  /** Cached properties of each text, such as whether it is a question. Two bits per property: whether the value is known, and the value. */
   readonly #form = int32()
   readonly #recordOf: (doc: number) => Outline
   // state of the current query, set by `begin`
@@ -116,8 +116,8 @@ export class SessionIndex {
   }
 
   /**
-   * Prepares the signals for the query that the index has just matched: computes the rarity of the query's terms from the masks of the
-   * sessions.
+   * Prepares the computation of signals for the query that the index has just matched. Computes the rarity of each term of the query from
+   * the masks of the sessions.
    */
   begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
     const docs = index.scores.data.length
@@ -135,7 +135,7 @@ export class SessionIndex {
     this.#totalRarity = rarities.reduce((sum, rarity) => sum + rarity, 0)
   }
 
-  /** Returns the number of sessions that have a message visible to the viewer and not expired. */
+  /** Returns the number of sessions with at least one message that is visible and not expired. */
   #countVisible(view: View, index: InvertedIndex): number {
     const isAlive = (doc: number) => index.until.data[doc]! > view.at
     let count = 0
@@ -178,8 +178,8 @@ export class SessionIndex {
   }
 
   /**
-   * Calls `visit` for each neighbour of a message, with the neighbour's sequence minus the message's, −2..2. Looks at no more than four
-   * messages on each side.
+   * Calls `visit` for each neighbour of a message. `distance` is the neighbour's sequence minus the message's sequence: −2, −1, 1 or 2.
+   * Looks at no more than four messages on each side.
    */
   visitNeighbours(doc: number, visit: (doc: number, distance: number) => void): void {
     const number = this.masks.groupOf(doc) - 1
@@ -202,10 +202,10 @@ export class SessionIndex {
   }
 
   /**
-   * Returns the sessions of the greatest worth, best first, five at most. A session whose worth is below `minWorth` is left out. The worth
-   * of a session is the share of the query's terms that it contains, weighted by rarity. If the query names times (`times`), the session's
-   * closeness to these times is added: that of its first or of its last message, whichever is higher. Of two sessions with equal worth, the
-   * one whose last message is later comes first.
+   * Returns the sessions of the greatest worth, best first, five at most. Leaves out sessions whose worth is below `minWorth`. The worth of
+   * a session is the share of the query's terms that the session contains, weighted by rarity. If the query names times (`times`), the
+   * worth also includes the session's closeness to these times: that of its first or its last message, whichever is closer. Sessions of
+   * equal worth are ordered by their last messages, latest first.
    */
   best(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>
@@ -306,7 +306,7 @@ export class SessionIndex {
     return this.#is(doc, "isFirstPerson")
   }
 
-  /** Returns one property of the form of a text. The property is computed on first use and cached, since regular expressions are slow. */
+  /** Returns whether a text has a property. Computes the property on first use and caches it, since regular expressions are slow. */
   #is(doc: number, sign: keyof Form): boolean {
     const { known, read, value } = signs[sign]
     const before = this.#form.data[doc]!
@@ -318,7 +318,7 @@ export class SessionIndex {
   }
 }
 
-/** Properties of the form of a text: how each is computed, and the two bits of `#form` in which it is cached. */
+/** Properties of a text. `read` computes a property. `known` and `value` are the two bits of `#form` that cache the property. */
 const signs = {
   isQuestion: { known: 1, value: 2, read: isQuestion },
   isFirstPerson: { known: 4, value: 8, read: isFirstPerson },

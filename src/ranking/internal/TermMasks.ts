@@ -1,7 +1,7 @@
 /**
- * Bit masks that tell which of the query's first 31 terms each document contains, and which of them each group of documents (a session)
- * contains. If few documents match, a posting marks only its document, and `gather` derives the masks of the groups afterwards. If many
- * match, a posting also marks the group of its document.
+ * Bit masks that tell which of the query's first 31 terms each document contains, and which of these terms each group contains. A group is
+ * the set of documents of a session. If few documents match, `mark` marks only documents, and `gather` computes the masks of the groups
+ * later. If many documents match, `mark` also marks groups.
  */
 import { int32 } from "./DocIds.ts"
 
@@ -11,21 +11,21 @@ export class TermMasks {
   /** Group number of each document, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** Masks by group, as `gather` derives them. The mask of group 0 (no group) has all bits set, so that `#touched` never lists group 0. */
+  /** Masks by group, as `gather` computes them. Group 0 (no group) has all bits set, so that `#touched` never lists group 0. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
   /** The first `#touchedCount` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()
   #touchedCount = 0
   /**
-   * Flags by term and group, for the first `#flaggedTerms` terms: 1 if a document of the group contains the term. `mark` sets them if
-   * many documents match (`isMany`).
+   * Flags by term and group: 1 if a document of the group contains the term. `mark` sets flags if many documents match (`isMany`). Only the
+   * first `#flaggedTerms` terms have flags for the current query.
    */
   readonly #flags: Array<Uint8Array> = []
   #flaggedTerms = 0
   /** The highest group number so far. */
   #lastGroup = 0
 
-  /** Puts a doc id into a group; 0 for no group. */
+  /** Puts a doc id into a group. Group 0 means no group. */
   join(doc: number, group: number): void {
     this.#groups.set(doc, group)
     if (group === 0) return
@@ -51,7 +51,7 @@ export class TermMasks {
     return mask
   }
 
-  /** The groups that contain at least one of the query's terms, as a view that is valid until the next `gather`. */
+  /** The groups that contain at least one of the query's terms. The array is valid until the next call of `gather`. */
   get touched(): Int32Array {
     const touched = this.#touched.data
     if (this.#flaggedTerms === 0) return touched.subarray(0, this.#touchedCount)
@@ -64,8 +64,8 @@ export class TermMasks {
   }
 
   /**
-   * Marks that the documents of the postings `arena[from..end)` contain a term. If `isMany`, also marks their groups. A group has one byte
-   * per term instead of one bit in a common number, because each write to that number would have to wait for the previous one.
+   * Marks the documents of the postings `arena[from..end)` as containing a term. If `isMany`, also marks the groups of the documents. A
+   * group has one byte per term. A bit mask would be slower, since each write to a mask would have to wait for the previous write.
    */
   mark(arena: Int32Array, from: number, end: number, term: number, isMany: boolean): void {
     const bit = 1 << term
@@ -92,7 +92,7 @@ export class TermMasks {
     const [groups, masks] = [this.#groups.data, this.#masks.data]
     const [byGroup, touched] = [this.#byGroup.data, this.#touched.data]
     let count = this.#touchedCount
-    // avoids branches, since the processor would mispredict most of them
+    // the loop has no branch that depends on a mask, since the processor would often mispredict such a branch
     for (let i = from; i < end; i++) {
       const doc = docs[i]!
       const group = groups[doc]!

@@ -1,5 +1,5 @@
 /**
- * Finds the times that an English text names, and returns them as ranges. So a time named in a query can be compared with the `validAt` of
+ * Finds the times that an English text names, and returns them as ranges. A time named in a query is then compared with the `validAt` of
  * records.
  *
  * ```text
@@ -13,14 +13,14 @@
  * span      this, last or next week, weekend, month or year · 2 weeks ago · the last 10 days
  * ```
  *
- * Days are those of UTC, weeks begin on Monday. Numbers up to twelve may be written as words.
+ * Days begin at midnight UTC, weeks on Monday. Numbers up to twelve may be written as words.
  */
 import { mayNameTime } from "../Tokenizer.ts"
 
 /** A time range in epoch milliseconds: `from` inclusive, `until` exclusive. */
 export type Span = readonly [from: number, until: number]
 
-/** The times that a text names: ranges, and months or days without a year, which may be of any year. */
+/** The times that a text names. `spans` has ranges. `yearly` has months and days without a year, which match in every year. */
 export interface Times {
   readonly spans: ReadonlyArray<Span>
   /** `month` counts from 0. An entry without `day` stands for the whole month. */
@@ -47,16 +47,16 @@ const unit = "(day|week|month|year)s?"
 const monthOf = (name: string): number => names.indexOf(name.slice(0, 3))
 const countOf = (text: string): number => /^an?$/.test(text) ? 1 : numbers.indexOf(text) + 1 || Number(text)
 
-/** Returns the range of `length` months from month `from` of year `of`. Months count from 0; 12 and more are in later years. */
+/** Returns the range of `length` months from month `from` of year `of`. Months count from 0; month 12 is January of the next year. */
 const months = (of: number, from: number, length = 1): Span => [Date.UTC(of, from), Date.UTC(of, from + length)]
 
-/** Returns the range of one day, in a list; the list is empty if the month has no such day. */
+/** Returns a list with the range of one day. The list is empty if the month has no such day. */
 const dayOf = (of: number, at: number, date: number): ReadonlyArray<Span> => {
   const from = Date.UTC(of, at, date)
   return at >= 0 && at < 12 && new Date(from).getUTCDate() === date && date > 0 ? [[from, from + day]] : []
 }
 
-/** Returns the range of a whole day, week, weekend, month or year: for `offset` 0 the one at `now`, for 1 the next one, and so on. */
+/** Returns the range of a whole day, week, weekend, month or year. `offset` 0 is the one at `now`, 1 the next, −1 the previous. */
 const unitAt = (name: string, now: number, offset: number): Span => {
   const date = new Date(now)
   const [of, at] = [date.getUTCFullYear(), date.getUTCMonth()]
@@ -80,8 +80,8 @@ const offsets: Readonly<Record<string, number>> = { last: -1, previous: -1, this
 
 type Found = Partial<Times>
 /**
- * Patterns, in the order in which they are tried, each with the function that converts a match to times. Text that a pattern matched is
- * hidden from later patterns.
+ * Patterns, in the order in which they are tried. Each has a function that converts a match to times. A pattern does not see the text that
+ * an earlier pattern has matched.
  */
 const grammar: ReadonlyArray<readonly [pattern: RegExp, read: (parts: ReadonlyArray<string>, now: number) => Found]> =
   ([
@@ -148,7 +148,7 @@ export const timesIn = (text: string, now: number): Times | undefined => {
       const times = read(parts, now)
       spans.push(...times.spans ?? [])
       yearly.push(...times.yearly ?? [])
-      return ";" // keeps the text before and after the match apart, so that no later pattern matches across both
+      return ";" // separates the text before the match from the text after it, so that no later pattern matches across both
     })
   }
   return spans.length + yearly.length === 0 ? undefined : { spans, yearly }

@@ -28,8 +28,8 @@ export interface Side {
 }
 
 /**
- * The values from which a row's id was derived: `signedId` computed the id from `purpose`, one of `names`, and the signature of `text` with
- * the store's secret. Some rows that the library keeps for itself have such ids, for example those of threads.
+ * The values from which the id of a row was computed. `signedId` computes an id from `purpose`, one of the `names`, and the signature of
+ * `text`, which a store makes with its secret. Some rows that the library keeps for itself have such ids, for example the rows of threads.
  */
 export interface SignedName {
   readonly purpose: string
@@ -37,14 +37,14 @@ export interface SignedName {
   readonly names: Iterable<string>
 }
 
-/** Returns the values from which the id of a row was derived, read from the row's content; `undefined` if the id was not derived. */
+/** Returns the values from which `signedId` computed a row's id, read from the row's content; `undefined` for any other row. */
 export interface ReadName {
   (record: MemoryRecord, tenant: string): SignedName | undefined
 }
 
 /**
- * Returns a function that replaces the id of a lineage if the store `from` derived this id with its own secret (see `SignedName`). The new
- * id is the one that the store `to` derives. The function returns all other lineages unchanged.
+ * Returns a function that changes the id of a lineage if the store `from` computed this id with its own secret (see `SignedName`). The new
+ * id is the one that the store `to` computes with its secret. The function returns all other lineages unchanged.
  */
 export const renaming =
   (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
@@ -67,7 +67,7 @@ export const renaming =
       return lineage
     })
 
-/** The methods by which a copy reads use counts and vectors from its source, and the name of the source. */
+/** The source of a copy: its name, and the methods that read use counts and vectors. */
 export interface Source {
   readonly name: string
   readonly reader: { readonly uses: Pick<Reader["uses"], "read"> }
@@ -84,8 +84,8 @@ export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   })
 
 /**
- * Returns a store as the target of a copy. Fails with `unsupported` if the store is read-only or has no rows of its own, or if it redacts
- * writes and `unredacted` is not set.
+ * Returns a store as the target of a copy. Fails with `unsupported` if the store is read-only or has no rows of its own. Also fails with
+ * `unsupported` if the store redacts writes, unless `unredacted` is set.
  */
 export const targetOf = (
   to: Service,
@@ -121,9 +121,9 @@ export const rowsOf = (
   )
 }
 
-/** Returns an access filter that every row of the tenant passes, whatever its scope, and even if it has expired. */
+/** Returns an access filter that all rows of the tenant pass: rows of every scope, and also expired rows. */
 export const fullAccess = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
-/** Returns a filter for all tombstones if `forgotten` is true, else for all records that are not forgotten. */
+/** Returns a filter for all tombstones if `forgotten` is true. Otherwise, returns a filter for all records that are not forgotten. */
 export const compiledFilter = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
 /** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
@@ -165,13 +165,13 @@ export const toLineage = (row: Stored, newestFirst: ReadonlyArray<Stored>): Line
 
 /** Returns the newest revision of a record. */
 export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // a lineage has at least one revision
-/** Returns the id of a record. */
+/** Returns the id of a lineage's record. */
 export const idOf = (lineage: Lineage): MemoryId => lineage[0].record.id
 
-/** Returns a canonical JSON text, which is equal for equal revisions. */
+/** Returns a canonical JSON text of a revision. Equal revisions have equal texts. */
 export const contentOf = ({ forgotten, record }: Stored): string => canonicalJson([forgotten, record])
 
-/** Reads the rows of these ids; ids without a row are left out. */
+/** Reads the rows with these ids. The map has no entry for an id without a row. */
 export const readRows = (
   { reader }: Side,
   tenant: string,
@@ -218,7 +218,7 @@ export const missingRevisions = (
     : actual > expected
     ? `${to.name} has moved on since it was copied`
     : `${from.name} no longer keeps revision ${actual}, at which ${to.name} stands`
-  // the library's own rows have different ids in each store, and users cannot purge such a row alone
+  // rows that the library keeps for itself have a different id in each store, and a user cannot purge a single one of them
   const remedy = isInternal(newestOf(source).record.scope) ? "all that one owner of threads or messages has" : id
   return Either.left(MemoryError.make("conflict", {
     op: "copy",
@@ -228,9 +228,9 @@ export const missingRevisions = (
   }))
 }
 
-/* Compares what belongs to records: vectors and use counts. */
+/* Compares the vectors and the use counts of records. */
 
-/** Reads the source's vectors of the texts of all revisions, and finds those that the target lacks. */
+/** Reads the source's vectors of the texts of all revisions, and finds out which of these vectors the target lacks. */
 export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: string, lineages: ReadonlyArray<Lineage>) =>
   Effect.gen(function*() {
     const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))
@@ -244,8 +244,8 @@ export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: strin
   })
 
 /**
- * Reads the use counts of both sides, for the records that were used in the source. The `due` of a result is the value to write to the
- * target: the higher of the two counts, and the later of the two times.
+ * Reads the use counts of both sides for the records that were used in the source. In a result, `due` is the value that the target should
+ * have: the higher of the two counts, and the later of the two times of use.
  */
 export const usesBetween = ({ from, to }: Sides, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {

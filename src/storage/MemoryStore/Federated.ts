@@ -1,6 +1,6 @@
 /**
  * Combines several stores into one. A new record is written to one store. An update is written to the store that has the id. A search reads
- * all stores in parallel. A store can be a mirror, that is, also receive copies of the records of other stores. The layer of each store is
+ * all stores in parallel. A store can be a mirror: it then receives copies of the records of other stores. The layer of each store is
  * built separately, even if two stores have the same layer.
  *
  * ```text
@@ -17,8 +17,8 @@
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
- * All stores must be made by `MemoryStore.make` or be built on such stores: a cursor relies on all of them listing records in the same
- * order.
+ * All stores must be made by `MemoryStore.make` or be built on such stores, because a cursor works only if all stores list records in the
+ * same order.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -60,9 +60,9 @@ export interface Options<Name extends string> {
 /** The registry of the member stores, with a function that searches some of them. */
 export interface Service extends StoreRegistry.Registry {
   /**
-   * Searches the stores named in `stores`, or all stores if it is absent or empty. Repeated names count once. If a name is unknown, fails
-   * with `not_found` before any store is searched, and lists the known names. Each store returns at most `maxResults` hits (1..1,000;
-   * default: the store's own setting). The merged result has at most `query.limit` hits, if this is given.
+   * Searches the stores named in `stores`. Searches all stores if `stores` is absent or empty. Repeated names count once. Fails with
+   * `not_found`, before any store is searched, if a name is unknown; the error lists the known names. Each store returns at most
+   * `maxResults` hits (1..1,000; default: the setting of the store). The merged result has at most `query.limit` hits, if that is given.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -102,9 +102,9 @@ export const layer = <const S extends Entries>(
     MemoryStore.MemoryStore | Federated,
     MemoryError.MemoryError | ErrorOf<S>,
     ContextOf<S>
-  > // the errors and requirements are those of `make` and of the entries' layers, but `Object.entries` loses their types
+  > // cast, since `Object.entries` loses the types of the errors and requirements of the entries' layers
 
-/** Whether a record's importance is 0.75 or more. As the `mirror` function of an entry, it selects these records to be copied. */
+/** Whether a record's importance is 0.75 or more. Use this function as `mirror` of an entry to copy such records to the entry's store. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
 /** The dependencies of a federation's write operations. */
@@ -185,7 +185,7 @@ const homeOf = (
     }
   })
 
-/** Calls `route`. If it throws, fails with `invalid_draft` instead of a defect, since the application wrote the function. */
+/** Calls `route`, a function of the application. If `route` throws, fails with `invalid_draft` instead of a defect. */
 const routed = ({ route }: Options<string>, draft: Draft) =>
   Effect.try({
     try: () => route?.(draft),
@@ -236,7 +236,7 @@ interface Parts {
   /** The stores that the federation was built with. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
-  /** The combined redaction of the stores to which the federation writes; of all stores if it writes to none: see `Redaction.combine`. */
+  /** Combined redaction (see `Redaction.combine`) of the stores that the federation writes to; of all stores if it writes to none. */
   readonly redaction: Option.Option<Redaction.Service>
   readonly copying: Replication.Replication
 }
@@ -286,7 +286,7 @@ const federationOf = (
         Effect.forEach(all, ({ store }) => store.tenants, { concurrency: "unbounded" }),
         (tenants) => Array.from(new Set(tenants.flat()))
       )),
-    // mirrors are compacted first, so that no copy exists longer than its record; copies are not counted
+    // mirrors are compacted first, so that no copy outlives its record. What mirrors erase is not counted
     compact: observed("compact", (all) =>
       Effect.map(
         Effect.forEach(all.slice().reverse(), ({ mirror, store }) =>
@@ -306,9 +306,9 @@ const federationOf = (
 }
 
 /**
- * Returns the capabilities of the federation, computed from the stores it was built with. `writable` and `vector` are true if they are true
- * for any store; `history` if it is true for every store; `durable` and `shared` if they are true for every writable store; `messages` if
- * it is true for the primary.
+ * Returns the capabilities of the federation, computed from the stores with which it was built. `writable` and `vector` are true if they
+ * are true for any store. `history` is true if it is true for all stores. `durable` and `shared` are true if they are true for all writable
+ * stores, and there is at least one such store. `messages` is true if it is true for the primary.
  */
 const capabilities = (
   members: StoreRegistry.Members,

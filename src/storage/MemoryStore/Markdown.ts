@@ -14,8 +14,8 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import { MemoryStore } from "../MemoryStore.ts"
 
 /**
- * A problem with a file: the file is not a record, or is a record of which a part could not be read. `error` has the reason, in at most
- * 300 characters.
+ * A problem with a file: the file is not a record, the file is damaged, or a part of the file could not be read. `error` has the reason, in
+ * at most 300 characters.
  */
 export interface Issue {
   /** Path of the file, relative to the vault's folder. */
@@ -27,22 +27,21 @@ export interface Issue {
 export interface VaultService {
   /** Scans the folder now. Afterwards the store has read every edit that was made before the call. */
   readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
-  /** The files that are currently skipped, and those of which a part could not be read. */
+  /** The current problems: files that are not records or are damaged, and files of which a part could not be read. */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
-  /**
-   * Reads every file, and returns the files with a problem: see `Finding.kind` for the kinds of problems. Empty if no file has a problem.
-   */
+  /** Reads every file, and returns the problems found (see `Finding.kind`). Empty if no file has a problem. */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
-   * Restores damaged files from their last good revisions. Without `write`, only returns the files that it would restore. Keeps the damaged
-   * bytes in `.effect-memory/damaged`. Calls `onProgress` after each restored file, with the number of files restored so far.
+   * Restores damaged files from their last good revisions, and returns the restored files. Without `write`, changes no file, and only
+   * returns the files that can be restored. Moves the damaged files to `.effect-memory/damaged`. Calls `onProgress` after each restored
+   * file, with the number of files restored so far.
    */
   readonly repair: (
     options?: { readonly write?: boolean; readonly onProgress?: (files: number) => Effect.Effect<void> }
   ) => Effect.Effect<ReadonlyArray<Repair>, MemoryError.MemoryError>
   /**
-   * Accepts the trust and origin that the files of a cloned vault claim: signs the files with this vault's key, and returns the number
-   * signed. Call it only for a folder whose texts you trust.
+   * Signs the files of a cloned vault with this vault's key, so that the records get the trust and origin that the files state. Returns the
+   * number of signed files. Call it only for a folder whose texts you trust.
    */
   readonly adopt: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -54,27 +53,27 @@ export interface Options {
   /** Path of the folder, which is created with mode 0700 if missing. */
   readonly root: string
   /**
-   * Interval at which the vault looks for edits by hand and writes of other processes (polls). Default 1 second. Writes of other processes
-   * are noticed at once if the operating system can watch the folder. Edits by hand are noticed when a poll scans the folder. After a scan,
-   * polls only look for writes of other processes, for ten times as long as the scan took. After ten polls without a call of the store,
-   * they do so for a hundred times as long. After sixty polls without a call, if no stream of changes is open, polling stops, and the next call scans
-   * before it returns a result. With `Duration.infinity` the folder is scanned only by `refresh`, and not watched.
+   * Interval at which the vault polls, that is, looks for writes of other processes and edits by hand. Default 1 second. Writes of other
+   * processes are noticed at once if the operating system can watch the folder. Edits by hand are noticed by the polls that scan all files.
+   * After a scan, no poll scans again for ten times as long as the scan took. If ten polls pass without a call of the store, this pause
+   * becomes a hundred times as long as the scan. After sixty polls without a call and without an open stream of changes, polling stops, and
+   * the next call scans before it returns a result. With `Duration.infinity`, only `refresh` scans the folder, which is then not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
-  /** Time after which another process may take over the vault's lock if its holder does not renew it. Default 3 seconds. */
+  /** Time after which another process may take over the vault's lock if the holder has not renewed the lock. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
    * Shortest time for which a forgotten record can be restored, even after a restart. Compaction erases records that were forgotten longer
-   * ago; with zero, the next compaction erases all forgotten records. Default 30 days.
+   * ago than this. With zero, the next compaction erases all forgotten records. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
    * Determines how the vault reads Markdown files that the library did not write. With `whole`, each such file is one record, and the
-   * properties of the file become metadata. Default: `whole` in a vault made by this release or a later one. In a vault of an earlier
-   * release, a file whose frontmatter does not have the library's format is an issue and no record, so that results stay the same.
+   * properties of the file become metadata. Default: `whole` in a vault made by this release or a later one. In an older vault, the default
+   * is as in its release: a file whose frontmatter does not have the library's format is an issue, not a record.
    */
   readonly notes?: "whole" | undefined
-  /** Embedding model of the vectors that the application Deuz stored without a model name. Default: such vectors are not used. */
+  /** Embedding model of the vectors that Deuz, another memory library, stored without a model name. Default: such vectors are not used. */
   readonly deuzModel?: string | undefined
 }
 
@@ -85,11 +84,11 @@ export interface Finding {
   /**
    * Kind of the problem. `damaged`: the file cannot be read, and the store returns the last good revision instead. `drifted`: the bytes
    * have changed since the store last read the file, or the file is gone. `partial`: the file is a record, but a part of it could not be
-   * read. `ignored`: the file is not a record. Files of the last two kinds are in `issues` too.
+   * read. `ignored`: the file is not a record. Files of all kinds except `drifted` are in `issues` too.
    */
   readonly kind: "damaged" | "drifted" | "partial" | "ignored"
   readonly message: string
-  /** Id of the file's record, if the vault can tell it. */
+  /** Id of the file's record, if the id is known. */
   readonly id?: MemoryId | undefined
 }
 
@@ -97,13 +96,13 @@ export interface Finding {
 export interface Repair {
   readonly path: string
   readonly id: MemoryId
-  /** Revision of the file after the repair. */
+  /** Revision number of the record after the repair. */
   readonly revision: number
 }
 
 /**
- * Makes a store of a folder. Tenants, scopes and ids become folders and file names (see `Markdown/Layout`), and each record becomes the
- * text of a file (see `Markdown/Document`).
+ * Makes a store that keeps its records as files in a folder. Tenants, scopes and ids become folders and file names (see `Markdown/Layout`).
+ * Each record becomes the text of a file (see `Markdown/Document`).
  */
 export const layer = (
   options: Options

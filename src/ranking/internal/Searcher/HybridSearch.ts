@@ -5,7 +5,7 @@
 import * as Option from "effect/Option"
 import type { Embedding, Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { type MemoryRecord, newestFirst } from "../../../domain/MemoryRecord.ts"
 import { key } from "../../../domain/MemoryScope.ts"
 import { buildDoc, explain, idf, maxSaturation, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
@@ -190,7 +190,7 @@ function* compare(
 }
 
 const bestFirst = (a: Found, b: Found): number =>
-  b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
+  b.score - a.score || newestFirst(a.fact.recency, a.fact.id, b.fact.recency, b.fact.id)
 
 /**
  * Explains the lexical score of a record. Returns the BM25 of the record, and the summands of the BM25. Also returns, under the name

@@ -25,7 +25,7 @@ import * as Document from "./Document.ts"
 import * as Layout from "./Layout.ts"
 import { hidden } from "./Layout.ts"
 import { partOf } from "./RevisionReader.ts"
-import * as SnapshotKeeper from "./SnapshotKeeper.ts"
+import * as Snapshot from "./Snapshot.ts"
 import * as Folder from "./Vault.ts"
 import { type Entry, nowhere, textOf } from "./VaultFile.ts"
 import * as VaultFileSystem from "./VaultFileSystem.ts"
@@ -57,7 +57,7 @@ export const make = (
       { analyzer, kinds, notes: options.notes },
       Duration.decode(options.lockTimeout ?? "3 seconds")
     )
-    yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, SnapshotKeeper.unsaved))
+    yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, Snapshot.unsaved))
     const ready = yield* keepCurrent(fs, vault, Duration.decode(options.poll ?? "1 second"))
     const vectorBackend = yield* Deuz.vectors(fs, vault.state.entries, vault.vectorBackend, options.deuzModel)
     const store = yield* makeStore("markdown", {
@@ -68,7 +68,7 @@ export const make = (
       outside: (viewer) => Stream.unwrap(Effect.as(ready, vault.changeFeed.of(viewer)))
     })
     yield* maintain(store)
-    yield* SnapshotKeeper.keep(vault.save, store.activity)
+    yield* Snapshot.keep(vault.save, store.activity)
 
     const service: VaultService = {
       refresh: Effect.withSpan(vault.refresh, "markdown.refresh"),
@@ -201,7 +201,7 @@ const pause = Duration.millis(20)
 const pauseBetweenWatches = Duration.minutes(1)
 
 /**
- * Runs `scan` after each event until the Effect scope closes. If the watch ends, logs this at debug level, and watches again after a minute.
+ * Runs `scan` after each event until the Effect scope closes. If the watch ends, logs that at debug level, and watches again later.
  */
 const scanOnEvents = (
   fs: VaultFileSystem.VaultFileSystem,

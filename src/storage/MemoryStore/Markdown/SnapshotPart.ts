@@ -229,6 +229,19 @@ export const lineBreak = 10
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a text may begin with U+FEFF
 /** Decodes UTF-8. */
 export const text = (bytes: Uint8Array): string => decoder.decode(bytes)
+/** Encodes UTF-8. */
+export const encoder = new TextEncoder()
+/** Makes a function that encodes texts as UTF-8 and concatenates them. The function reuses one buffer, to save garbage collection. */
+export const makeEncoder = () => {
+  let buffer = new Uint8Array(0)
+  return (texts: ReadonlyArray<string>): Uint8Array => {
+    const most = 3 * texts.reduce((sum, { length }) => sum + length, 0)
+    if (buffer.length < most) buffer = new Uint8Array(most)
+    let at = 0
+    for (const text of texts) at += encoder.encodeInto(text, buffer.subarray(at)).written
+    return buffer.slice(0, at)
+  }
+}
 
 /**
  * Compression level of Brotli, 0..11. Level 2 compresses prose to three eighths at 100 MB a second; level 5 takes three times as long, and

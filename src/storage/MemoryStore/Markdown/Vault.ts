@@ -24,7 +24,7 @@ import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
 import { isLost, lost } from "./Lock.ts"
 import * as RevisionReader from "./RevisionReader.ts"
-import * as SnapshotKeeper from "./SnapshotKeeper.ts"
+import * as Snapshot from "./Snapshot.ts"
 import * as VaultFile from "./VaultFile.ts"
 import { type Entry, isNote, unsealed as unsealedIssue } from "./VaultFile.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
@@ -315,7 +315,7 @@ export const open = (
       })
 
     const revisions = RevisionReader.make(history, state, () => lastReadBatch)
-    const snapshot = yield* SnapshotKeeper.load(
+    const snapshot = yield* Snapshot.load(
       fs,
       context,
       state,
