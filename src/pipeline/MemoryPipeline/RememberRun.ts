@@ -5,8 +5,8 @@
  * prompt has changed since it was read. If a memory has changed, nothing is written, and the run plans a new batch, once.
  *
  * Ids in the batch are derived: the id of a message from its number in the session, the id of a fact from its text, the id of a successor
- * from the record that it replaces. Every viewer of the tenant can compute such an id, so another viewer may already have created a record
- * with the same id. If so, the run uses an id that only the store can compute. In this module, a turn is a message to process.
+ * from the record that it replaces. Every viewer of the tenant can compute such an id. So a record that the viewer of the run does not see
+ * may already have this id. The run then uses an id that only the store can compute. In this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -114,7 +114,7 @@ const storeTurns = ({ store }: Services, { apply, messages, options, scope, view
   return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
 }
 
-/** Extracts facts, compares them with related memories, and writes the resulting changes and the vectors of the changed records. */
+/** Extracts facts, compares them with related memories, and writes the changes, and the vectors of added and reworded records. */
 const storeFacts = (
   services: Services,
   vectors: RelatedMemories.FactVectors,
@@ -160,8 +160,8 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
   })
 
 /**
- * Finds related memories, asks the model how the facts change these memories, and writes the changes. If there is no model, adds each fact
- * whose text no related memory has.
+ * Finds related memories, asks the model how the facts change these memories, and writes the changes. If there is no model, each fact is
+ * added, unless a related memory has the same text.
  */
 const reconcile = (
   services: Services,
@@ -169,9 +169,9 @@ const reconcile = (
   { facts, isFirst, paced, typed, vectors }: {
     readonly facts: ReadonlyArray<Fact>
     readonly vectors: EmbeddingSync.VectorsByText
-    /** Names of the kinds that need structured data. A fact is plain text, so it cannot have such a kind. */
+    /** Names of the kinds whose `data` cannot be empty. A fact is plain text, so it cannot have such a kind. */
     readonly typed: ReadonlySet<string>
-    /** Whether this is the first attempt of the run. The second attempt, after a conflict, writes no derived ids of facts. */
+    /** Whether this is the first attempt of the run. The second attempt, after a conflict, gives facts no derived ids. */
     readonly isFirst: boolean
     readonly paced: EventLoop.Pacer
   }
@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells which mutations are needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by then. */
+/** Tells if each mutation is needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
@@ -358,7 +358,7 @@ const areNew = (
     })
   })
 
-/** Leaves out the mutations of messages that are already stored. */
+/** Returns the mutations for messages that are not stored yet. */
 const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
   Effect.gen(function*() {
     const ids = turns.flatMap((turn) => turn._tag === "Put" && turn.draft.id !== undefined ? [turn.draft.id] : [])

@@ -27,7 +27,7 @@ export const byWords = 40
 const withNeighbours = 10
 /** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
-/** Largest number and largest total length of the long records that are ranked by passages. The first is ranked whatever its length. */
+/** Largest number and largest total length of the long records that are ranked by passages. The first record may have any length. */
 const maxLong = 16
 const maxLongLength = 262_144
 
@@ -37,7 +37,7 @@ export interface Ranking {
   /** Rank by doc id, valid only for the doc ids in `docs`. A rank is a score by the `Ranker`: higher is better. */
   readonly ranks: Float64Array
   readonly best: number
-  /** The best BM25 of all matches and of all passages of long candidates. */
+  /** The best BM25 among the matches and the passages of long candidates. */
   readonly bestWords: number
   /** Whether the query names the speaker of a visible record. */
   readonly isNamed: boolean
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns a bit mask per doc id, as an argument of `index.match`, which sets one bit for each query term that the document contains. */
+  /** Returns one bit mask per doc id. The next `index.match` sets a bit in the mask for each query term that the document contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -104,9 +104,8 @@ export class CandidateRanker {
 
   /**
    * Ranks the candidates of the query that the index matched last. `docSet` has all matches, and `chosen` the 40 best that pass the filter.
-   * `passes` tests whether a doc id passes the filter. `rest` tests whether a match does; if `rest` is `undefined`, all matches pass.
-   * `depth` is the number of wanted hits. If `isAll`, all other matches follow after the candidates, without a filter. The result is valid
-   * until the next call.
+   * `passes` tests whether a doc id passes the filter. `rest` tests this for matches only (`undefined`: all pass). `depth` is the number of
+   * wanted hits. If `isAll`, all other matches follow after the candidates, unfiltered. The result is valid until the next call.
    */
   rank(
     index: InvertedIndex,
@@ -277,7 +276,7 @@ interface Speaker {
   readonly scopes: Map<number, number>
 }
 
-/** Largest number of speakers that are all compared with each word of a query. If there are more, `keysOf` finds the speakers of a word. */
+/** Largest number of speakers that are all compared with each word of a query. More speakers are looked up by key (see `keysOf`). */
 const maxCompared = 32
 
 class Speakers {

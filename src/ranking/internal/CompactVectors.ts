@@ -29,7 +29,7 @@ export class CompactVectors {
   /** Ids of the records whose vectors were not added yet. */
   readonly waiting = new Set<MemoryId>()
   readonly #docs = new Map<MemoryId, number>()
-  // `#ids` and `#hashes` are indexed by doc id; when a record is removed, the last entry of each array takes its place
+  // `#ids` and `#hashes` are indexed by doc id; when a record is removed, the last entry of each array takes the record's place
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
   /** Original vectors by hash of the text. Has all of them until vectors are quantised. Then it is a cache, least recently used first. */

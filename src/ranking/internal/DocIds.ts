@@ -141,8 +141,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the numbers of the visible scopes; `undefined` if all scopes are visible. Cost by the tag of `visibility`: `Scopes`:
-   * a look-up per key. `Within`: a scan of the scopes that have the rarest id. `Everyone`: a scan of all scopes if one of them is internal.
+   * Returns the numbers of the visible scopes; `undefined` if all are visible. The cost depends on the tag of `visibility`. `Scopes`: one
+   * look-up per key. `Within`: a scan of the scopes that have the rarest id. `Everyone`: a scan of all scopes if one of them is internal.
    */
   visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -270,8 +270,8 @@ export class ScoreThreshold {
 }
 
 /**
- * Returns the `limit` best of the first `count` doc ids, highest score first, and equal scores in the order of `tie`. Cost: one
- * comparison for most doc ids, and calls of `tie` for those with the `limit`-th best score.
+ * Returns the `limit` best of the first `count` doc ids, highest score first. Doc ids with equal scores are in the order of `tie`. Cost:
+ * one comparison for most doc ids, and calls of `tie` for those with the `limit`-th best score.
  */
 export const topK = (
   docs: Int32Array,
@@ -285,7 +285,7 @@ export const topK = (
 const intervals = 256
 const histogram = new Int32Array(intervals + 1)
 
-/** A variant of `bestOf` for many doc ids. First drops all doc ids in a lower interval of the histogram than the `limit`-th best score. */
+/** A variant of `bestOf` for many doc ids. First drops doc ids whose score is in a lower histogram interval than the `limit`-th best. */
 const bestOfMany = (
   docs: Int32Array,
   count: number,

@@ -90,9 +90,9 @@ export interface GroupFilter {
 
 /**
  * Callbacks of `InvertedIndex.match`, which scores one scope after another and lists the matches in the array `matches`. `afterScope` is
- * called after each scope, with the index in `matches` of the scope's first match. It returns `minListed`, the lowest score with which
- * matches of the next scopes are listed. `groupFilter` returns the filter that decides which matches are counted; `undefined` if all are
- * counted.
+ * called after each scope, with the index in `matches` of the scope's first match. It returns `minListed`: matches of the next scopes are
+ * listed only if they score at least this much. `groupFilter` returns the filter that decides which matches are counted; `undefined` if all
+ * are counted.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number

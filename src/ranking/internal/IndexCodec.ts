@@ -9,11 +9,10 @@
  * The texts are short lines of JSON. The first line has the head and the length of each list of names. Each further line has up to 1,024
  * names.
  *
- * Integers have the byte order of the machine. A machine with another byte order reads an unknown format. A reader checks only the format,
- * so the caller must verify the integrity of the bytes, for example by a hash.
+ * Integers have the byte order of the machine. A machine with another byte order reads an unknown format number. A reader checks only this
+ * number, so the caller must verify the integrity of the bytes, for example by a hash.
  *
- * A `Writer` writes integers of 0 or more as varints. Each byte has seven bits of the integer, the lowest bits first. The eighth bit is set
- * if more bytes follow.
+ * A `Writer` writes integers of 0 or more as varints: seven bits per byte, the lowest first. The eighth bit is set if more bytes follow.
  */
 /** Version of the format. Increase it when the format changes, or when `Tokenizer` or `Bm25.read` returns other terms for a text. */
 export const format = 5
@@ -207,7 +206,7 @@ export class Writer {
   }
 }
 
-/** Reads all integers that a `Writer` wrote. It uses a single loop, since a call per integer would take several times as long. */
+/** Reads all integers that a `Writer` wrote, in a single loop. A call per integer would take several times as long. */
 export const readNumbers = (bytes: Uint8Array): Int32Array => {
   const numbers = new Int32Array(bytes.length)
   let count = 0

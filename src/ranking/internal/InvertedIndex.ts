@@ -1,9 +1,9 @@
 /**
  * An inverted index: posting lists by term and scope, and totals by scope, for BM25 over exactly the documents that a viewer sees.
  *
- * A document is visible if the viewer sees its scope, and its expiry time (`until`) is later than the time of the view (`at`). The `until`
- * of a removed document is −Infinity. Totals and document frequencies are stored by scope. A scan corrects both for expired documents, and
- * document frequencies for removed documents. Postings of a removed document remain; `compacted` makes a copy without such postings.
+ * A document is visible if the viewer sees its scope, and its expiry time `until` is later than the view's time `at`. The `until` of a
+ * removed document is −Infinity. Totals and document frequencies are stored by scope. If a scope has expired documents, a scan corrects
+ * both. If a scope has removed documents, a scan corrects the frequencies. `compacted` makes a copy without removed documents.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { AccessFilter } from "../../domain/Viewer.ts"
@@ -27,7 +27,7 @@ export interface View {
   readonly whole: boolean
 }
 
-/** An index with fewer documents does not keep the map `#known`. This saves memory, since a process may have thousands of indexes. */
+/** An index with fewer documents than this does not keep the map `#known`. This saves memory if there are thousands of indexes. */
 const small = 256
 
 /** Finds and scores the documents that contain given terms. */
@@ -337,7 +337,7 @@ export class InvertedIndex {
     return encoding(kept, [column, lengths!], this.#postings.encode({ docs, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores an encoded index, in steps. `untils[n]` is the expiry time of document n. The returned `order[n]` is its new doc id. */
+  /** Restores an encoded index, in steps. `untils[n]` is the expiry time of the n-th document. The returned `order[n]` is its doc id. */
   static *decode({ bytes, columns, names: [terms = [], scopes = []] }: IndexParts, untils: ReadonlyArray<number>) {
     const [scope, length, ends] = columns // `encode` wrote these three
     const index = new InvertedIndex()

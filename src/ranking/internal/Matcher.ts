@@ -181,7 +181,7 @@ export class Matcher<R extends Outline> {
   match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
     const view = index.view(access)
-    // the ranker is used only if the query may name a time, or a visible scope has a special record; else it would rank by words only
+    // the ranker ranks by words alone if the query names no time and no visible record is long or has a session or a speaker
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined

@@ -10,7 +10,7 @@ const none = 0
 const maxGroups = 1_024
 /** Metadata with more fields than this is not grouped. */
 const maxFields = 8
-/** Metadata with a longer name or text than this is not grouped. In UTF-16 units. */
+/** Metadata that has a name or text with more UTF-16 units than this is not grouped. */
 const maxLength = 64
 
 /** A condition on the value of a record in one column. The result is cached for each value. Valid until the index changes. */
@@ -47,7 +47,7 @@ export const passesTest = (test: ColumnTest, doc: number): boolean => {
 /** The metadata groups of an index. */
 export class MetadataGroups {
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
-  /** A record that represents each group, by group number. Conditions on metadata are evaluated on this record. */
+  /** The record that represents each group, by group number. Conditions on metadata are evaluated on this record. */
   readonly #representatives: Array<Filtered | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
   /** Whether a record without a group was added. */

@@ -19,7 +19,7 @@ export class ModelVectors {
   readonly #waiting = new Map<MemoryId, Hashed>()
   /** Ids of the waiting records whose vectors are still to be looked up in `Embeddings`. */
   readonly #fresh = new Set<MemoryId>()
-  /** Ids of the records that were in the index when this object was made, and that `preparing` has yet to add. */
+  /** Ids of the records that were in the index when this object was made, and that `preparing` has not added yet. */
   readonly #first: Array<MemoryId>
   readonly #recordOf: (id: MemoryId) => Hashed | undefined
   #version = 0

@@ -95,7 +95,7 @@ class IndexedFact extends OutlineFact {
   }
 }
 
-/** An index of outlines and vectors. A call that needs more texts or vectors returns `Wanting`, which lists what the caller must read. */
+/** An index of outlines and vectors. If a call lacks texts or vectors, the result (`Answer`) says which ones the caller must read. */
 export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
@@ -147,7 +147,7 @@ export class OutlineIndex {
     const doc = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
     for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
     this.#unpacked++
-    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // `index.scope` returns one object for equal scopes
+    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // one shared object for equal scopes
     return packed.id
   }
 

@@ -36,7 +36,7 @@ export class Postings {
   heads: Int32Array = new Int32Array(16 * stride)
   readonly #arena = new Arena()
   #lists = 0
-  /** Open-addressing hash table of lists by term and scope, without the first of each term. An entry is a list plus 1; 0 is a free slot. */
+  /** Open-addressing hash table of lists by term and scope, without a term's first list. An entry is a list's offset plus 1; 0 is free. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
   /** The previous hash table, while its entries are being moved to `#table`. The first `#moved` slots are done. */
@@ -170,8 +170,8 @@ export class Postings {
   }
 
   /**
-   * Encodes the present postings in steps. More postings may be added between the steps. `as` gives documents and scopes new numbers, and
-   * may omit documents. Terms that occur only in these are omitted, too. Default: encodes everything with the present numbers.
+   * Encodes the present postings in steps. More postings may be added between the steps. `as` gives documents and scopes new numbers. It
+   * may omit documents, and then also omits terms that occur in no other document. Default: encodes everything with the present numbers.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order

@@ -120,8 +120,8 @@ const page = 65_536
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
 /**
- * Writes a vector to `into`, as integers from −`range` to `range`; the padding of the row stays 0. Returns their scale, and the error: the
- * length of the difference between the vector and the scaled integers. Both results are divided by `norm`, the length of the vector.
+ * Writes a vector to `into`, as integers from −`range` to `range`; the row's padding stays 0. Returns the scale of the integers, and the
+ * error: the length of the difference between the vector and the scaled integers. Both are divided by `norm`, the vector's length.
  */
 const quantise = (
   vector: Float32Array,

@@ -100,7 +100,7 @@ export interface LazyRanker {
 export interface QuestionRanker extends Ranker {
   /** Whether the source must return the signals of the candidates. */
   readonly isExplained: boolean
-  /** Folded words (`foldName`) that may begin a speaker's name: those of the query, and the first word of each id in `own`. */
+  /** Folded words (`foldName`) that may begin a speaker's name: those of the query, and the first word of each of the ids in `own`. */
   readonly words: ReadonlyArray<string>
   /**
    * Returns which of `speakers` the query names. `speakers` are distinct names of speakers of visible records, as `foldName` returns them.
@@ -211,8 +211,8 @@ export const valuesOf = (
 
 /**
  * Returns the feature weights of a query: multiplies `weights` by the factors of `Emphasis`, and then scales all of them. The scaled
- * weights of `words`, `inConversation` and `ofForm` add up to 1. This makes records with and without a session comparable, since a record
- * without a session is ranked by its words with weight 1.
+ * weights of `words` and of the features in `inConversation` and `ofForm` add up to 1. This makes records with and without a session
+ * comparable, since a record without a session is ranked by its words with weight 1.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>

@@ -68,9 +68,9 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates the greatest gap (0..1) in relevance to the best matches that the other factors of a match can make up for. Samples 64 of the
-   * doc ids below `docs`, and computes for each the sum of its other factors. The estimate is the highest sum minus the first quartile of
-   * the sums, divided by the weight of the relevance.
+   * Estimates how much less relevance (0..1) than the best matches a match may have, and still reach their score by its other factors.
+   * Samples 64 of the doc ids below `docs`, and computes for each the sum of its other factors. The estimate is the highest sum minus the
+   * first quartile of the sums, divided by the weight of the relevance.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares

@@ -1,6 +1,6 @@
 /**
- * Searches and lists records through a `Retrieval`. The retrieval finds matches, as `Fact`s without bodies; this module fuses, weighs,
- * sorts, deduplicates and explains them, and reads the bodies of the hits last:
+ * Searches and lists records through a `Retrieval`. The retrieval returns matches as `Fact`s, which have no bodies. This module fuses,
+ * weighs, sorts, deduplicates and explains the matches, and reads the bodies of the hits last:
  *
  * ```text
  * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
@@ -9,8 +9,8 @@
  * then      order, ties by `newestFirst` → bodies read → near-duplicates removed → limit → budget
  * ```
  *
- * Each operation is a generator that yields the effects of the retrieval, like the body of an `Effect.gen`. A store runs it as an Effect
- * (`run`). The effects of an index in RAM are synchronous, so `runSynchronously` runs it without a fiber.
+ * Each operation is a generator that yields the effects of the retrieval, like the body of an `Effect.gen`. A store runs the operation as
+ * an Effect (`run`). An index in RAM has synchronous effects, so it runs the operation without a fiber (`runSynchronously`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -60,7 +60,7 @@ export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, Memory
 
 /** Default of `limit`, the largest number of hits of a query or of records on a page. */
 export const defaultLimit = 20
-/** Returns `now`, the time at which a record must be valid to be shown. `undefined` for `System`, which sees records of any time. */
+/** Returns `now`, the time at which a record must be valid to be shown; `undefined` for `System`, which sees records of any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
