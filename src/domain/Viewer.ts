@@ -106,12 +106,12 @@ export interface Input extends Ids {
   readonly reach?: "exact" | "within" | undefined
 }
 
-/** Makes a viewer from its ids. Throws a `MemoryError` with reason `invalid_scope` that names each wrong key. */
+/** Makes a viewer from its ids. Throws a `MemoryError` with reason `invalid_scope` that names wrong keys. */
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
  * Decodes a viewer from outside the process, such as from a token, a request or a configuration. Fails with an `invalid_scope` error that
- * names each wrong key and quotes no value. Never returns a viewer of the whole tenant.
+ * names wrong keys and quotes no value. Never returns a viewer of the whole tenant.
  */
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 

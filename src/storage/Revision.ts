@@ -1,6 +1,6 @@
 /**
  * Computes the next revision of a record from the previous one and a draft or a patch. Also orders records by age, and makes the rows and
- * index entries that a store keeps. All functions are pure.
+ * index entries that a store keeps. No function has side effects.
  */
 import type * as Duration from "effect/Duration"
 import { canonicalJson } from "../domain/Digest.ts"

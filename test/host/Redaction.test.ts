@@ -1,5 +1,6 @@
 /** The patterns of Redaction.byPatterns: what they find and what they leave alone. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Redaction from "../../src/host/Redaction.ts"
 
@@ -221,4 +222,31 @@ describe("Redaction.byPatterns", () => {
     // a quadratic algorithm would take minutes and exceed the timeout
     for (const part of parts) assert.isAtLeast(all(part.repeat(Math.ceil(1_000_000 / part.length))).count, 0)
   }, 60_000)
+})
+
+describe("Redaction.rereading", () => {
+  it.effect("the secrets of a file are reported once per text of the file, and again by the next call if a call failed", () =>
+    Effect.gen(function*() {
+      const counts: Array<number> = []
+      let isFailing = false
+      const redaction: Redaction.Service = {
+        redact: (text) => {
+          if (isFailing) throw new Error("no memory left")
+          return redact(text)
+        },
+        listen: () => Effect.void,
+        report: ({ count }) => Effect.sync(() => void counts.push(count))
+      }
+      const reread = Redaction.rereading(redaction)
+      const secret = `my key is ${key("sk-", 20)}`
+      for (const place of ["AGENTS.md", "AGENTS.md", "docs/AGENTS.md"]) {
+        assert.strictEqual(yield* reread(place, secret), "my key is (redacted key)")
+      }
+      assert.deepStrictEqual(counts, [1, 1])
+      isFailing = true
+      assert.strictEqual((yield* Effect.flip(reread("AGENTS.md", `${secret}, twice`))).reason, "unavailable")
+      isFailing = false
+      assert.strictEqual(yield* reread("AGENTS.md", `${secret}, twice`), "my key is (redacted key), twice")
+      assert.deepStrictEqual(counts, [1, 1, 1])
+    }))
 })

@@ -5,8 +5,9 @@
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
  *              slots, for runs that end within their time slice; the others are slow slots.
- * round robin  A free slot goes to the tenant that has waited longest since it last got one; within the tenant to the
- *              conversation that has waited longest. After one run, a conversation with more to extract queues again.
+ * round robin  A free prompt slot goes to the tenant that has waited longest since it last got one, a free slow slot to the
+ *              tenant with the fewest slow slots; within the tenant to the conversation that has waited longest. After one
+ *              run, a conversation with more to extract queues again.
  * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
  *              conversation starts in a slow slot, until one of its runs ends within the time slice.
  * no room      If a run needs a slow slot and all are occupied, the tenant that occupies the most slow slots is considered. If that

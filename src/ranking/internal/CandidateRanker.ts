@@ -7,7 +7,7 @@
  *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
- * A message is a record that has a session. All matches that are not candidates follow after the candidates, in the order of BM25. The
+ * A message is a record that has a session. All other matches follow after the candidates of rank above 0, in the order of BM25. The
  * number of requested hits does not change the candidates, nor the order of the first hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
