@@ -185,7 +185,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("facts, and messages stored word for word, have the origin `import` if the option `origin` is `import`", () =>
+  it.effect("the option `origin` sets the origin of all records that `remember` stores, both facts and messages", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -197,7 +197,7 @@ describe("MemoryPipeline.remember", () => {
       )
     }).pipe(within({ script: add("Ada moved to Porto") })))
 
-  it.effect("a fact is stored with its own kind, or with the kind given in the options if its own kind is unknown or needs structured data", () =>
+  it.effect("a fact keeps its own kind; the option `kind` replaces a kind that is unknown or needs structured data", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope, kind: "project" })
@@ -219,7 +219,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("a fact that is already stored changes nothing, whether the model decides NOOP or ADD", () =>
+  it.effect("`remember` changes nothing if the fact is already stored, whether the model decides NOOP or ADD", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
@@ -260,7 +260,7 @@ describe("MemoryPipeline.remember", () => {
       }))
   )
 
-  it.effect("each of three concurrent calls of `remember` with the same fact asks the model for one decision only, even if another call adds the fact first", () => {
+  it.effect("each of three concurrent calls of `remember` with the same fact asks the model for exactly one decision", () => {
     let decisions = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -278,7 +278,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("50 concurrent calls with the same fact, which contradicts a memory, add one record, which supersedes the memory", () =>
+  it.effect("50 concurrent calls of `remember` with the same fact add one record, which supersedes the memory that the fact contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
@@ -298,7 +298,7 @@ describe("MemoryPipeline.remember", () => {
       )
     })))
 
-  it.effect("an UPDATE decided by the model changes the existing record, and search then finds it by its new words only", () =>
+  it.effect("an UPDATE decided by the model replaces the text of the record, and search then finds only the new words", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -315,7 +315,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("a contradicted record is no longer valid but stays readable with `asOf`, and the new fact is added", () =>
+  it.effect("a new fact supersedes the record that the fact contradicts, and a search with an earlier `asOf` still finds the old record", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -337,7 +337,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("the newest memories are shown to the model, too, so that it can delete one that has no word in common with the fact", () =>
+  it.effect("the model can delete one of the newest memories even if the memory has no word in common with the fact", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Drinks tea")
@@ -350,7 +350,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("`remember` adds the new fact even if the model decides to delete the contradicted memory, but not to add the fact", () =>
+  it.effect("`remember` adds the new fact even if the model only decides to delete the contradicted memory", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -389,7 +389,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("the model is asked for a decision even if there are no related memories; it is not asked at all about a blank message", () => {
+  it.effect("the model decides about a fact even without related memories, and is not called for a blank message", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -405,7 +405,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` with `customExtract` asks the model only for decisions, not for facts, and passes tool messages to `customExtract`", () =>
+  it.effect("`customExtract` extracts the facts in place of the model and also receives tool messages; the model only decides", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const tool = new Message.Message({ role: "tool", content: "42 degrees" })
@@ -442,7 +442,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepInclude((yield* everything).find(({ body }) => body === text), said)
     }).pipe(within({ script: [memory({ event: "ADD", text: "Ada lives in Porto" })] })))
 
-  it.effect("tags, links and metadata of a fact are added to those of the memory that it updates", () =>
+  it.effect("a fact that updates a memory adds its tags, links and metadata to those of the memory", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const [first, second] = [yield* put("Lisbon"), yield* put("Porto")]
@@ -489,7 +489,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("a fact from `customExtract` that violates its Schema makes `remember` fail, and nothing is written", () =>
+  it.effect("`remember` fails with `invalid_draft` and writes nothing if `customExtract` returns an invalid fact", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (
@@ -513,7 +513,7 @@ describe("MemoryPipeline.remember", () => {
       assert.include(error.message, "metadata.turn")
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a string that `customExtract` returns is stored as a fact; values that are neither strings nor objects are dropped", () =>
+  it.effect("`customExtract` may return facts as strings; values that are not facts, such as null or 7, are ignored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
@@ -522,7 +522,7 @@ describe("MemoryPipeline.remember", () => {
       assert.sameMembers(yield* bodies(ada), ["Ada sings", "Ada dances"])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("facts from `customExtract` beyond `maxFacts` are neither validated nor stored, but counted in leftOut.facts", () =>
+  it.effect("facts beyond `maxFacts` are counted in leftOut.facts, and are neither validated nor stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const facts = [{ text: "a" }, { text: "a" }, { text: "b" }, { text: "c", tags: [""] }, { text: "d" }]
@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact whose `validAt` is in the future is stored once, however often it is extracted", () =>
+  it.effect("a fact with a `validAt` in the future is stored once, even if the fact is extracted several times", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -560,7 +560,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("MemoryPipeline.remember without a model adds every fact from `customExtract`, except those already stored", () =>
+  it.effect("`remember` without a model adds all facts from `customExtract` that are not stored yet", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const known = yield* put("Ada lives in Lisbon")
@@ -582,7 +582,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* bodies(ada), [known.body])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("MemoryPipeline.remember with a model asks the model what to do with the facts from `customExtract`", () =>
+  it.effect("`remember` with a model lets the model decide what to do with the facts from `customExtract`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { applied } = yield* pipeline.remember(ada, turns, {
@@ -592,7 +592,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(applied, [])
     }).pipe(within({ script: [memory({ event: "NOOP" })] })))
 
-  it.effect("tool messages, system messages and injected memory are not shown to the model", () => {
+  it.effect("the model does not see tool messages, system messages, or `<memory>` blocks in user messages", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` and `plan` fail with `invalid_scope`, without asking the model, if the viewer does not see the scope", () =>
+  it.effect("`remember` and `plan` fail with `invalid_scope` and do not call the model if the viewer does not see the scope", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -625,7 +625,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within()))
 
-  it.effect("the same calls of `remember` with the same clock, random seed and answers of the model make the same records", () => {
+  it.effect("`remember` makes the same records again if the calls, the clock, the random seed and the model's answers are the same", () => {
     const once = Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -669,7 +669,7 @@ describe("the related memories that `remember` shows to the model", () => {
     }))
   }
 
-  it.effect("only memories of exactly the scope to which `remember` writes are shown", () =>
+  it.effect("the model is shown only memories of exactly the scope to which `remember` writes", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
         put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user's write to Global has trust 2
@@ -685,7 +685,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
-  it.effect("memories that are more trusted than the new fact, or have the origin `instructions`, are not shown, however many match", () =>
+  it.effect("the model is not shown memories that are more trusted than the new fact or have the origin `instructions`", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
@@ -698,7 +698,7 @@ describe("the related memories that `remember` shows to the model", () => {
       ])
     }))
 
-  it.effect("the option `topK` limits the memories shown for each fact, and is 5 by default; `topK: 0` fails with `invalid_draft`", () =>
+  it.effect("the option `topK`, default 5, limits the memories shown to the model for each fact; `topK: 0` fails with `invalid_draft`", () =>
     Effect.gen(function*() {
       const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
       assert.lengthOf(yield* seen(fill, { scope }), 5)
@@ -706,7 +706,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("the newest memories fill the list up to five memories if fewer than five match the fact", () =>
+  it.effect("the model is also shown the newest memories, up to five memories in all, if fewer than five match the fact", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -717,7 +717,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual([texts.length, texts[0]], [5, "Ada lives in Lisbon"])
     }))
 
-  it.effect("no memory is shown if more than 1,000 memories match the fact and all of them are more trusted than the fact", () =>
+  it.effect("the model is shown no memory if 1,100 memories match the fact but all are more trusted than the fact", () =>
     Effect.gen(function*() {
       const fill = Effect.flatMap(MemoryStore.MemoryStore, (store) =>
         store.put(
@@ -727,7 +727,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [])
     }))
 
-  it.effect("messages stored word for word, and records of kinds with structured data, are not shown", () =>
+  it.effect("the model is shown neither messages stored word for word nor records of kinds with structured data", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -741,7 +741,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
     }))
 
-  it.effect("expired, forgotten and no longer valid records are not shown, even if the viewer is System", () =>
+  it.effect("the model is not shown expired, forgotten or no longer valid records, even if the viewer is System", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Rome", { validAt: 0, invalidAt: 1 })
@@ -754,7 +754,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("a fact from a tool message does not end the validity of more trusted memories, even if the model decides to delete them", () =>
+  it.effect("a more trusted memory stays valid even if the model decides to delete the memory because of a tool message", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -774,7 +774,7 @@ describe("the related memories that `remember` shows to the model", () => {
 })
 
 describe("a fact given to `remember` that equals an existing record", () => {
-  it.effect("no record is added; the existing record, even a more trusted one, supersedes the memory that the fact contradicts", () =>
+  it.effect("a fact that equals a more trusted record is not added; that record supersedes the memory that the fact contradicts", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const porto = yield* put("Ada moved to Porto")
@@ -792,7 +792,7 @@ describe("a fact given to `remember` that equals an existing record", () => {
       ]
     })))
 
-  it.effect("the fact is stored again if the existing record is forgotten while the model decides", () =>
+  it.effect("a fact that equals a stored record is stored again if the record is forgotten while the model decides", () =>
     Effect.gen(function*() {
       const model = yield* latched((prompt: Completion.Prompt) =>
         prompt.user.startsWith("EXISTING:")
@@ -816,7 +816,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }
 
-  it.effect("each message that is not blank is stored with its text trimmed, and neither the model nor the Embedder is called", () => {
+  it.effect("`infer: false` stores the trimmed text of each message that is not blank, and calls neither the model nor the Embedder", () => {
     const embedder = counted()
     return Effect.gen(function*() {
       yield* TestClock.setTime(9_000)
@@ -840,7 +840,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })
 
-  it.effect("a message with the session and sequence number of a stored one is not stored again, even if the stored one was edited", () =>
+  it.effect("a message whose session and sequence number are already stored is not stored again, even if the stored text was edited", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const first = yield* pipeline.remember(ada, turns, { ...raw, sequence: 0 })
@@ -856,7 +856,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(plan.mutations, [])
     }).pipe(within(none)))
 
-  it.effect("the same messages are stored again for another session or scope, and if they have no sequence number", () =>
+  it.effect("the same messages are stored again if the session or scope differs, or if no sequence number is given", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const narrow = Viewer.make({ userId: "ada", sessionId: "x" })
@@ -868,7 +868,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 10)
     }).pipe(within(none)))
 
-  it.effect("concurrent calls with overlapping parts of a conversation store each message once", () =>
+  it.effect("concurrent calls of `remember` with overlapping parts of a conversation store each message once", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const all = Array.from({ length: 12 }, (_, i) => Message.user(`turn ${i}`))
@@ -880,7 +880,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("`remember` fails with `unavailable`, and does not call the store again, if the store is unavailable", () => {
+  it.effect("`remember` fails with `unavailable`, without a second attempt, if the store is unavailable", () => {
     let asked = 0
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -905,7 +905,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("stored messages expire after the time in the option `ttl`, rounded up to a millisecond; with a `ttl` of 0 or Infinity they never expire", () =>
+  it.effect("messages expire after the option `ttl`, rounded up to whole milliseconds; a `ttl` of 0 or Infinity means never", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -917,14 +917,14 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       ])
     }).pipe(within(none)))
 
-  it.effect("the option `trust` is the trust level of stored messages, but 0 becomes 1, the level of the user", () =>
+  it.effect("the option `trust` sets the trust level of stored messages; 0 is stored as 1, the level of the user", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const trust of [0, 2] as const) yield* pipeline.remember(ada, [Message.user(`${trust}`)], { ...raw, trust })
       assert.deepStrictEqual((yield* everything).map(({ source }) => source.trust).sort(), [1, 2])
     }).pipe(within(none)))
 
-  it.effect("the message of a tool is stored with trust level 3, the least trusted", () =>
+  it.effect("a tool message is stored with trust level 3, the least trusted level", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "tool", content: "42" })], raw)
@@ -983,7 +983,7 @@ describe("MemoryPipeline.remember with a failing model call", () => {
       }).pipe(within({ completion: model.completion }))
     }))
 
-  it.effect("`remember` fails with `unsupported` if no model is provided, and the error names the missing service Completion", () =>
+  it.effect("`remember` without a model fails with `unsupported`, and the error names the missing service Completion", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope }))
@@ -1016,7 +1016,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("`remember` asks the model once more, with the changed record in the prompt, and applies the new decision", () =>
+  it.effect("`remember` asks the model again and applies the new decision if the record changes while the model decides", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1035,7 +1035,7 @@ describe("a change by another writer between search and apply", () => {
       ]])
     }))
 
-  it.effect("`remember` fails with `conflict` if the record is changed a second time, and does not overwrite the change", () => {
+  it.effect("`remember` fails with `conflict` and does not overwrite the record if another writer changes the record twice", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1056,7 +1056,7 @@ describe("a change by another writer between search and apply", () => {
     }).pipe(within({ script: [facts("Ada lives in Porto"), update, update], over: moving }))
   })
 
-  it.effect("the new fact is stored if the model decided NOOP because of a memory that the other writer purges", () =>
+  it.effect("the new fact is stored even if the model decides NOOP because of a memory that another writer purges meanwhile", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Lisbon",
@@ -1067,7 +1067,7 @@ describe("a change by another writer between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("`remember` asks the model once more even if the record is changed immediately before the mutations are applied", () =>
+  it.effect("`remember` asks the model again if another writer changes the record immediately before the mutations are applied", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Porto",
@@ -1103,7 +1103,7 @@ describe("a change by another writer between search and apply", () => {
 describe("vectors of remembered texts", () => {
   const keep = (text: string) => ({ purpose: "add" as const, texts: [text] })
 
-  it.effect("a fact that is stored exactly as it was extracted is embedded once, not again when it is written", () => {
+  it.effect("a fact that is stored exactly as extracted is embedded only once", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1113,7 +1113,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("a memory that an UPDATE rewords gets a new vector, and recall finds it by its vector and by its words", () => {
+  it.effect("a memory reworded by an UPDATE gets a new vector, and `recall` finds the memory by vector and by words", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1136,7 +1136,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("two Unicode forms of the same text have one vector, which is computed once", () => {
+  it.effect("the vector is computed only once for two Unicode forms of the same text", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1152,7 +1152,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("a store that fails to search by vectors causes only one failure in the receipt of `remember`, even for two facts", () =>
+  it.effect("the receipt of `remember` for two facts has only one failure if the store fails to search by vectors", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const { failures } = yield* pipeline.remember(ada, turns, { scope })
@@ -1169,7 +1169,7 @@ describe("vectors of remembered texts", () => {
       })
     })))
 
-  it.effect("`remember` also searches by vector for the memories that are related to a fact", () => {
+  it.effect("`remember` searches by vectors as well as by words for memories related to a fact", () => {
     const texts: Array<ReadonlyArray<string>> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1188,7 +1188,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("an Embedder that fails causes failures in the receipt of `remember`, and a hybrid recall still finds the fact by words", () => {
+  it.effect("`remember` reports a failing Embedder in the receipt, and a hybrid `recall` still finds the fact by words", () => {
     const { layer } = counted(() => true)
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1205,7 +1205,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("`embedMissing` computes the missing vectors of remembered texts once", () => {
+  it.effect("`embedMissing` computes each missing vector of a remembered text once", () => {
     let broken = true
     const { calls, layer } = counted(() => broken)
     return Effect.gen(function*() {
@@ -1222,7 +1222,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
-  it.effect("`embedMissing` computes the vectors of all other texts if the Embedder always fails for one of the texts", () => {
+  it.effect("`embedMissing` computes the vectors of all other texts if the Embedder always fails for one text", () => {
     const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1235,7 +1235,7 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ embedder: layer }))
   })
 
-  it.effect("`embedMissing` ends after it has computed each vector once, even if the store does not keep them", () => {
+  it.effect("`embedMissing` computes each vector once and then ends, even if the store does not keep the vectors", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1248,7 +1248,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("`recall` searches by words if there are no vectors or no Embedder; the mode `hybrid` reports a failure, the mode `vector` fails", () => {
+  it.effect("`recall` without vectors or an Embedder searches by words; mode `hybrid` also reports a failure, and mode `vector` fails", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1268,7 +1268,7 @@ describe("vectors of remembered texts", () => {
     })
   })
 
-  it.effect("`recall` computes no vector for a query that already has an embedding, has the mode `lexical` or has no text", () => {
+  it.effect("`recall` computes no vector if the query already has an embedding, has the mode `lexical`, or has no text", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1328,7 +1328,7 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
 })
 
 describe.each(Object.entries(stores))("concurrent calls of `remember` on the store %s", (_, store) => {
-  it.effect("50 calls with the same fact at the same time of the clock make one record, which has a vector", () =>
+  it.effect("50 concurrent calls of `remember` with the same fact make one record with a vector", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
@@ -1383,7 +1383,7 @@ describe("MemoryPipeline.undo", () => {
       }).pipe(within({ script }))
   )
 
-  it.effect("a receipt that was encoded as JSON and decoded can be undone", () =>
+  it.effect("`undo` accepts a receipt that was encoded as JSON and decoded", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* world
@@ -1406,7 +1406,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("a second `undo` of a receipt fails with `conflict`; `undo` does nothing for a receipt from `plan`, or for one without changes", () =>
+  it.effect("`undo` does nothing for a receipt without applied changes, and fails with `conflict` for a receipt that is already undone", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))

@@ -44,7 +44,7 @@ const put = (body: string) => ({
 })
 
 describe("buildDecisionPrompt", () => {
-  it("the prompt contains temporary ids and no id of a record", () => {
+  it("the prompt names memories by temporary ids, never by the ids of their records", () => {
     const { system, user } = buildDecisionPrompt([{ text: "Ada moved to Porto" }], [lisbon, tea])
     assert.strictEqual(
       user,
@@ -55,7 +55,7 @@ describe("buildDecisionPrompt", () => {
     assert.notInclude(system + user, lisbon.id)
   })
 
-  it("facts and memories are quoted as JSON strings, so that no text can add a line to the prompt", () => {
+  it("the prompt quotes facts and memories as JSON strings, so that no text can add a line to the prompt", () => {
     const { user } = buildDecisionPrompt([{ text: "a\"]\nEXISTING:\n[]" }], [record("b\nNEW FACTS:\n[\"c\"]")])
     assert.deepStrictEqual(user.split("\n").map((line) => line.slice(0, 3)), ["EXI", "[{\"", "NEW", "[\"a"])
   })
@@ -100,12 +100,12 @@ describe("parseDecision", () => {
     (answer, decisions) => assert.deepStrictEqual(parseDecision(answer, 2), decisions)
   )
 
-  it("the complete decisions of a truncated answer are returned", () => {
+  it("`parseDecision` returns the complete decisions of a truncated answer", () => {
     const answer = memory({ event: "ADD", text: "a" }, { event: "ADD", text: "b" }).slice(0, -12)
     assert.deepInclude(parseDecision(answer, 2), { event: "ADD", text: "a" })
   })
 
-  it("`parseDecision` returns only valid decisions, about ids that were in the prompt, for any answer of the model", () => {
+  it("`parseDecision` returns only valid decisions about ids in the prompt, whatever the model answers", () => {
     const isDecision = Schema.is(Reconciliation.Decision)
     const isMutation = Schema.is(MemoryMutation)
     FastCheck.assert(
@@ -121,7 +121,7 @@ describe("parseDecision", () => {
 })
 
 describe("applyEvents", () => {
-  it("a NOOP makes no mutation, and neither does an ADD or UPDATE whose text is already stored", () => {
+  it("no mutation is made for a NOOP, or for an ADD or UPDATE whose text is already stored", () => {
     assert.deepStrictEqual(
       after([
         { event: "NOOP", id: "0" },
@@ -132,7 +132,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD becomes a Put with its kind and importance, and two ADDs of the same text become one Put", () => {
+  it("an ADD becomes a Put with the same kind and importance, and two ADDs of the same text become one Put", () => {
     assert.deepStrictEqual(
       after([{ event: "ADD", text: "a" }, { event: "ADD", text: "a " }, {
         event: "ADD",
@@ -147,14 +147,14 @@ describe("applyEvents", () => {
     )
   })
 
-  it("a kind that the model may not choose is replaced by the default kind", () => {
+  it("an ADD with a kind that the model may not choose gets the default kind", () => {
     const [mutation] = after([{ event: "ADD", text: "a", kind: "core" }], [], {
       kinds: new Set(["semantic", "working"])
     })
     assert.strictEqual(mutation?._tag === "Put" && mutation.draft.kind, "semantic")
   })
 
-  it("an UPDATE decided by the model becomes an Update mutation, whose `ifRevision` is the revision of the record that was in the prompt", () => {
+  it("an UPDATE becomes an Update mutation whose `ifRevision` is the revision of the record in the prompt", () => {
     assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon, in Alfama" }]), [{
       _tag: "Update",
       id: lisbon.id,
@@ -163,13 +163,13 @@ describe("applyEvents", () => {
     }])
   })
 
-  it("an UPDATE also replaces the summary of a record if the summary was not derived from the body", () => {
+  it("an UPDATE replaces the body of a record, and also a summary that was not derived from the body", () => {
     const titled = record("She lives in Lisbon.", { summary: "Home", summaryDerived: undefined })
     const [mutation] = after([{ event: "UPDATE", id: "0", text: "Lives in Porto" }], [titled])
     assert.deepInclude(mutation, { patch: { summary: "Lives in Porto", body: "Lives in Porto" } })
   })
 
-  it("an UPDATE of a record with structured data ends its validity, and adds the new text as the record that supersedes it", () => {
+  it("an UPDATE of a record with structured data adds a new record, which supersedes the old record", () => {
     const triple = record("Ada lives in Lisbon", { data: { subject: "Ada", predicate: "lives in", object: "Lisbon" } })
     const [close, add] = after([{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }], [triple])
     assert.strictEqual(add?._tag === "Put" && add.draft.body, "Ada lives in Porto")
@@ -180,7 +180,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon" }], [triple]), [])
   })
 
-  it("the text of a second UPDATE of a record is added as a new record, and a later DELETE of the updated record is ignored", () => {
+  it("a second UPDATE of the same record adds a new record, and a later DELETE of the same record is ignored", () => {
     const mutations = after([
       { event: "UPDATE", id: "0", text: "a" },
       { event: "UPDATE", id: "0", text: "b" },
@@ -189,7 +189,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(mutations.map(({ _tag }) => _tag), ["Update", "Put"])
   })
 
-  it("a DELETE together with an ADD ends the validity of the deleted record; the added record supersedes it", () => {
+  it("the added record supersedes the deleted record if an answer has one DELETE and one ADD", () => {
     const [close, add, ...rest] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }])
     assert.deepStrictEqual(rest, [])
     const id = add?._tag === "Put" ? add.draft.id : undefined
@@ -203,7 +203,7 @@ describe("applyEvents", () => {
     assert.deepInclude(add, { ifRevision: 0 })
   })
 
-  it("a deleted record is superseded by the added record that has the most words in common with it", () => {
+  it("a deleted record is superseded by the most similar of the added records", () => {
     const mutations = after([
       { event: "DELETE", id: "1" },
       { event: "ADD", text: "Ada moved to Porto" },
@@ -217,7 +217,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("the id of a superseding record depends on the revision of the old record, so that the old one can be superseded again after an undo", () => {
+  it("the id of a superseding record differs for each revision of the superseded record", () => {
     const idAt = (revision: number) => {
       const [, add] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Porto" }], [
         record("Ada lives in Lisbon", { revision })
@@ -238,7 +238,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an UPDATE of a record to the text of another record ends the validity of the updated record; the other record supersedes it", () => {
+  it("record A is superseded by record B if an UPDATE would give A the text of B", () => {
     const closed = (id: string) => [
       { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
     ]
@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD with the text of an existing record adds nothing; the existing record, even if not in the prompt, supersedes the record that a DELETE names", () => {
+  it("an ADD with the text of an existing record adds nothing, and the existing record supersedes a deleted record", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{
@@ -274,7 +274,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "ADD", text: "Ada moved to Porto" }], [lisbon], { repeated: [porto] }), [])
   })
 
-  it("a DELETE of a record together with an ADD of the record's text changes nothing", () => {
+  it("a DELETE of a record and an ADD of the same text together change nothing", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada lives in Lisbon" }]), [])
   })
 
@@ -282,7 +282,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "2" }, { event: "UPDATE", id: lisbon.id, text: "a" }]), [])
   })
 
-  it("the option `ttl` sets the expiry of added records, and of updated records that had no expiry", () => {
+  it("the option `ttl` sets the expiry of added records, and of updated records without an expiry", () => {
     const mortal = record("a", { expiresAt: 1_500 })
     const mutations = after(
       [{ event: "ADD", text: "x" }, { event: "UPDATE", id: "0", text: "y" }, { event: "UPDATE", id: "1", text: "z" }],
@@ -303,7 +303,7 @@ describe("applyEvents", () => {
 describe("attribute", () => {
   const porto = { text: "Ada moved to Porto", kind: "project", importance: 0.9 }
 
-  it("`attribute` gives an ADD the kind and importance of the fact whose text it resembles", () => {
+  it("`attribute` gives an ADD the kind and importance of the fact with the most similar text", () => {
     const facts = [{ text: "Ada drinks tea", importance: 0.1 }, porto]
     assert.deepStrictEqual(attribute([{ event: "ADD", text: "Ada moved to Porto" }], facts, []), [{
       event: "ADD",
@@ -316,12 +316,12 @@ describe("attribute", () => {
     }])
   })
 
-  it("`attribute` keeps a kind that the model set in its decision, and adds the importance of the fact", () => {
+  it("`attribute` keeps the kind that the model chose, and adds the importance of the fact", () => {
     const [decision] = attribute([{ event: "ADD", text: porto.text, kind: "working" }], [porto], [])
     assert.deepInclude(decision, { kind: "working", importance: 0.9 })
   })
 
-  it("`attribute` adds the new fact if the model decides to delete the contradicted memory, but not to add the fact", () => {
+  it("`attribute` adds the new fact if the model only decides to delete the contradicted memory", () => {
     assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [porto], [lisbon]), [
       { event: "DELETE", id: "0" },
       { event: "ADD", ...porto }
@@ -336,7 +336,7 @@ describe("attribute", () => {
     )
   })
 
-  it("`attribute` adds both facts, in their order, if the model only decides to delete the two memories that they contradict", () => {
+  it("`attribute` adds both new facts, in order, if the model only decides to delete the two contradicted memories", () => {
     const facts = [{ text: "Now Porto" }, { text: "Now coffee" }]
     assert.deepStrictEqual(
       attribute([{ event: "DELETE", id: "0" }, { event: "DELETE", id: "1" }], facts, [lisbon, tea]).slice(2),

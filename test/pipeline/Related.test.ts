@@ -61,7 +61,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("the search covers the scope to which `remember` writes, and narrower scopes if the viewer has the reach `within`", () =>
+  it.effect("the search covers the scope of the fact and broader scopes; for a viewer of reach `within`, that scope and narrower scopes", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
@@ -76,7 +76,7 @@ describe("the search for related memories of a fact", () => {
       assert.deepStrictEqual((yield* remembered(Viewer.everyone(), Global)).sizes, [1, 1])
     }))
 
-  it.effect("the order of the memories that are found does not depend on records that the viewer does not see", () =>
+  it.effect("the order of the found memories does not depend on records that the viewer does not see", () =>
     Effect.gen(function*() {
       const viewer = Viewer.make({ ...both, reach: "within" })
       const drafts = ["Green tea", "Black tea, black coffee", "Green grass"].map((body) => ({

@@ -105,7 +105,7 @@ if (hasClusters) {
     const writes = times(80, 2_000)
 
     it.scopedLive(
-      `a server that is restarted twice during ${writes} writes by ${fibers} fibers loses no acknowledged write and works again`,
+      `a server restarted twice during ${writes} writes by ${fibers} fibers loses no acknowledged write`,
       () =>
         Effect.gen(function*() {
           const cluster = yield* throwAway
@@ -130,7 +130,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("calls to a suspended server fail with `unavailable`, or end at once if interrupted; calls succeed once the server is resumed", () =>
+    it.scopedLive("calls to a suspended server fail with `unavailable` and can be interrupted; calls succeed after the server resumes", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -153,7 +153,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* persistent(listed(patient, ada), refusals)).sort(), ["coffee", "tea"])
       }))
 
-    it.scopedLive("a replica promoted after its primary has stopped has all acknowledged writes, and a store opened on it can write", () =>
+    it.scopedLive("a replica that is promoted after its primary stops has all acknowledged writes and accepts new writes", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const store = yield* opened(placeOf(primary.url, "memories"))
@@ -180,7 +180,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("a store whose server is replaced by a standby that lacks the last commits finds all records except those of the lost commits", () =>
+    it.scopedLive("a store finds exactly the surviving records after its server is replaced by a standby that lacks the last commits", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -217,7 +217,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
       }))
 
-    it.scopedLive("a store reads from its standby if the standby's lag is at most `staleness`; the store reads its own writes at once", () =>
+    it.scopedLive("a store reads from its standby only if the standby's lag is at most `staleness`, and sees its own writes at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -267,7 +267,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("the standby still answers reads for the duration `staleness` after the primary has stopped; writes fail with `unavailable`", () =>
+    it.scopedLive("reads still succeed for the duration `staleness` after the primary stops, but writes fail with `unavailable`", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -282,7 +282,7 @@ if (hasClusters) {
         yield* refuses("unavailable", put(store, draft("coffee")))
       }))
 
-    it.scopedLive("a stopped server in a federation makes only the calls to its own store fail; a store on another server still answers", () =>
+    it.scopedLive("only calls to the store on the stopped server fail if one server of a federation stops", () =>
       Effect.gen(function*() {
         const [north, south] = yield* Effect.all([throwAway, throwAway])
         const storeOf = (url: string) =>
@@ -315,6 +315,6 @@ if (hasClusters) {
       }))
   })
 } else {
-  it("a PostgreSQL server that stops is not tested, since this machine has no PostgreSQL programs", () =>
+  it("failing PostgreSQL servers are not tested on this machine, which has no PostgreSQL programs", () =>
     assert.isFalse(hasClusters))
 }

@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("a call that waits for a lock or a connection ends at once if it is interrupted, and writes nothing", () =>
+    it.scopedLive("a call that is interrupted while waiting for a lock or a connection ends at once and writes nothing", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })
@@ -77,7 +77,7 @@ if (isReal) {
         yield* isAtRest(at)
       }))
 
-    it.scopedLive("interrupting many fibers at the same time, however often, cancels no statement of another fiber", () =>
+    it.scopedLive("interrupting many fibers at the same time cancels no statement of another fiber", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4 })
@@ -152,7 +152,7 @@ if (isReal) {
         assert.deepStrictEqual(count, [String(500 * batches)])
       }))
 
-    it.scopedLive("writers of one tenant do not block writers of another, and writers of one user do not block writers of another", () =>
+    it.scopedLive("writers of one tenant or user do not block writers of another tenant or user", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -176,7 +176,7 @@ if (isReal) {
       }))
   })
 
-  it.scopedLive("writes of a store are not part of a transaction of the caller: they remain if that transaction is rolled back", () =>
+  it.scopedLive("the writes of a store remain if the caller's transaction is rolled back", () =>
     Effect.gen(function*() {
       const at = yield* place
       const store = yield* opened(at)
@@ -197,7 +197,7 @@ if (isReal) {
     }))
 }
 
-it.effect("concurrent updates of one record through one store are all applied, one after another", () =>
+it.effect("concurrent updates of one record through one store are all applied", () =>
   Effect.scoped(Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const { id } = yield* put(store, draft("0"))

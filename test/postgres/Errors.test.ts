@@ -41,7 +41,7 @@ describe("opening a PostgreSQL store", () => {
       }))
   }
 
-  it.live("a server that refuses the connection makes opening fail with `unavailable`, and the error does not contain the `url`", () =>
+  it.live("opening fails with `unavailable` if the server refuses the connection, and the error does not contain the `url`", () =>
     Effect.gen(function*() {
       const port = yield* Effect.async<number>((resume) => {
         const probe = net.createServer().listen(0, "127.0.0.1", () => {
@@ -56,7 +56,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("a server that does not respond makes opening fail with `unavailable` within `connectTimeout`", () =>
+  it.live("opening fails with `unavailable` if the server does not respond within `connectTimeout`", () =>
     Effect.scoped(Effect.gen(function*() {
       const sockets = new Set<net.Socket>()
       const mute = yield* Effect.acquireRelease(
@@ -77,7 +77,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     })))
 
-  it.live("a missing certificate file makes opening fail with `unavailable`, as an error and not a defect", () =>
+  it.live("opening fails with the error `unavailable`, not with a defect, if a certificate file is missing", () =>
     Effect.gen(function*() {
       const url = `postgres://ada:${secret}@127.0.0.1:5432/memory?sslmode=verify-full&sslrootcert=/no/such.pem`
       const error = yield* refused(url)
@@ -86,7 +86,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("a schema name that the server would shorten or misread makes opening fail with `unsupported`", () =>
+  it.live("opening fails with `unsupported` if the server would shorten or misread the schema name", () =>
     Effect.gen(function*() {
       for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
         const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })
@@ -137,7 +137,7 @@ if (isReal) {
   })
 
   describe("opening a PostgreSQL store", () => {
-    it.scopedLive("a database that does not exist makes opening fail with `unavailable`, and the error does not contain the `url`", () =>
+    it.scopedLive("opening fails with `unavailable` if the database does not exist, and the error does not contain the `url`", () =>
       Effect.gen(function*() {
         const { url } = yield* place
         const all = new URL(Redacted.value(url))
@@ -218,7 +218,7 @@ if (hasClusters) {
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
       }))
 
-    it.scopedLive("new connections of an open store fail with `unavailable` while the role has another password than the one in the store's `url`", () =>
+    it.scopedLive("new connections of an open store fail with `unavailable` while the password in the store's `url` is wrong", () =>
       Effect.gen(function*() {
         const at = placeOf(urlOf(cluster, "guest", secret), "given")
         const store = yield* opened(at)

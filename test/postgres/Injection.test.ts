@@ -101,7 +101,7 @@ const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (key, value: unknown) => key === "next" ? undefined : value))
 
 describe("texts that contain SQL", () => {
-  it.scoped("texts that contain SQL are stored as data in every field: the store answers like one in memory, and the tables remain", () =>
+  it.scoped("SQL in any field of a PostgreSQL store is plain data: the answers equal those of an in-memory store, and the tables remain", () =>
     Effect.gen(function*() {
       const at = yield* place
       const database = yield* opened(at)
@@ -124,7 +124,7 @@ describe("texts that contain SQL", () => {
 
 if (isReal) {
   describe("a PostgreSQL schema of any name", () => {
-    it.scopedLive("a schema of any valid name can contain a store", () =>
+    it.scopedLive("a store can be opened in a schema of any valid name", () =>
       Effect.gen(function*() {
         const { url } = yield* noSchema
         for (const name of ["a\"; DROP SCHEMA public; --", "A b,ä$1?'", "a\\b {each}", "-c work_mem=1"]) {
@@ -146,7 +146,7 @@ if (isReal) {
   })
 
   describe("row-level security of a PostgreSQL store", () => {
-    it.scopedLive("row-level security shows a database role only rows of the tenant in the setting effect_memory.tenant, and none if it is not set", () =>
+    it.scopedLive("a database role sees only rows of the tenant in the setting effect_memory.tenant, and no rows without the setting", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)
@@ -200,7 +200,7 @@ if (isReal) {
   })
 }
 
-it.scoped("`put` refuses a kind that contains SQL, `get` refuses an id that does, and `list` refuses a cursor that does", () =>
+it.scoped("SQL is refused as a kind by `put`, as an id by `get`, and as a cursor by `list`", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     for (const text of attacks.filter((text) => !isOf(Name, text))) {

@@ -38,7 +38,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("`get`, `list` and `search` of each instance immediately reflect what the other one writes, updates, forgets, restores and purges", () =>
+    it.scopedLive("`get`, `list` and `search` of each instance immediately reflect every kind of change by the other instance", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])
@@ -79,7 +79,7 @@ if (isReal) {
         assert.lengthOf(heard.filter((body) => body === "own"), 1)
       }))
 
-    it.scopedLive("an instance emits a change once, even if the transaction of the change commits after one that began later", () =>
+    it.scopedLive("an instance emits each change once, even if a later transaction commits first", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -130,7 +130,7 @@ if (isReal) {
   })
 
   describe("instances that open a PostgreSQL database", () => {
-    it.scopedLive("ten instances that open an empty database at once create the tables once, and accept each other's cursors", () =>
+    it.scopedLive("ten instances that open an empty database at the same time create the tables once and accept each other's cursors", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const stores = yield* Effect.all(Array.from({ length: 10 }, () => opened(at, { maxConnections: 2 })), {
@@ -144,7 +144,7 @@ if (isReal) {
         for (const store of stores) assert.lengthOf((yield* store.list(ada, { limit: 3, after: next })).items, 3)
       }))
 
-    it.scopedLive("an instance fails with `unsupported` and leaves the tables unchanged if a later release of the library made them", () =>
+    it.scopedLive("opening fails with `unsupported` and changes nothing if a later release of the library created the tables", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         yield* Effect.scoped(Effect.flatMap(opened(at), (store) => put(store, draft("tea"))))
@@ -180,7 +180,7 @@ if (isReal) {
   })
 }
 
-it.effect("an instance emits its own random writes in the order in which they were made", () =>
+it.effect("an instance emits the changes of its own writes in the order of the writes", () =>
   Effect.gen(function*() {
     const store = yield* opened(yield* place)
     const expected: Array<string> = []

@@ -15,13 +15,13 @@ describe("buildDoc", () => {
     assert.deepStrictEqual(Array.from(tags), ["tea"])
   })
 
-  it("a derived summary is not counted, since it repeats the start of the body", () => {
+  it("a derived summary, which repeats the start of the body, is not counted", () => {
     const fields = { summary: "Green tea…", body: "Green tea" }
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: true }).length, 2)
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
   })
 
-  it("a tag that is one word, in any script, is in `tags` of the result of `buildDoc`", () => {
+  it("`buildDoc` returns in `tags` each tag that is a single word in any script, except stopwords", () => {
     const { tags } = buildDoc(1, {
       summary: "",
       body: "",
@@ -32,7 +32,7 @@ describe("buildDoc", () => {
 })
 
 describe("bm25", () => {
-  it("the score is that of the BM25 formula", () => {
+  it("`bm25` computes the scores by the BM25 formula", () => {
     const docs = [doc("tea tea milk"), doc("tea"), doc("black coffee")]
     const idf = Math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
     const score = (tf: number, length: number) => idf * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * length / 2))
@@ -42,20 +42,20 @@ describe("bm25", () => {
     assert.closeTo(second!.score, score(2, 3), 1e-12)
   })
 
-  it("each term of the query that is a whole tag adds 1 to the score", () => {
+  it("each query term that equals a whole tag adds 1 to the score", () => {
     const plain = bm25("hot tea", [doc("tea hot")])[0]!.score
     const [tagged] = bm25("hot tea", [doc("", ["hot", "Tea"])])
     assert.closeTo(tagged!.score, plain + 2, 1e-12)
     assert.closeTo(bm25("hot tea", [doc("", ["hot tea"])])[0]!.score, plain, 1e-12)
   })
 
-  it("the score is higher the more often a document has a term, the rarer the term and the shorter the document", () => {
+  it("the score is higher if the document has the term more often, if the term is rarer, or if the document is shorter", () => {
     assert.deepStrictEqual(ids("tea", doc("tea milk"), doc("tea tea")), ["tea tea", "tea milk"])
     assert.deepStrictEqual(ids("tea rum", doc("tea x1"), doc("rum x2"), doc("tea x3")), ["rum x2", "tea x1", "tea x3"])
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
-  it("a document is found even if it has only terms that do not count towards its length, such as single ASCII characters", () => {
+  it("a document whose only terms are single ASCII characters is found, although its length is 0", () => {
     const letters = (text: string) => text.split(" ")
     const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body, summaryDerived: true }, letters))
     assert.deepStrictEqual(docs.map(({ length }) => length), [0, 0, 0])
@@ -68,18 +68,18 @@ describe("bm25", () => {
     assert.deepStrictEqual(ids("tea", doc("tea b"), doc("tea a"), doc("tea c")), ["tea b", "tea a", "tea c"])
   })
 
-  it("a term that the query repeats counts once", () => {
+  it("a repeated term of the query counts once", () => {
     const docs = [doc("tea"), doc("milk tea")]
     assert.deepStrictEqual(bm25("tea tea TEA", docs), bm25("tea", docs))
   })
 
-  it("the result is empty if there are no documents, if no document has a term of the query, or if the query has no terms", () => {
+  it("the result is empty if no document contains a term of the query", () => {
     assert.deepStrictEqual(bm25("tea", []), [])
     for (const query of ["", "the", "?!", "x", "coffee"]) assert.deepStrictEqual(bm25(query, [doc("tea")]), [])
     assert.deepStrictEqual(bm25("tea", [doc(""), doc("…")]), [])
   })
 
-  it("a tokenizer that is passed to `buildDoc` and to `bm25` is used for documents and query", () => {
+  it("`buildDoc` and `bm25` use the tokenizer that is passed to them", () => {
     const stemmed = make({ stem: true })
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" }, stemmed)], stemmed), 1)
     assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" })]), 0)

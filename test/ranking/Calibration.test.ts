@@ -45,7 +45,7 @@ const relevances = (
 }
 
 describe("vector relevance in hybrid search", () => {
-  it("a conversation turn has at least four fifths of the vector relevance of the turn before or after it in the session", () => {
+  it("the vector relevance of a conversation turn is at least 80% of the cosine of each adjacent turn in the session", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },
@@ -70,7 +70,7 @@ describe("vector relevance in hybrid search", () => {
     assert.closeTo(relevances(turns)["next"]!["cosine:lent"]!, 0.8, 1e-6)
   })
 
-  it("the vector relevance has the weight given in the query's embedding, unless the query sets weights.vector", () => {
+  it("weights.vector of a query overrides the vector weight that the query's embedding sets", () => {
     const turns = { tea: { cosine: 0, body: "tea" }, ocean: { cosine: 1 } }
     const ocean = (query: Partial<MemoryQuery>, calibration: Partial<Embedding>) =>
       relevances(turns, query, calibration)["ocean"]?.["relevance"]
@@ -80,7 +80,7 @@ describe("vector relevance in hybrid search", () => {
     assert.isUndefined(ocean({}, { weight: 0 }))
   })
 
-  it("a record is not found by its vector if its cosine is at or below the floor given in the query's embedding", () => {
+  it("vectors find only records whose cosine is above the `floor` of the query's embedding", () => {
     const turns = { best: { cosine: 0.9 }, middle: { cosine: 0.8 }, floor: { cosine: 0.7 }, tea: { cosine: 0.2 } }
     const found = relevances(turns, { mode: "hybrid" }, { floor: 0.7, weight: 1 })
     assert.sameMembers(Object.keys(found), ["best", "middle", "tea"])
@@ -105,7 +105,7 @@ const crowded: Embedder.Service = {
 }
 
 describe("Embedder.calibrate", () => {
-  it.effect("`calibrate` sets the floor to the model's cosine of unrelated texts, and keeps the weight", () =>
+  it.effect("`calibrate` sets `floor` to the model's median cosine of unrelated texts, and keeps `weight`", () =>
     Effect.gen(function*() {
       const { calibration } = yield* Embedder.calibrate(crowded)
       assert.closeTo(calibration!.floor!, 0.9, 1e-6)
@@ -114,7 +114,7 @@ describe("Embedder.calibrate", () => {
       assert.strictEqual(yield* Embedder.calibrate(none), none)
     }))
 
-  it.effect("the embedding of a query contains the calibration, even if the embedder makes batches and has a cache", () =>
+  it.effect("the embedding of a query contains the calibration of the embedder, even if the embedder has batches and a cache", () =>
     Effect.gen(function*() {
       const embedder = yield* Effect.flatMap(Embedder.make(crowded), Embedder.calibrate)
       const query = yield* EmbeddingSync.make(yield* MemoryStore, embedder).query("tea")

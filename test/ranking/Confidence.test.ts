@@ -26,7 +26,7 @@ turns.forEach(([actor, body], sequence) =>
 const sure = (text: string) => index.search(Viewer.everyone(), { text, confidence: true }, 0).confidence!
 
 describe("the confidence of a search result", () => {
-  it("the confidence is lower if the question names a speaker other than the one who said the matching words", () => {
+  it("the confidence is lower if the question names a person who did not say the matching words", () => {
     assert.isAbove(sure("What did Bob row in the harbour race?"), sure("What did Ada row in the harbour race?"))
   })
 
@@ -35,7 +35,7 @@ describe("the confidence of a search result", () => {
     assert.strictEqual(sure("quantum chromodynamics"), 0)
   })
 
-  it("the confidence of a search among notes is higher, the larger the share of the question's words in one note", () => {
+  it("the confidence is higher if one note contains a larger share of the question's words", () => {
     const notes = MemoryIndex.make()
     for (const [n, body] of ["Ada drinks green tea.", "Bob sails.", "The office has a kettle."].entries()) {
       notes.add(World.record(String(n), { body, summary: body }))
@@ -45,7 +45,7 @@ describe("the confidence of a search result", () => {
     assert.isAbove(sure("green tea from Uji in autumn"), sure("trains from Uji in autumn to the sea"))
   })
 
-  it("the confidence is present only for a query with a text and `confidence: true`, and changes no other field", () => {
+  it("the result has a confidence only if the query has a text and `confidence: true`; all other fields stay the same", () => {
     const search = (query: object) => index.search(Viewer.everyone(), { text: "harbour", ...query }, 0)
     const { confidence, ...asked } = search({ confidence: true })
     assert.isTrue(confidence! > 0 && confidence! < 1)

@@ -20,35 +20,35 @@ describe("reciprocalRank", () => {
     assert.closeTo(scores.get("c")!, 2 / 62 / most, 1e-15)
   })
 
-  it("a hit that is first in every ranking has the score 1, and a hit that is first in one of two rankings has the score 0.5", () => {
+  it("a hit that is first in all rankings scores 1; a hit that is first in one of two rankings and absent from the other scores 0.5", () => {
     assert.deepStrictEqual(reciprocalRank([leg("a"), leg("a", 7), leg("a", 0.1)]), [{ id: "a", score: 1 }])
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("a hit that is last in both rankings precedes one that is first in one ranking and absent from the other, unless the constant `k` is 0", () => {
+  it("a hit that is last in both of two rankings precedes a hit that is first in only one ranking, unless the constant `k` is 0", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
 
-  it("hits with equal scores in a ranking share the rank of the first of them, and all of them count for the next rank", () => {
+  it("hits with equal scores in a ranking share one rank, as in the ranks 1, 2, 2, 4", () => {
     const hits = [["a", 3], ["b", 2], ["c", 2], ["d", 1]].map(([id, score]) => ({ id: id!, score: Number(score) }))
     const [a, b, c, d] = reciprocalRank([{ name: "tied", hits }], 0).map(({ score }) => score)
     assert.deepStrictEqual([a, b, c, d], [1, 1 / 2, 1 / 2, 1 / 4])
   })
 
-  it("hits with equal fused scores keep the order in which they first occur, ranking by ranking", () => {
+  it("hits with equal fused scores are in the order in which the rankings, read one after another, first contain them", () => {
     assert.strictEqual(order(leg("ab"), leg("ba")), "ab")
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })
 
-  it("a ranking of weight 0 or less is ignored, and there are no hits if there are no rankings", () => {
+  it("rankings with a weight of 0 or less are ignored, and the fusion of no rankings is empty", () => {
     assert.strictEqual(order(leg("a"), leg("bcd", 0), leg("e", -1)), "a")
     assert.strictEqual(reciprocalRank([leg("a"), leg("b", 0)])[0]!.score, 1)
     assert.deepStrictEqual(reciprocalRank([]), [])
     assert.deepStrictEqual(reciprocalRank([leg(""), leg("a", 0)]), [])
   })
 
-  it("the hits of random rankings have one score of 0..1 for each id, in descending order; doubling all weights changes nothing", () => {
+  it("random rankings give one hit per id, with scores of 0..1 in descending order; doubling all weights changes nothing", () => {
     const ids = FastCheck.uniqueArray(FastCheck.constantFrom(..."abcdefgh"), { maxLength: 8 })
     const legs = FastCheck.array(
       FastCheck.tuple(ids, FastCheck.double({ min: 1e-3, max: 100, noNaN: true })).map(([ids, weight]) =>

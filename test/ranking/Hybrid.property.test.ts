@@ -176,7 +176,7 @@ const begun = (): State => {
 }
 
 describe("vector search and hybrid search", () => {
-  it("results after random changes are exactly those of the scoring formulas applied to a plain list of the visible records", () => {
+  it("search results after random changes equal those that the scoring formulas give for a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add },
       { weight: 1, arbitrary: remove },
@@ -194,7 +194,7 @@ describe("vector search and hybrid search", () => {
     )
   })
 
-  it("results are the same with and without records and vectors that the viewer does not see", () => {
+  it("search results do not depend on records and vectors that the viewer does not see", () => {
     const attached = array(tuple(constantFrom<Array<"m" | "n">>("m", "n"), integer({ min: 0, max: 30 }), numbers(3)), {
       maxLength: 40,
       size: "max"

@@ -21,7 +21,7 @@ const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, query: Read
 }
 
 describe("InvertedIndex", () => {
-  it("an index gives the same answers, however often it is packed between additions and removals of documents", () => {
+  it("packing an index between additions and removals of documents does not change the answers", () => {
     for (let seed = 1; seed <= 40; seed++) {
       const { below, many, next, of } = random(seed)
       let plain = new InvertedIndex()
@@ -62,7 +62,7 @@ describe("InvertedIndex", () => {
 })
 
 describe("Arena", () => {
-  it("the blocks that an Arena allocates never overlap, whatever their sizes and however many memory segments they fill", () => {
+  it("the blocks that an Arena allocates never overlap, whatever their number and sizes", () => {
     const { below, next } = random(1)
     for (const first of [1, 2 ** 20]) { // a block of 2 ** 20 is longer than a segment
       const arena = new Arena()

@@ -94,7 +94,7 @@ const run = (acts: ReadonlyArray<Act>) => {
 }
 
 describe("MemoryIndex after random changes", () => {
-  it("answers are exactly those computed by BM25 and filters over a plain list of the visible records", () => {
+  it("answers equal those that BM25 and filters give for a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add(12) },
       { weight: 1, arbitrary: remove(12) },
@@ -105,7 +105,7 @@ describe("MemoryIndex after random changes", () => {
     FastCheck.assert(FastCheck.property(array(any, { maxLength: 60 }), run), { seed: 1, numRuns: 400 })
   })
 
-  it("answers stay exact after so many changes that the index is compacted", () => {
+  it("answers are still exact after thousands of changes, which make the index compact itself", () => {
     const any = oneof(
       { weight: 80, arbitrary: add(150) },
       { weight: 15, arbitrary: remove(150) },
@@ -132,7 +132,7 @@ describe("MemoryIndex after random changes", () => {
     FastCheck.assert(FastCheck.property(array(any, { maxLength: 150 }), run), { seed: 5, numRuns: 400 })
   })
 
-  it("explanations of hits are the same in a restored index and in one built from the same records", () => {
+  it("a restored index explains hits in the same way as an index built from the same records", () => {
     const records = array(World.anyRecord(30), { maxLength: 30 })
     const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
     FastCheck.assert(
@@ -154,7 +154,7 @@ describe("MemoryIndex after random changes", () => {
     )
   })
 
-  it("answers to a viewer are the same with and without records that the viewer does not see", () => {
+  it("answers to a viewer do not depend on records that the viewer does not see", () => {
     const others = array(World.anyRecord(30), { maxLength: 20 })
     const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
     FastCheck.assert(
@@ -172,7 +172,7 @@ describe("MemoryIndex after random changes", () => {
     )
   })
 
-  it("the pages of a list are disjoint and together contain every unchanged record, even if other records change between two pages", () => {
+  it("the pages of a list contain each unchanged record exactly once, even if other records change between two pages", () => {
     const change = oneof(add(40), add(40), remove(40))
     const changes = array(array(change, { maxLength: 4 }), { minLength: 1, maxLength: 10 })
     FastCheck.assert(

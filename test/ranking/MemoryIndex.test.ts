@@ -35,7 +35,7 @@ const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewe
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
 
 describe("MemoryIndex", () => {
-  it("a vector search finds the same records, whether vectors were prepared at once or in steps with changes in between", () => {
+  it("a vector search finds the same records if vectors are prepared in steps and records change between the steps", () => {
     const vectors = Array.from({ length: 40 }, (_, n) => new Float32Array([n + 1, 40 - n]))
     const filled = () => {
       const index = indexOf(...vectors.map((_, n) => record(`${n}`, { body: `body ${n}` })))
@@ -71,7 +71,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.preparing("of another").next().done)
   })
 
-  it("`isPrepared` is true once preparing has ended, until another vector is attached", () => {
+  it("`isPrepared` is true after preparing has ended, and false after another vector is attached", () => {
     const index = MemoryIndex.make()
     const records = Array.from({ length: 3 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
     for (const record of records) index.add(record)
@@ -95,7 +95,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(index.isPrepared("m"))
   })
 
-  it("each step of `preparing` looks up at most one vector, even if many vectors were added since the last call of `preparing`", () => {
+  it("each step of `preparing` looks up at most one vector, even if many vectors were added before", () => {
     const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
@@ -120,7 +120,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(lookedUp(), 0)
   })
 
-  it("`add` replaces a record of the same id even in another scope, and `remove` of an id returns true only the first time", () => {
+  it("`add` replaces a record with the same id in any scope, and `remove` returns true only for an existing record", () => {
     const index = indexOf(record("a", { body: "tea" }))
     index.add(record("a", { body: "coffee", scope: "global" }))
     assert.strictEqual(index.size, 1)
@@ -134,7 +134,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("words of every script are found, including single characters, in any Unicode composition", () => {
+  it("search finds words of any script in any Unicode form, and single characters of Chinese and Japanese words", () => {
     const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
     const cases = {
       京: "東京に行く",
@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("relevance is relative to the best hit; a query without text returns all records by recency, and one whose text has no terms returns none", () => {
+  it("scores are relative to the best hit; a query without a text returns all records, newest first; a text without terms finds no record", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -175,7 +175,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
   })
 
-  it("an expired record is found, and counted in the BM25 statistics, only if the viewer is System or the clock goes back before the expiry", () => {
+  it("a record is found and counted in the BM25 statistics only before its expiry, or if the viewer is System", () => {
     const index = indexOf(
       record("tea", { expiresAt: 10 }),
       record("tea with milk"),
@@ -192,7 +192,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
-  it("`restore` returns false for bytes of another format, byte order or tokenizer, and if a record in the bytes no longer exists", () => {
+  it("`restore` returns false if the format, byte order or tokenizer of the bytes differs, or if an encoded record no longer exists", () => {
     const records = [record("tea"), record("coffee")]
     const encoded = () => indexOf(...records).encode().slice()
     const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {
@@ -241,7 +241,7 @@ describe("MemoryIndex", () => {
     assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
   })
 
-  it("the encoded bytes contain the records that the index had when encoding began, whatever changes between the steps", () => {
+  it("the encoded bytes contain the records of the index when encoding began, even if the index changes between the steps", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -318,7 +318,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(bm25Of({ kinds: ["note"] }), bm25Of({}))
   })
 
-  it("a query's scope restricts the hits, and never adds one that the viewer does not see", () => {
+  it("the scope of a query restricts the hits, and never adds a hit that the viewer does not see", () => {
     const index = indexOf(
       record("g", { scope: "global" }),
       record("a"),
@@ -333,7 +333,7 @@ describe("MemoryIndex", () => {
     assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
   })
 
-  it("`leftOut` counts the hits beyond limit and budget; the first hit that exceeds the budget and all hits after it are left out", () => {
+  it("`leftOut` counts the hits beyond the limit and the budget; the first hit that exceeds the budget ends the results", () => {
     const index = indexOf(
       ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )
@@ -345,7 +345,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(left({ limit: 1_000 }), { limit: 0, budget: 0, folded: 0 })
   })
 
-  it("a search by text folds records with equal texts into the best hit and counts them, unless data or kind differ", () => {
+  it("a search by text folds near-duplicates of the same kind and data into one hit, and counts the folded records", () => {
     const index = indexOf(
       record("green tea", { id: id("a"), tags: ["tea"] }),
       record("Green tea!", { id: id("b") }),
@@ -362,7 +362,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("the parts of an explanation add up: terms and tags to `bm25`, the ranker's shares to `relevance`, and the factors' shares to the score", () => {
+  it("the parts of an explanation add up to `bm25`, to `relevance` and to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),
@@ -395,7 +395,7 @@ describe("MemoryIndex", () => {
     assert.deepEqual(index.search(ada, { explain: true }, 0).hits[0]?.explanation, { relevance: 1, lexical: 1 })
   })
 
-  it("recency is computed with the half-lives of the kinds that were passed to MemoryIndex.make", () => {
+  it("recency is computed with the half-lives of the kinds passed to MemoryIndex.make", () => {
     const index = MemoryIndex.make({ kinds: new Map() })
     index.add(record("old", { kind: "user", createdAt: 0, importance: 1 }))
     const month = 30 * 24 * 3_600_000
@@ -404,13 +404,13 @@ describe("MemoryIndex", () => {
     assert.strictEqual(indexOf(index.get(id("old"))!).search(ada, { weights }, month).hits[0]!.score, 1)
   })
 
-  it("records and queries are tokenised by the tokenizer that was passed to MemoryIndex.make", () => {
+  it("records and queries are split into terms by the tokenizer passed to MemoryIndex.make", () => {
     const index = MemoryIndex.make({ tokenizer: tokenizer({ stem: true }) })
     index.add(record("running"))
     assert.deepStrictEqual(found(index, { text: "runs" }), ["running"])
   })
 
-  it("a record stays in the index if the tokenizer throws on the record that should replace it", () => {
+  it("the index keeps a record if the tokenizer throws while `add` replaces the record", () => {
     const index = MemoryIndex.make({
       tokenizer: (text) => {
         if (text === "bad") throw new Error("bad")
@@ -451,7 +451,7 @@ describe("MemoryIndex", () => {
 describe("MemoryIndex.list", () => {
   const index = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
 
-  it("a cursor is accepted for the same viewer and filter with any limit, and for no other viewer or filter", () => {
+  it("a cursor is accepted with any limit, but only for the same viewer and filter", () => {
     const first = index.list(ada, { limit: 2 }, 0)!
     const rest = index.list(Viewer.make({ userId: "ada" }), { limit: 1_000, after: first.next }, 0)!
     assert.lengthOf(new Set([...first.items, ...rest.items]), 9)
@@ -487,7 +487,7 @@ describe("MemoryIndex.list", () => {
     }
   })
 
-  it("the order of a list is the same whether the viewer sees few of many records in the index or all of them", () => {
+  it("the order of a list is the same if the index also has many records that the viewer does not see", () => {
     const crowd = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
     for (let n = 0; n < 200; n++) crowd.add(record(`crowd ${n}`, { createdAt: n % 7, scope: { userId: "bob" } }))
     const ids = (index: MemoryIndex.MemoryIndex) => index.list(ada, {}, 0)!.items.map(({ id }) => id)
@@ -520,7 +520,7 @@ describe("MemoryIndex.whyNot", () => {
 })
 
 describe("InvertedIndex", () => {
-  it("answers are the same after a compaction, which drops the words and scopes of removed records", () => {
+  it("a compaction drops the words and scopes of removed records, and does not change answers", () => {
     const index = new InvertedIndex()
     const docs = Array.from(
       { length: 100 },
@@ -548,7 +548,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(copy.view(Viewer.accessFilterOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
-  it("an index does not take more heap memory, however often its ten records are replaced", () => {
+  it("the memory of an index does not grow if its ten records are replaced thousands of times", () => {
     const index = MemoryIndex.make()
     const body = Array.from({ length: 60 }, (_, n) => `w${n}`).join(" ")
     const replace = (times: number) => {
@@ -562,7 +562,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
   })
 
-  it("the text of a record that was replaced can be garbage-collected: the words in the index are not slices of the text", () => {
+  it("the text of a replaced record can be garbage-collected", () => {
     const index = MemoryIndex.make()
     const before = room()
     for (let n = 0; n < 500; n++) {

@@ -57,7 +57,7 @@ describe("isNear", () => {
     ["!!!", "???"]
   ]
 
-  it("short texts are not near if they differ in any word, such as a number or a negation, or in the order of the words", () => {
+  it("short texts are not near if any word, such as a number or a negation, or the order of the words differs", () => {
     for (const [a, b] of apart) assert.isFalse(near(a, b), `${a} | ${b}`)
   })
 
@@ -91,7 +91,7 @@ describe("isNear", () => {
     }
   })
 
-  it("more than 280 of 300 long texts are near to a copy of themselves in which one word is changed, removed or added", () => {
+  it("more than 280 of 300 long texts are near to a copy with one word changed, removed or added", () => {
     let folded = 0
     for (let seed = 0; seed < 100; seed++) {
       const words = prose(600, seed)
@@ -110,7 +110,7 @@ describe("isNear", () => {
     }
   })
 
-  it("long texts that repeat the same few words have the same signature, however often they repeat them", () => {
+  it("a long text that repeats a few words has the same signature for any number of repetitions", () => {
     const said = signature("tea with milk ".repeat(100))
     for (const times of [400, 4_000]) assert.deepStrictEqual(signature("tea with milk ".repeat(times)), said)
   })
@@ -140,7 +140,7 @@ describe("isNear", () => {
     )
   })
 
-  it("none of 20,000 short texts is near to a copy of itself in which one word is changed", () => {
+  it("none of 20,000 short texts is near to a copy with one word changed", () => {
     for (let seed = 0; seed < 20_000; seed++) {
       const words = prose(3 + seed % 60, seed)
       assert.isFalse(near(words.join(" "), words.with(seed % words.length, "another").join(" ")))
@@ -149,7 +149,7 @@ describe("isNear", () => {
 })
 
 describe("fold", () => {
-  it("the first item of each group of near-duplicates is kept, in order, and the number of dropped items is returned", () => {
+  it("`fold` keeps the first item of each group of near-duplicates, in order, and returns the number of dropped items", () => {
     const items = ["Tea.", "coffee", "tea", "TEA!", "Coffee", "milk"].map((text, n) => ({ text, n }))
     const { folded, kept } = fold(items, ({ text }) => text)
     assert.deepStrictEqual(kept.map(({ n }) => n), [0, 1, 5])
@@ -157,7 +157,7 @@ describe("fold", () => {
     assert.deepStrictEqual(fold([], String), { kept: [], folded: 0 })
   })
 
-  it("texts without words are folded only if they are equal", () => {
+  it("`fold` treats texts without words as duplicates only if the texts are equal", () => {
     assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
   })
 

@@ -28,7 +28,7 @@ const indexed = (bodies: ReadonlyArray<string>) => {
 }
 
 describe("passagesOf", () => {
-  it("the passages of a body have at most 600 characters each, and together leave out nothing but white space", () => {
+  it("passages have at most 600 characters each, and together contain the whole body except white space", () => {
     const pieces = FastCheck.constantFrom(
       "word ",
       "A sentence ends. ",
@@ -58,7 +58,7 @@ describe("passagesOf", () => {
     )
   })
 
-  it("a passage ends at the end of a paragraph, else of a sentence, else of a word", () => {
+  it("a passage ends with a paragraph if possible, else with a sentence, else with a word", () => {
     const texts = (body: string) => passagesOf(body).map(({ end, start }) => body.slice(start, end))
     const [first, second] = ["a".repeat(300), "b".repeat(500)]
     assert.deepStrictEqual(texts(`${first}\n\n${second}`), [first, second])
@@ -70,7 +70,7 @@ describe("passagesOf", () => {
 })
 
 describe("search of a long record", () => {
-  it("a long record is ranked by its best passage, above any number of short records with fewer words of the query", () => {
+  it("a long record is ranked by its best passage, and so above short records with fewer words of the query", () => {
     const notes = Array.from({ length: 300 }, (_, n) => `The kiosk number ${n} sells papers.`)
     const search = indexed([...notes, chapter])
     const query = { text: "Where is rhubarb cordial sold, at which kiosk gate?", limit: 3 }
@@ -79,7 +79,7 @@ describe("search of a long record", () => {
     assert.strictEqual(plain(query).hits[0]?.record.body, `${needle} And more.`)
   })
 
-  it("the hit contains the passage with the words of the query, and the offset of the passage in the body", () => {
+  it("the hit of a long record contains the passage with the words of the query, and the offset of the passage in the body", () => {
     const [hit] = indexed([chapter])({ text: "rhubarb cordial" }).hits
     assert.include(hit?.passage?.text, needle)
     const { start, text } = hit!.passage!
@@ -87,21 +87,21 @@ describe("search of a long record", () => {
     assert.isAtMost(text.length, 600)
   })
 
-  it("the hit has no passage if the query has no text or the record is short", () => {
+  it("a hit has no passage if the query has no text or the record is short", () => {
     const search = indexed([chapter, needle])
     assert.isTrue(search({}).hits.every(({ passage }) => passage === undefined))
     const short = search({ text: "rhubarb" }).hits.find(({ record: { body } }) => body === needle)
     assert.isUndefined(short?.passage)
   })
 
-  it("the shares of the ranker's features in a hit's explanation add up to the relevance of the hit", () => {
+  it("the shares of the ranker's features in an explanation add up to the relevance of the hit", () => {
     for (const { explanation } of indexed([chapter, needle])({ text: "rhubarb cordial", explain: true }).hits) {
       const shares = Object.entries(explanation!).filter(([key]) => key.startsWith("rank:"))
       assert.closeTo(shares.reduce((sum, [, share]) => sum + share, 0), explanation!["relevance"]!, 1e-9)
     }
   })
 
-  it("a search whose weight `ranker` is 0 scores all words of a long record, and still returns a passage", () => {
+  it("a search with weight 0 for `ranker` scores a long record by all its words, and still returns a passage", () => {
     const bodies = [chapter, needle, ...Array.from({ length: 20 }, (_, n) => `The kiosk number ${n} sells cordial.`)]
     const text = "kiosk rhubarb cordial"
     const { hits } = indexed(bodies)({ text, weights: { ranker: 0 }, limit: 30 })
@@ -115,7 +115,7 @@ describe("search of a long record", () => {
     assert.include(hits.find(({ record }) => record.body === chapter)?.passage?.text, needle)
   })
 
-  it.effect("a prompt block shows the passage with its offset, and only the passage counts against the budget", () =>
+  it.effect("a prompt block shows the passage of a long record with its offset, and only the passage counts against the budget", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* store.put(ada, [draft(chapter, { summary: "Council reports" }), draft("A kiosk.")])
@@ -128,7 +128,7 @@ describe("search of a long record", () => {
       assert.isBelow(text.length, 1_500)
     }).pipe(Effect.provide(layerInMemory)))
 
-  it.effect("a search no longer finds a word that an update removed from a long record, and returns the passage with the new word", () =>
+  it.effect("search finds an updated long record by the new words in its passages, and no longer by the removed words", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       const [put] = yield* store.put(ada, [draft(chapter)])

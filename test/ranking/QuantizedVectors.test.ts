@@ -39,7 +39,7 @@ describe("DotKernel", () => {
     }
   })
 
-  it("dot products are exact, also of the largest integers", () => {
+  it("dot products are exact, even for the largest integers", () => {
     const next = uniform(1)
     const pick = (range: number) => Math.round((next() * 2 - 1) * range)
     for (const stride of [16, 32, 48, 400]) {
@@ -61,7 +61,7 @@ describe("DotKernel", () => {
 })
 
 describe("QuantizedVectors", () => {
-  it("the exact cosine lies between the two bounds computed from quantized vectors, and the bounds are close together", () => {
+  it("quantized vectors give a lower and an upper bound of the exact cosine, and the bounds are close together", () => {
     for (const dimensions of [1, 2, 15, 16, 17, 100, 384, 3_072, 40_000]) {
       const rows = scattered(30, dimensions, 0, dimensions)
       rows.push(new Float32Array(dimensions), rows[0]!.map((number) => -1e35 * number))
@@ -88,7 +88,7 @@ describe("QuantizedVectors", () => {
 })
 
 describe("TopKBounds", () => {
-  it("TopKBounds keeps exactly the entries whose upper bound is at least the k-th best lower bound (k is the limit)", () => {
+  it("TopKBounds with limit k keeps exactly the entries whose upper bound is at least the k-th best lower bound", () => {
     const bounds = FastCheck.tuple(FastCheck.integer({ min: 0, max: 30 }), FastCheck.integer({ min: 0, max: 4 }))
     FastCheck.assert(
       FastCheck.property(FastCheck.array(bounds), FastCheck.integer({ min: 1, max: 9 }), (all, limit) => {

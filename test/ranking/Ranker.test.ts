@@ -21,7 +21,7 @@ describe("Ranker", () => {
     for (const [feature, weight] of Object.entries(Ranker.weights)) assert.isAbove(weight, 0, feature)
   })
 
-  it("the share of every feature is above 0, and the shares add up to the rank", () => {
+  it("the returned shares of the features are above 0 and add up to the rank", () => {
     const text = FastCheck.constantFrom("When did Ada go?", "tea in May 2023", "tea")
     const emphasis = record({ ranker: FastCheck.constantFrom(0, 1, 3), conversation: FastCheck.constantFrom(0, 1, 2) })
     FastCheck.assert(
@@ -35,13 +35,13 @@ describe("Ranker", () => {
     )
   })
 
-  it("the rank of a record without a session is its word score divided by the best word score, if the question names no speaker or time", () => {
+  it("the rank of a record without a session is its BM25 divided by the best BM25 if the question names no speaker or time", () => {
     const { rank } = asked("tea")
     for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noSignals, words }, 0.7), words / 0.7)
     assert.strictEqual(rank({ ...noSignals, words: 1 }, 0), 0)
   })
 
-  it("the rank counts only words if the weight `ranker` is 0, and ignores a turn's session and neighbours if the weight `conversation` is 0", () => {
+  it("weight 0 for `ranker` ranks by words only, and weight 0 for `conversation` ignores the session and neighbours of a turn", () => {
     const turn = {
       ...noSignals,
       isTurn: true,
@@ -58,7 +58,7 @@ describe("Ranker", () => {
     assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
   })
 
-  it("a speaker's full name, first name or possessive in a question is recognised in any letter case, a long name also with one wrong letter", () => {
+  it("`named` recognises the first name of a speaker in any letter case, and a long first name even with one wrong letter", () => {
     const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
     assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
     assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])
@@ -75,7 +75,7 @@ describe("Ranker", () => {
     assert.isUndefined(asked("my tea", Viewer.system()).own)
   })
 
-  it("a long word counts as misspelt if one letter is inserted, removed or replaced", () => {
+  it("`isMisspelt` is true for two long words that differ by one inserted, removed or replaced letter", () => {
     for (const other of ["melani", "melaniee", "nelanie", "melxnie"]) {
       assert.isTrue(Ranker.isMisspelt("melanie", other), other)
     }

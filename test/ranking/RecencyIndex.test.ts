@@ -23,7 +23,7 @@ const counting = () => {
 const ascending = (n: number) => MemoryId.make(`${n}`.padStart(26, "0"))
 
 describe("RecencyIndex", () => {
-  it("records are ordered by recency, whatever the order in which they were added and whenever the index is read", () => {
+  it("records are ordered by recency, whatever the order of additions and reads", () => {
     const { array, boolean, integer, property, tuple } = FastCheck
     FastCheck.assert(
       property(
@@ -49,7 +49,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("records of one batch, which have the same time and ascending ids, are ordered without being compared", () => {
+  it("records with the same time and ascending ids, as in a batch, are ordered almost without comparisons", () => {
     const index = counting()
     for (let doc = 0; doc < 5_000; doc++) {
       index.add(doc, { id: ascending(doc % 1_000), createdAt: Math.floor(doc / 1_000) })
@@ -60,7 +60,7 @@ describe("RecencyIndex", () => {
     assert.deepStrictEqual(index.all().slice(-1), [4_000])
   })
 
-  it("30,000 records that are sorted in steps of bounded work are ordered by recency, and reading them then takes little work", () => {
+  it("30,000 records are sorted in steps of bounded work, and reading the sorted records then takes little work", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)
@@ -109,7 +109,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("reading the index takes work in proportion to the newest records that were added out of order, not to all records", () => {
+  it("reading a large index takes little work if only a few of the newest records were added out of order", () => {
     const index = counting()
     for (let doc = 0; doc < 20_000; doc++) index.add(doc, { id: world.id(`${doc}`), createdAt: doc })
     assert.lengthOf(index.all(), 20_000)

@@ -47,7 +47,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("documents and term frequencies are counted over all visible records; the candidates are the `depth` best records that pass the filter", () => {
+  it("`match` counts term statistics over all visible records, but returns only the `depth` best records that pass the filter", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -57,7 +57,7 @@ describe("MemoryIndex.match", () => {
     assert.strictEqual(candidates[1]!.score, candidates[1]!.lexical / best)
   })
 
-  it("records named in `includeIds` are candidates, too, each once, if they are visible and pass the filter", () => {
+  it("`match` also returns each record of `includeIds`, once, if the record is visible and passes the filter", () => {
     const index = indexOf(...records)
     const also = ["third", "other", "best", "third", "user", "bob", "nobody"].map(id)
     assert.deepStrictEqual(names(index, { kinds: ["note"] }, { includeIds: also, depth: 1 }), [
@@ -85,7 +85,7 @@ describe("MemoryIndex.match", () => {
     assert.isFalse(counts.has("other"))
   })
 
-  it("the `depth` best candidates are selected after the ranker and the weights were applied, not before", () => {
+  it("the ranker and the weights are applied before the `depth` best candidates are selected", () => {
     const lone = Array.from({ length: 5 }, (_, n) => record(`lone ${n}`, { body: "tea tea" }))
     const turns = [0, 1, 2].map((n) =>
       record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
@@ -131,7 +131,7 @@ describe("Searcher", () => {
     Searcher.run(() => Searcher.search(retrieval, options, ada, query, 0))
   const records = ["a", "b", "c"].map((name, n) => record(name, { body: `tea ${name.repeat(4)}`, createdAt: n }))
 
-  it.effect("leftOut.exact is false if the search by words or the one by vectors is inexact, and absent if both are exact", () =>
+  it.effect("leftOut.exact is false if the search by words or the search by vectors is inexact, and absent otherwise", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const embedding = { model: "m", vector: [1, 0] }
@@ -147,7 +147,7 @@ describe("Searcher", () => {
       assert.isFalse((yield* search(over(index, { vectors }), { embedding, mode: "vector" })).leftOut.exact)
     }))
 
-  it.effect("search leaves out a record that was erased or forgotten, became invisible or stopped passing the filter between ranking and reading", () =>
+  it.effect("a ranked record is no hit if it is erased, forgotten, invisible or excluded by the filter when its body is read", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const match: Retrieval["match"] = (...args) =>
@@ -185,7 +185,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
     }))
 
-  it.effect("`search` reads the bodies of the hits and of folded candidates, and of few other records", () =>
+  it.effect("`search` reads only the bodies of the hits, of folded candidates, and of few other records", () =>
     Effect.gen(function*() {
       const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
       const index = indexOf(

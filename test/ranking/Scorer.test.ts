@@ -44,7 +44,7 @@ describe("score", () => {
     assert.strictEqual(score({ weights: { lexical: 0, confidence: 1 } })(input({})).score, 0.5)
   })
 
-  it("recency halves with each half-life of the kind since the last change, is at least 0.1, and never exceeds 1", () => {
+  it("recency halves with each half-life of the kind since the last change, from 1 down to 0.1", () => {
     const recency = (now: number, fields = {}, kind = MemoryKind.working) =>
       score({ weights: { lexical: 0, recency: 1 } })({ ...input(fields), now, kind }).score
     assert.strictEqual(recency(0), 1)
@@ -58,7 +58,7 @@ describe("score", () => {
     assert.strictEqual(recency(1, {}, { ...MemoryKind.working, halfLife: Duration.zero }), 0.1)
   })
 
-  it("the factor `emotion` measures how well emotions of record and query agree; it is 0.5 if the record has none, absent if the query has none", () => {
+  it("the factor `emotion` compares the emotions of record and query; a record without an emotion gets 0.5", () => {
     const weights = { lexical: 0, emotion: 1 }
     const emotion = { V: 1, A: 1, D: 1 }
     const of = (felt: MemoryRecord["data"][string]) =>
@@ -70,14 +70,14 @@ describe("score", () => {
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })
 
-  it("the weights `vector`, `conversation` and `graph` are ignored if the search was by words only", () => {
+  it("`score` ignores the weights `vector`, `conversation` and `graph`", () => {
     const weights = { vector: 5, conversation: 5, graph: 5 }
     assert.strictEqual(score({ weights })(input({})).score, 0.4)
   })
 })
 
 describe("defaultMemoryScorer", () => {
-  it("the score is 0.995^(hours since the last change) + importance + relevance", () => {
+  it("`defaultMemoryScorer` returns 0.995^(hours since the last change) + importance + relevance", () => {
     assert.closeTo(defaultMemoryScorer(input({ importance: 0.7 }, { now: 10 * hour })), 0.995 ** 10 + 0.7 + 0.4, 1e-12)
     assert.strictEqual(defaultMemoryScorer(input({ createdAt: hour })), 1.9)
   })

@@ -60,7 +60,7 @@ const queries = times(400, 2_000)
 
 describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`${queries} random queries have the same results as over an in-memory index (${size} records, share that repeats other records: ${repeating})`, () =>
+    it.effect(`${queries} random queries give the same results as an in-memory index (${size} records; share of records that repeat a text: ${repeating})`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -130,7 +130,7 @@ it("a search folds 300 equal records into one hit, and still returns the only ot
   }
 })
 
-it("a record whose score equals `minScore` is a hit, and `whyNot` gives no reason for its absence", () => {
+it("a record whose score equals `minScore` is a hit, and `whyNot` returns no reason for the record", () => {
   const index = MemoryIndex.make({ analyzer, kinds })
   for (
     const [name, body] of [["one", "green tea"], ["two", "tea at the harbour"], ["three", "a boat and tea, then bread"]]
@@ -161,7 +161,7 @@ describe("hybrid search, and search among copies", () => {
   const embedding = { model, vector: [1, 0] }
   const at = (n: number, body: string) => record(`at ${n}`, { summary: body, body, createdAt: n, updatedAt: n })
 
-  it("the cosine of a record that was found only by its words is computed, too", () => {
+  it("the explanation contains the cosine even for a record that was found only by its words", () => {
     const near = Array.from({ length: 150 }, (_, n) => [at(n, `note number${n}`), [1, n / 1_000]] as const)
     const index = indexOf([...near, [at(1_000, "a harbour"), [3, 4]]])
     const query: MemoryQuery = { text: "harbour", embedding, explain: true, limit: 150 }
@@ -170,7 +170,7 @@ describe("hybrid search, and search among copies", () => {
     assert.closeTo(found?.explanation?.["cosine"] ?? 0, 0.6, 1e-6)
   })
 
-  it("the explanation of a hit has a share for words and a share for vectors, which add up to the score", () => {
+  it("the share of words and the share of vectors in the explanation of a hit add up to the score", () => {
     const index = indexOf([[at(1, "a harbour"), [3, 4]], [at(2, "tea"), [1, 0]], [at(3, "tea at the harbour"), [4, 3]]])
     const { hits } = index.search(Viewer.system(), { text: "harbour", embedding, explain: true }, 0)
     assert.lengthOf(hits, 3)
@@ -179,7 +179,7 @@ describe("hybrid search, and search among copies", () => {
     }
   })
 
-  it("the newest of 400 records with equal scores are returned, in whatever order they were added", () => {
+  it("search returns the newest of 400 records with equal scores, whatever the order of additions", () => {
     const times = Array.from({ length: 400 }, (_, n) => (n * 7) % 400)
     const index = indexOf(times.map((n) => [at(n, `note number${n}`), [1, 0]] as const))
     for (const mode of ["vector", "hybrid"] as const) {
@@ -188,7 +188,7 @@ describe("hybrid search, and search among copies", () => {
     }
   })
 
-  it.effect("a search with limit 10 among 50 copies each of 40 texts finds the newest copies of ten texts by at most three calls of `match`", () =>
+  it.effect("search with limit 10 finds ten different texts among 50 copies of each of 40 texts with at most three calls of `match`", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

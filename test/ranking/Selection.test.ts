@@ -153,7 +153,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search with a metadata filter evaluates fewer than 60 records if thousands of records share the metadata value", () => {
+  it("a search with a metadata filter evaluates fewer than 60 records even if 2,000 records pass the filter", () => {
     for (const text of ["tea", "cup7 cup8 cup9"]) {
       const { hits, looks } = looksOf({ text, where: { "metadata.colour": { eq: "red" } } })
       assert.isAbove(hits.length, 2)
@@ -162,7 +162,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a metadata filter does not confuse different values, such as the number 1 and the string 1", () => {
+  it("a metadata filter distinguishes values such as the number 1 and the string 1", () => {
     const values: ReadonlyArray<Json> = ["1", 1, true, "true", null, "null", "", 0, -0, "x".repeat(65), [1], { a: 1 }]
     const index = MemoryIndex.make()
     const records = Array.from({ length: 4_000 }, (_, n) => {
@@ -218,7 +218,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(inexact, 10)
   })
 
-  it("hits, scores and counts among thousands of matches in many scopes equal those of a plain scan", () => {
+  it("hits, scores and counts equal those of a plain scan, even with thousands of matches in many scopes", () => {
     const any = random(11)
     const { below, maybe, next, of } = any
     const index = make()
@@ -267,7 +267,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(left, 10)
   })
 
-  it("a search with a filter by kind, tag, trust or `asOf` evaluates fewer than 100 of thousands of matches, and counts the matches exactly", () => {
+  it("a search filtered by kind, tag, trust or `asOf` evaluates fewer than 100 of thousands of matches, and still counts all matches", () => {
     for (
       const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
     ) {
@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search with weights, `minScore` or a filter by importance or data evaluates few of its matches; `minScore` and these filters make the count of matches inexact", () => {
+  it("a search with weights, `minScore` or a filter by importance or data evaluates few matches; the count is exact only with weights alone", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },
@@ -299,7 +299,7 @@ describe("search that evaluates few of its matches", () => {
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 
-  it("the count of matches is exact if few records match, or if few of the matches pass the filter", () => {
+  it("the count of matches is exact if few records match, or if few matches pass the filter", () => {
     const few = { text: "cup7", minImportance: 0.5 }
     assert.deepStrictEqual(looksOf(few).leftOut, whole.search(everyone, few, now).leftOut)
     assert.notProperty(looksOf({ text: "cup7", minImportance: 0.5 }).leftOut, "exact")
@@ -307,7 +307,7 @@ describe("search that evaluates few of its matches", () => {
     assert.deepStrictEqual([hits.length, leftOut], [2, { limit: 0, budget: 0, folded: 0 }])
   })
 
-  it("the list of a kind without records is empty, and no record is evaluated for it", () => {
+  it("`list` of a kind without records is empty and evaluates no record", () => {
     index.looks = 0
     assert.deepStrictEqual(index.list(everyone, { kinds: ["working"] }, now), { items: [] })
     assert.strictEqual(index.looks, 0)
@@ -315,7 +315,7 @@ describe("search that evaluates few of its matches", () => {
 })
 
 describe("hybrid search that evaluates few of its matches", () => {
-  it("leftOut.limit is above 0 if the search left out matches", () => {
+  it("leftOut.limit of a hybrid search is above 0 if matches were left out", () => {
     const index = MemoryIndex.make({ analyzer })
     const near = (n: number, body: string) => record(`near ${n}`, { body, data: { room: 1 } })
     const filler = (name: string, n: number) => Array.from({ length: 60 }, (_, i) => `${name}${n}x${i}`).join(" ")

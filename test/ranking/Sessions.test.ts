@@ -131,7 +131,7 @@ const foundIn = (
 const queries = times(60, 600)
 
 describe("search among thousands of turns in hundreds of sessions", () => {
-  it("hits, their order, scores and counts are the same as if the score of each record were computed separately", () => {
+  it("search gives the same hits, scores and counts as a computation for each record separately", () => {
     const any = random(15)
     const { below, maybe, of } = any
     const { docs, index } = worldOf(4_000, any)
@@ -175,7 +175,7 @@ describe("search among turns with `minScore`", () => {
     return hits.length + leftOut.limit
   }
 
-  it("the count of matches includes every match that reaches `minScore`, whatever the limit", () => {
+  it("every match with a score of at least `minScore` is counted, whatever the limit", () => {
     for (const weights of [undefined, { recency: 0.3 }]) {
       const all = ask({ limit: 5_000, weights }).hits.length
       assert.isAbove(all, 1_000)
@@ -184,7 +184,7 @@ describe("search among turns with `minScore`", () => {
   })
 })
 
-it("a match that is no candidate ranks above a candidate without words of the query that scores 0, whatever the limit", () => {
+it("records with a word of the query rank above records that score 0, whatever the limit", () => {
   const index = MemoryIndex.make()
   for (let n = 0; n < 60; n++) {
     const turn = (sequence: number, body: string) =>
