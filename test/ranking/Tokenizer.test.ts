@@ -37,7 +37,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise(text).join(" "), terms)
   })
 
-  it("a word of any script has the same first term between brackets, between quotation marks and before an exclamation mark", () => {
+  it("punctuation around a word of any script does not change the word's first term", () => {
     for (const word of ["京", "東京", "café", "чай", "サッカー", "ชา", "학교", "tea", "茶"]) {
       const [first] = tokenise(word)
       assert.include(tokenise(`(${word}) – “${word}”, x${" "}${word}!`), first)
@@ -54,7 +54,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise("CRÈME brûlée"), tokenise("creme BRULEE"))
   })
 
-  it("a term is neither empty nor one ASCII character, has no space or ASCII capital, and is itself tokenised to the same term", () => {
+  it("a term has no spaces or ASCII capitals, is never a single ASCII character, and stays the same if tokenised again", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString(),
       FastCheck.string16bits(),
@@ -72,7 +72,7 @@ describe("tokenise", () => {
     )
   })
 
-  it("a long text without spaces is cut between characters", () => {
+  it("the tokenizer cuts a long text without spaces only between characters", () => {
     for (const start of ["", "京", "行く"]) {
       const terms = tokenise(start + "𠮷".repeat(1_000))
       assert.isTrue(terms.every((term) => term.isWellFormed()))
@@ -81,7 +81,7 @@ describe("tokenise", () => {
   })
 
   const long = times(250_000, 1_000_000)
-  it(`the terms of a text of ${long} characters of any kind are together at most 20 times as long as the text`, async () => {
+  it(`all terms of a text of ${long} characters together are at most 20 times as long as the text`, async () => {
     for (const text of ["a", "京", "é", "ｶﾞ", "ไ", "한", "\ud800", "\u0301", "e\u0301", "a ", "\u0000", "😀", "ﷺ"]) {
       const terms = tokenise(text.repeat(Math.floor(long / text.length)))
       assert.isAtMost(terms.reduce((sum, { length }) => sum + length, 0), 20 * long)
@@ -91,7 +91,7 @@ describe("tokenise", () => {
 })
 
 describe("Tokenizer.make", () => {
-  it("English words are stemmed if the option `stem` is set; words with non-English letters or digits are never stemmed", () => {
+  it("the option `stem` stems only English words, not words with digits or non-English letters", () => {
     const stemmed = make({ stem: true })
     assert.deepStrictEqual(stemmed("running runs relational constructor Größen 42nd"), [
       "run",
@@ -105,14 +105,14 @@ describe("Tokenizer.make", () => {
     assert.deepStrictEqual(tokenise("running runs"), ["running", "runs"])
   })
 
-  it("the option `stopwords` drops few words by default, no word if it is `none`, and also question words if it is `wide`", () => {
+  it("the option `stopwords` keeps every word with `none`, and drops question words only with `wide`", () => {
     const text = "What is the capital of France"
     assert.deepStrictEqual(tokenise(text), ["what", "capital", "france"])
     assert.deepStrictEqual(make({ stopwords: "wide" })(text), ["capital", "france"])
     assert.deepStrictEqual(make({ stopwords: "none" })(text), ["what", "is", "the", "capital", "of", "france"])
   })
 
-  it("a word has the same stem before and after the bounded cache of stems has overflowed", () => {
+  it("a word keeps its stem after the bounded cache of stems has overflowed", () => {
     const stemmed = make({ stem: true })
     const word = (n: number) => `${n.toString(26).replace(/[0-9]/g, (digit) => "qrstuvwxyz"[Number(digit)]!)}ings`
     const first = stemmed(word(0) + " " + word(1))
@@ -149,7 +149,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(compounds(text), terms)
   })
 
-  it("the option `compounds` is off by default: the default tokenizer returns no whole compounds", () => {
+  it("the default tokenizer, without the option `compounds`, returns no whole compounds such as src/index.ts", () => {
     assert.deepStrictEqual(tokenise("8.104.9 in src/index.ts and getUserName by R"), [
       "104",
       "src",
@@ -159,7 +159,7 @@ describe("a tokenizer with compounds", () => {
     ])
   })
 
-  it("whole compounds and single ASCII characters do not count in the length of a text", () => {
+  it("the length of a text for ranking does not count whole compounds and single ASCII characters", () => {
     const { index } = Analyzer.make()
     const { length, terms } = Bm25.buildDoc(0, { summary: "", body: "Run 8.104.9 of src/index.ts with R" }, index)
     assert.sameMembers(Array.from(terms.keys()), [
@@ -178,7 +178,7 @@ describe("a tokenizer with compounds", () => {
     assert.deepStrictEqual(query("who am I"), ["who", "am"])
   })
 
-  it("a tokenizer with compounds has another fingerprint than one without compounds", () => {
+  it("tokenizers with and without compounds have different fingerprints", () => {
     const [with_, without] = [true, false].map((compounds) => Analyzer.make({ compounds }).index)
     assert.notStrictEqual(fingerprint(with_!), fingerprint(without!))
   })

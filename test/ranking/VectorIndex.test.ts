@@ -44,7 +44,7 @@ const vector = (dimensions: number) =>
   ).map((numbers) => Float32Array.from(numbers))
 
 describe("cosineSimilarity", () => {
-  it("the cosine is 1 for vectors of the same direction, -1 for opposite ones, and 0 for those at a right angle", () => {
+  it("the cosine is 1 for vectors of the same direction, -1 for opposite vectors, and 0 for orthogonal vectors", () => {
     assert.strictEqual(cosineSimilarity([1, 2, 3], [1, 2, 3]), 1)
     assert.closeTo(cosineSimilarity([1, 2, 3], [2, 4, 6]), 1, 1e-15)
     assert.closeTo(cosineSimilarity([1, 2, 3], [-1, -2, -3]), -1, 1e-15)
@@ -52,7 +52,7 @@ describe("cosineSimilarity", () => {
     assert.closeTo(cosineSimilarity([1, 0], [1, 1]), Math.SQRT1_2, 1e-15)
   })
 
-  it("the cosine is 0 for zero vectors, different lengths, empty vectors and numbers that are not finite", () => {
+  it("the cosine is 0 if a vector is zero, empty or not finite, or if the vectors differ in length", () => {
     for (
       const [a, b] of [[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[1], [1, 1]], [[], []], [[NaN, 1], [1, 1]], [
         [Infinity, 1],
@@ -66,7 +66,7 @@ describe("cosineSimilarity", () => {
     assert.strictEqual(cosineSimilarity([5e-324, 0], [1e308, 0]), 1)
   })
 
-  it("the cosine of parallel vectors is never above 1 or below -1, whatever the rounding", () => {
+  it("rounding never puts the cosine of parallel vectors outside -1..1", () => {
     const next = gaussian(6)
     for (let n = 0; n < 1_000; n++) {
       const a = Array.from({ length: 7 }, next)
@@ -77,7 +77,7 @@ describe("cosineSimilarity", () => {
     }
   })
 
-  it("the cosine is never NaN, lies in -1..1, and is symmetric", () => {
+  it("the cosine of any two vectors lies in -1..1 and is symmetric", () => {
     const numbers = FastCheck.array(FastCheck.double(), { maxLength: 9 })
     FastCheck.assert(
       FastCheck.property(numbers, numbers, (a, b) => {
@@ -93,10 +93,10 @@ describe("cosineSimilarity", () => {
 })
 
 describe("VectorIndex", () => {
-  it("this machine has WebAssembly SIMD, so that the tests below run with quantized vectors and without", () =>
+  it("this machine has WebAssembly SIMD, which the tests of quantized vectors need", () =>
     assert.isDefined(QuantizedVectors.make(4)))
 
-  it("the nearest ten of clustered, random and equal vectors of any dimensions are found, quantized or not", async () => {
+  it("a search finds the ten nearest of random, clustered and equal vectors, both quantized and plain", async () => {
     for (const dimensions of [1, 3, 16, 100, 384]) {
       for (const clusters of [0, 1, 40]) {
         const rows = scattered(2_000, dimensions, clusters, 7)
@@ -114,7 +114,7 @@ describe("VectorIndex", () => {
   })
 
   for (const [sort, quantizeFrom] of Object.entries(sorts)) {
-    it(`${sort}: cosines are exact after random additions, replacements and removals`, () => {
+    it(`a search of ${sort} vectors returns exact cosines after random additions, replacements and removals`, () => {
       const step = FastCheck.record({
         id: FastCheck.integer({ min: 0, max: 120 }),
         act: FastCheck.constantFrom("add", "add", "add", "remove"),
@@ -150,7 +150,7 @@ describe("VectorIndex", () => {
       )
     })
 
-    it(`${sort}: vectors that were moved to the position of removed ones are found`, () => {
+    it(`a search of ${sort} vectors finds vectors that were moved to the positions of removed vectors`, () => {
       const rows = scattered(1_000, 24, 0, 9)
       const index = filled(rows, quantizeFrom)
       const left = new Map(rows.entries())
@@ -161,7 +161,7 @@ describe("VectorIndex", () => {
       for (const query of rows.slice(950)) assert.deepStrictEqual(index.search(query, 3), naive(left, query, 3))
     })
 
-    it(`${sort}: vectors with equal scores are returned in the order of addition; a replaced vector keeps its position`, () => {
+    it(`a search of ${sort} vectors returns equal scores in the order of addition, which a replacement does not change`, () => {
       const one = Float32Array.of(1, 0)
       const index = filled(Array.from({ length: 100 }, () => one), quantizeFrom)
       assert.deepStrictEqual(index.search(one, 3).map(({ id }) => id), [0, 1, 2])
@@ -173,7 +173,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.searchAmong(one, [50, 7, 0], 2).map(({ id }) => id), [7, 50])
     })
 
-    it(`${sort}: a zero vector has the cosine 0, whether it is stored or is the query`, () => {
+    it(`a search of ${sort} vectors scores 0 if the query or the stored vector is zero`, () => {
       const index = make<string>(2, { quantizeFrom })
       for (const [id, x] of [["away", -1], ["zero", 0], ["near", 1]] as const) index.add(id, Float32Array.of(x, 0))
       assert.deepStrictEqual(index.search(Float32Array.of(1, 0), 9), [
@@ -184,7 +184,7 @@ describe("VectorIndex", () => {
       assert.deepStrictEqual(index.search(new Float32Array(2), 2), [{ id: "away", score: 0 }, { id: "zero", score: 0 }])
     })
 
-    it(`${sort}: the only vector of thousands that the filter accepts is found with limit 1`, () => {
+    it(`a search of ${sort} vectors with limit 1 finds the only vector of thousands that the filter accepts`, () => {
       const rows = scattered(3_000, 8, 0, 3)
       const index = filled(rows, quantizeFrom)
       const found = naive(rows.entries(), rows[0]!, 3_000).at(-1)!
@@ -193,14 +193,14 @@ describe("VectorIndex", () => {
     })
   }
 
-  it("a search of 5,000 quantized vectors calls its filter for fewer than 1,000 of them", () => {
+  it("a search of 5,000 quantized vectors calls its filter for fewer than 1,000 vectors", () => {
     const rows = scattered(5_000, 32, 0, 4)
     let asked = 0
     filled(rows, 0).search(rows[0]!, 10, () => ++asked > 0)
     assert.isBelow(asked, 1_000)
   })
 
-  it("a search returns nothing for an empty index, for an empty list of ids, and for limit 0", () => {
+  it("a search returns nothing if the index or the list of ids is empty, or if the limit is 0", () => {
     const index = make<string>(2)
     const query = Float32Array.of(1, 0)
     assert.deepStrictEqual(index.search(query, 5), [])
@@ -212,7 +212,7 @@ describe("VectorIndex", () => {
     assert.deepStrictEqual(index.search(query, 5), [])
   })
 
-  it("add and search throw a RangeError and change nothing if a vector has other dimensions or a number that is not finite", () => {
+  it("`add` and `search` throw a RangeError, and change nothing, for a vector of wrong dimensions or with non-finite numbers", () => {
     const index = make<string>(2)
     for (const wrong of [[1], [1, 2, 3], [NaN, 1], [1, Infinity]]) {
       const vector = Float32Array.from(wrong)
@@ -223,7 +223,7 @@ describe("VectorIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("vectors are found after the memory of the index has grown by many pages, and after the space of removed vectors is reused", () => {
+  it("a search finds all vectors after the index has grown by many memory pages and has reused the space of removed vectors", () => {
     const next = gaussian(5)
     const rows = Array.from({ length: 3_000 }, () => Float32Array.from({ length: 200 }, next))
     const index = filled(rows, 0)

@@ -49,7 +49,7 @@ describe.each(worldsOf)("an agent over the store %s that is interrupted or crash
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("the next process remembers a text exactly once if `turnEnd` or `add_memory` had returned before the crash, else at most once", () =>
+  it.effect("a text is remembered exactly once if `turnEnd` or `add_memory` returned before the crash, and at most once otherwise", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -84,7 +84,7 @@ describe.each(worldsOf)("an agent over the store %s that is interrupted or crash
       }
     }))
 
-  it.effect("a flush that was interrupted is completed by the next flush, and each turn is remembered exactly once", () =>
+  it.effect("the next flush completes an interrupted flush, and each turn is remembered exactly once", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 60; after += 2 * each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -116,7 +116,7 @@ describe("isolation of viewers in MemoryManager", () => {
   const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })
 
   for (const [n, steps] of FastCheck.sample(worlds, { numRuns: 25, seed: 11 }).entries()) {
-    it.effect(`search, prompts and tools show each viewer only texts of scopes that it sees, after concurrent writes (world ${n})`, () =>
+    it.effect(`a viewer gets only texts of visible scopes from search, prompts and tools, after concurrent writes (world ${n})`, () =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
         const { accept, flush, inject, search } = yield* MemoryManager.MemoryManager

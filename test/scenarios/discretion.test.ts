@@ -136,7 +136,7 @@ const everything = Effect.gen(function*() {
 }).pipe(MemoryService.as(ada))
 
 describe("the text that a user said", () => {
-  it.effect("the text is in no error of an operation or tool, and in no event", () =>
+  it.effect("the user's text appears in no error of an operation or tool, and in no event", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       assert.includeMembers(events.map(({ _tag }) => _tag), [
@@ -147,7 +147,7 @@ describe("the text that a user said", () => {
       for (const event of events) unsaid(event._tag, encodeEvent(event))
     }).pipe(Effect.provide(federation(false))))
 
-  it.effect("the text is in `memory_written` and `memory_recalled` events if the option `texts` is true, and in no error even then", () =>
+  it.effect("the option `texts` puts the user's text into `memory_written` and `memory_recalled` events, and never into errors", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       const texts = events.filter((event) => encodeEvent(event).includes("7F3A"))
@@ -155,7 +155,7 @@ describe("the text that a user said", () => {
     }).pipe(Effect.provide(federation(true))))
 
   for (const [name, layer] of Object.entries(stores)) {
-    it.effect(`the text is in no error of KeyValueMemory, BeliefMemory or EpisodicMemory over the store ${name}`, () =>
+    it.effect(`the user's text appears in no error of KeyValueMemory, BeliefMemory or EpisodicMemory over the store ${name}`, () =>
       Effect.gen(function*() {
         const values = yield* KeyValueMemory.KeyValueMemory
         const beliefs = yield* BeliefMemory.BeliefMemory
@@ -183,7 +183,7 @@ describe("the text that a user said", () => {
       ))
   }
 
-  it.effect("the text is in no error about a model's invalid answer", () =>
+  it.effect("an error about an invalid answer of the model does not contain the user's text", () =>
     Effect.gen(function*() {
       const { object } = yield* Completion.Completion
       const answer = object(Schema.Struct({ facts: Schema.Array(Schema.Int) }), { system: "", user: canary })

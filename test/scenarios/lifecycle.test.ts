@@ -57,7 +57,7 @@ const initialise = (root: string) =>
     return { ...memory, store }
   })
 
-it.scoped("all kinds of memory work in one shared vault, from its creation through use and reopening to the clean-up of old records", () =>
+it.scoped("all kinds of memory work together in one vault while it is created, used, reopened and cleaned up", () =>
   Effect.gen(function*() {
     const root = yield* place
     yield* TestClock.setTime(Date.UTC(2026, 0, 1))

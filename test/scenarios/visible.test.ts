@@ -64,7 +64,7 @@ describe("text that a model reads", () => {
       })
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("`search_memory` shows no invisible characters and no chat markup from a store's name, description or records", () =>
+  it.effect("the description and the results of `search_memory` contain no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       yield* add(ada, [draft], { origin: "import", trust: 3 })
@@ -79,7 +79,7 @@ describe("text that a model reads", () => {
       clean("failure", (yield* Effect.flip(search!.call({ query: "tea", stores: [hostile] }))).message)
     }).pipe(Effect.provide(world({ stores: named }))))
 
-  it.effect("results of a store's own tools and a plugin's denials of calls contain no invisible characters and no chat markup", () => {
+  it.effect("the results of a store's own tools and the denials of a plugin contain no invisible characters and no chat markup", () => {
     const foreign = {
       ...note,
       call: (input: unknown) =>
@@ -129,7 +129,7 @@ describe("text that a model reads", () => {
       clean("failure", (yield* Effect.flip(failing.call({}))).message)
     }))
 
-  it.effect("instruction files and prompts of the pipeline and of AgenticMemory contain no invisible characters and no chat markup", () =>
+  it.effect("instruction files and the prompts of the pipeline and AgenticMemory contain no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const [put] = yield* store.put(ada, [draft])
@@ -157,7 +157,7 @@ describe("text that a model reads", () => {
       for (const { user } of asked) clean("notes", user)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("the text that EpisodicMemory.buildMemoryBlock returns contains no invisible characters and no chat markup", () =>
+  it.effect("EpisodicMemory.buildMemoryBlock returns no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const episodes = yield* EpisodicMemory.EpisodicMemory
       const visitor = Viewer.make({ actorId: `tea${hostile.replaceAll("/", "")}` })

@@ -111,7 +111,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
       }))
   }
 
-  it.scoped("vector search returns the same records and cosines as an in-memory store, before and after edits of records", () =>
+  it.scoped("a vector search in a database returns the same records and cosines as in memory, even after records are edited", () =>
     Effect.gen(function*() {
       const next = uniform(7)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
@@ -149,7 +149,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
 })
 
 describe("a database store with a small cache", () => {
-  it.scoped("concurrent searches that evict each other's cached partitions get the same answers as from an in-memory store", () =>
+  it.scoped("concurrent searches that evict each other's partitions from the cache return the same as an in-memory store", () =>
     Effect.gen(function*() {
       const any = random(8)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)

@@ -49,7 +49,7 @@ const near = (
 const turns = (count: number) => Effect.repeatN(Effect.promise(() => new Promise((done) => setImmediate(done))), count)
 
 describe.each(Object.entries(databases))("the database store %s", (name, layer) => {
-  it.scopedLive("a search finds all hits while another viewer, who sees nothing, searches at the same time", () =>
+  it.scopedLive("a search finds all hits even if a viewer who sees nothing searches at the same time", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       for (let round = 0; round < 8; round++) {
@@ -64,7 +64,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       }
     }))
 
-  it.scopedLive("a record that is edited while a search reads vectors is found by the vector of its new text", () =>
+  it.scopedLive("a record that is edited during a vector search is later found by the vector of its new text", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       const ids = (yield* store.list(ada, { limit: 30 })).items.map(({ id }) => id)
@@ -84,7 +84,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(hits.map(({ record }) => record.id).sort(), ids.toSorted())
     }))
 
-  it.scoped("`compact` erases a vector that was attached to a text after the record with that text had been purged", () =>
+  it.scoped("a vector attached after its record was purged is erased by `compact`", () =>
     Effect.gen(function*() {
       const store = yield* built(layer)
       const [put] = yield* store.put(ada, [draft("soon gone", { scope: { userId: "ada" } })])
@@ -97,7 +97,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(yield* vectorsOf(store).models("default"), [])
     }))
 
-  it.scoped("the engine's method `due` (lists rows to erase), read in pages of one row, returns each expired or forgotten row once if `trash` is 0", () =>
+  it.scoped("the engine's method `due` lists each row to erase once, even if read in pages of one row", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_750_000_000_000)
       const engine = name === "sqlite"

@@ -15,7 +15,7 @@ const all = Viewer.make({ userId: "ada", reach: "within" })
 const one = Viewer.make(scopeOf(7))
 
 describe.each(Object.entries(databases))("the database store %s", (_, layer) => {
-  it.scoped("`search` and `stream` over one or all of a user's thousand sessions return the same as those of an in-memory store", () =>
+  it.scoped("`search` and `stream` of a database return the same as in memory for a user with a thousand sessions", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* Effect.forEach(
         [MemoryStore.layerInMemory, layer],

@@ -16,7 +16,7 @@ const writes = times(24, 500)
 
 describe("a new SQLite file opened by four processes at once", () => {
   it.scopedLive(
-    "the file is created once and loses no write or update, and each process reads the writes of all four",
+    "the file is created once, loses no write, and shows each process the writes of all processes",
     () =>
       Effect.gen(function*() {
         const filename = yield* file

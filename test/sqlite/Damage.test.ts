@@ -69,7 +69,7 @@ const survives = (filename: string) =>
   }))
 
 describe("a damaged SQLite file", () => {
-  it.scoped("opening and using a file truncated at any point succeeds or fails with a MemoryError, never with a defect", () =>
+  it.scoped("a truncated file never causes a defect: opening and use succeed or fail with a MemoryError", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -84,7 +84,7 @@ describe("a damaged SQLite file", () => {
       assert.includeMembers(["corrupt", "io", undefined], Array.from(reasons.keys()))
     }).pipe(Effect.withRandom(Random.make("cut"))))
 
-  it.scoped("opening and using a file with changed bytes succeeds or fails with a MemoryError, never with a defect", () =>
+  it.scoped("a file with changed bytes never causes a defect: opening and use succeed or fail with a MemoryError", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       const filename = yield* file
@@ -99,7 +99,7 @@ describe("a damaged SQLite file", () => {
       }
     }).pipe(Effect.withRandom(Random.make("flip"))))
 
-  it.scoped("opening and using a file with invalid rows or without a table succeeds or fails with a MemoryError, never with a defect", () =>
+  it.scoped("a file with invalid rows or a missing table never causes a defect: opening and use succeed or fail with a MemoryError", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       let tried = 0

@@ -32,7 +32,7 @@ const told = (change: StoreChange) =>
     : [change._tag]
 
 describe("changes from another process on one SQLite file", () => {
-  it.scoped("a change is emitted at the next poll, to the viewers that see the record", () =>
+  it.scoped("a change is emitted at the next poll, and only to viewers that see the record", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename, { poll: "1 seconds" })
@@ -48,7 +48,7 @@ describe("changes from another process on one SQLite file", () => {
       assert.lengthOf(heard, 1)
     }))
 
-  it.scoped("changes are emitted completely and in order, each once, however many changes a poll returns", () =>
+  it.scoped("every change is emitted once and in order, however many changes a poll returns", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename)
@@ -73,7 +73,7 @@ describe("changes from another process on one SQLite file", () => {
       }
     }))
 
-  it.scoped("changes are still emitted after hours in which nothing was written", () =>
+  it.scoped("changes are still emitted after hours without writes", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename, { poll: "10 minutes" })
@@ -86,7 +86,7 @@ describe("changes from another process on one SQLite file", () => {
       assert.deepStrictEqual(heard.map((change) => told(change).at(-1)), [0, 3, 6, 9, 12].map((n) => `hour ${n}`))
     }))
 
-  it.scopedLive("two processes that write at once emit each other's changes completely and in order, each change once", () =>
+  it.scopedLive("two processes that write at the same time emit each other's changes once and in order", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { process, tell } = yield* peer
@@ -123,7 +123,7 @@ const writes = times(100, 2_000)
 const numbers = Array.from({ length: writes }, (_, n) => n)
 
 describe("reads of another process's writes on one SQLite file", () => {
-  it.scopedLive("`search`, `list`, `get` and `links` immediately return what another process wrote, and no longer what it forgot", () =>
+  it.scopedLive("`search`, `list`, `get` and `links` immediately reflect what another process writes and forgets", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const { tell } = yield* peer

@@ -12,7 +12,7 @@ import { all, answersAsNew, bob, bodies, child, draft, file, inMemory, opened, r
 
 describe("a process killed while it writes to a SQLite file", () => {
   it.scopedLive(
-    "the file keeps every acknowledged write, contains each batch completely or not at all, is undamaged, and has a correct index",
+    "the file is undamaged, keeps every acknowledged write, contains no partial batch, and has a correct index",
     () =>
       survives({
         rounds: times(2, isLong ? 2_000 : 200),
@@ -28,7 +28,7 @@ describe("a process killed while it writes to a SQLite file", () => {
       })
   )
 
-  it.scopedLive("a file whose creation was interrupted opens, contains the acknowledged writes and accepts further ones", () =>
+  it.scopedLive("a file whose creation was interrupted can be opened, has the acknowledged writes, and accepts new writes", () =>
     Effect.gen(function*() {
       const Line = Schema.Union(Schema.Struct({ will: Schema.Int }), Schema.Struct({ did: Schema.Int }))
       const root = yield* place
@@ -65,7 +65,7 @@ describe("a process killed while it writes to a SQLite file", () => {
 })
 
 describe("a SQLite file whose process was killed and left a write-ahead log", () => {
-  it.scopedLive("the next process reads the file together with that log, and the log is gone once all processes have closed the file", () =>
+  it.scopedLive("the next process reads the file with its write-ahead log, and the log is removed when the file is closed", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* Effect.scoped(Effect.gen(function*() {

@@ -50,7 +50,7 @@ const fill = (ballast: string, left: number) => {
 }
 
 describe("opening a SQLite file", () => {
-  it.scopedLive("a file with tables of a later release fails to open, the error names the release to use, and no byte is written", () =>
+  it.scopedLive("opening a file of a later release fails, advises to use a later release, and changes no byte", () =>
     Effect.gen(function*() {
       for (const mode of ["WAL", "DELETE"]) {
         const filename = yield* file
@@ -68,7 +68,7 @@ describe("opening a SQLite file", () => {
       }
     }))
 
-  it.scopedLive("a file with tables of a later release fails to open, and another process that has the file open can still use it", () =>
+  it.scopedLive("opening a file of a later release fails, but does not disturb a store that already has the file open", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const other = yield* opened(filename)
@@ -78,7 +78,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(bodies(yield* all(other)), ["later"])
     }))
 
-  it.scopedLive("a file that is not a database fails to open with the reason `corrupt`, and no byte is written", () =>
+  it.scopedLive("opening a file that is not a database fails with `corrupt`, and changes no byte", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, "# Shopping\n\n".repeat(1_000))
@@ -95,7 +95,7 @@ describe("opening a SQLite file", () => {
       yield* sound(filename)
     }))
 
-  it.scopedLive("a file with tables of another program is opened, and those tables are unchanged", () =>
+  it.scopedLive("a file with tables of another program can be opened, and those tables stay unchanged", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* raw(filename, "CREATE TABLE theirs (a)", "INSERT INTO theirs VALUES (1)")
@@ -103,7 +103,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(yield* raw(filename, "SELECT a FROM theirs"), [{ a: 1 }])
     }))
 
-  it.scopedLive("a path that is a folder or lies in a missing folder fails to open with the reason `io`, and nothing is created", () =>
+  it.scopedLive("opening a folder, or a file in a missing folder, fails with `io` and creates nothing", () =>
     Effect.gen(function*() {
       const root = yield* place
       const missing = yield* reasonOf(path.join(root, "missing", "memory.db"))
@@ -132,7 +132,7 @@ describe("opening a SQLite file", () => {
 })
 
 describe("a SQLite file without write access or space", () => {
-  it.scopedLive("opening, or the first write, fails with `read_only` if the file or folder is read-only, and the file is unchanged", () =>
+  it.scopedLive("a read-only file or folder makes opening or the first write fail with `read_only`, and the file is unchanged", () =>
     Effect.gen(function*() {
       const { ask, tell } = yield* peer
       yield* tell("nobody")
@@ -153,7 +153,7 @@ describe("a SQLite file without write access or space", () => {
       }
     }))
 
-  it.scopedLive("a write fails with `io` if the file cannot grow, writes nothing of the batch, and succeeds once there is space", () =>
+  it.scopedLive("writes fail with `io` and write nothing while the file cannot grow, and succeed once there is space", () =>
     Effect.gen(function*() {
       const filename = yield* file
       yield* made(filename)
@@ -187,7 +187,7 @@ describe("a SQLite file without write access or space", () => {
   // skipped on machines where no disk can be mounted; there, only the test above, which limits the pages of the file, covers this
   if (mayMount) {
     it.scopedLive(
-      "a write fails with `io` if the disk becomes full at any point of the write, writes nothing of its batch, and succeeds once there is space",
+      "a write during which the disk becomes full fails with `io` and writes nothing, and later writes succeed once there is space",
       () =>
         Effect.gen(function*() {
           const folder = yield* disk("2m")

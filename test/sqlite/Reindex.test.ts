@@ -15,7 +15,7 @@ const texts = [
 const questions = ["deploying", "the", "to", "run", "src/index.ts", "8.104.9", "walked"]
 
 describe("a SQLite file whose index was made by another analyzer", () => {
-  it.scoped("the file fails to open, the error advises to reindex it, and it remains usable with the analyzer that made its index", () =>
+  it.scoped("opening the file fails and advises to reindex, and the file stays usable with the analyzer that made its index", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -27,7 +27,7 @@ describe("a SQLite file whose index was made by another analyzer", () => {
       assert.lengthOf(yield* all(yield* opened(filename)), texts.length + 1)
     }))
 
-  it.scoped("a store opened on the file after Sqlite.reindex has all records, and finds the same as a store made with the new analyzer", () =>
+  it.scoped("Sqlite.reindex keeps all records, and searches then find the same as in a new store with the new analyzer", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const many = Array.from({ length: 450 }, (_, n) => draft(`Number ${n}: ${texts[n % texts.length]}`))
@@ -57,7 +57,7 @@ describe("a SQLite file whose index was made by another analyzer", () => {
       yield* answersAsNew(store, copy, questions)
     }))
 
-  it.scoped("a write by a process with the old analyzer fails after a reindex, and writes nothing", () =>
+  it.scoped("a store with the old analyzer cannot write after a reindex", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const old = yield* opened(filename)

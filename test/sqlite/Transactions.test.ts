@@ -21,7 +21,7 @@ import { all, bob, bodies, draft, file, opened, raw, sound } from "./File.ts"
 const failure = MemoryError.make("io", { op: "test", message: "no" })
 
 describe("a SQL transaction of the caller", () => {
-  it.scoped("the store's writes are not part of the caller's transaction, and remain if the transaction is rolled back", () =>
+  it.scoped("the store's writes remain even if the caller's transaction is rolled back", () =>
     Effect.gen(function*() {
       const theirs = yield* file
       const ours = yield* file
@@ -44,7 +44,7 @@ describe("a SQL transaction of the caller", () => {
       yield* sound(ours)
     }).pipe(Effect.provide(Reactivity.layer)))
 
-  it.scoped("the setting SqlClient.SafeIntegers that a caller makes for its own statements does not affect the store's statements", () =>
+  it.scoped("the caller's setting of SqlClient.SafeIntegers does not affect the store's statements", () =>
     Effect.gen(function*() {
       const store = yield* opened(yield* file)
       yield* store.put(bob, [draft("tea")])
@@ -53,7 +53,7 @@ describe("a SQL transaction of the caller", () => {
 })
 
 describe("an interrupted call of a SQLite store", () => {
-  it.scoped("the interrupted call has written its batch completely or not at all, and emits the change if it has written it", () =>
+  it.scoped("an interrupted `put` writes its batch completely or not at all, and emits exactly the changes that it wrote", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -108,7 +108,7 @@ describe("an interrupted call of a SQLite store", () => {
       }
     }))
 
-  it.scopedLive("an interrupted call that waits for another process's lock stops waiting and writes nothing", () =>
+  it.scopedLive("a call that waits for the lock of another process can be interrupted, and then writes nothing", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -131,7 +131,7 @@ describe("an interrupted call of a SQLite store", () => {
 })
 
 describe("opening a SQLite file that another process has locked", () => {
-  it.scopedLive("opening waits until the lock is released, and fails with `unavailable` after the time in the option `patience`", () =>
+  it.scopedLive("opening a locked file waits for the lock, and fails with `unavailable` after the time in the option `patience`", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })
@@ -215,7 +215,7 @@ describe("a transaction of a SQLite store", () => {
 })
 
 describe("a SQLite store whose layer is closed", () => {
-  it.scoped("calls of a store whose layer is closed fail with `unavailable`, and the file is closed", () =>
+  it.scoped("closing the layer closes the file, and later calls of the store fail with `unavailable`", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const scope = yield* Scope.make()

@@ -38,7 +38,7 @@ const every = Array.from({ length: times(6, isLong ? 40 : 12) }, (_, n) => 1 + 3
 
 describe("Copy.copy", () => {
   for (let seed = 0; seed < times(1, isLong ? 30 : 4); seed++) {
-    it.scoped(`a copy from a vault to memory and on to a vault has all records, revisions, vectors and use counts (${seed})`, () =>
+    it.scoped(`copying a vault to memory and on to another vault keeps all records, revisions, vectors and use counts (${seed})`, () =>
       Effect.gen(function*() {
         const from = yield* lived(vault, `life ${seed}`)
         const between = yield* memory
@@ -57,7 +57,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("a vault that was the target of a copy passes vault.verify after it is reopened, and the report of a second copy says `verified: true`", () =>
+  it.scoped("a vault that was the target of a copy passes vault.verify once reopened, and a second copy reports `verified: true`", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "reopened")
       const root = yield* place
@@ -71,7 +71,7 @@ describe("Copy.copy", () => {
       yield* equal(from, store)
     }))
 
-  it.scoped("a second copy of an unchanged store writes nothing, whether the target is in memory or is a vault", () =>
+  it.scoped("a second copy of an unchanged store into memory or into a vault writes nothing", () =>
     Effect.gen(function*() {
       for (const to of [memory, vault]) {
         const from = yield* lived(memory, "again", 10)
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("a copy into an Overlay writes to the overlay, and Overlay.commit writes the copied records to the base store", () =>
+  it.scoped("a copy into an Overlay reaches the base store only at Overlay.commit", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const below = yield* memory
@@ -100,7 +100,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(below, ada, record.id))?.body, "two")
     }))
 
-  it.scoped("Copy.copy of a store into itself, or of an Overlay into itself, writes nothing", () =>
+  it.scoped("copying a store or an Overlay into itself writes nothing", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "itself", 10)
       const branch = yield* built(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, from)))
@@ -111,7 +111,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
-  it.scoped("a second run of a copy makes the target equal to the source, whichever call of the target failed in the first run", () =>
+  it.scoped("a copy that failed at any call of the target can be run again, and then makes the target equal to the source", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "faults", 8)
       for (const at of every) {
@@ -127,7 +127,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("a second run completes a copy that was interrupted after any of its batches", () =>
+  it.scoped("a second run completes a copy that was interrupted after any batch", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "interrupted", 8)
       for (const sort of [memory, vault]) {
@@ -146,7 +146,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("a second copy of a source that was changed writes only what is new: revisions, tombstones, vectors, use counts", () =>
+  it.scoped("a second copy of a changed source writes only the new revisions, tombstones, vectors and use counts", () =>
     Effect.gen(function*() {
       for (const sort of [memory, vault]) {
         const from = yield* lived(memory, "changed", 8)
@@ -190,7 +190,7 @@ describe("Copy.copy", () => {
       assert.lengthOf((yield* to.search(ada, { text: "two" })).hits, 1)
     }))
 
-  it.scoped("a copy fails with `conflict` and the record's id if the target has other revisions of that id, and changes nothing", () =>
+  it.scoped("a copy fails with `conflict` and changes nothing if the target has other revisions of the same record", () =>
     Effect.gen(function*() {
       const change = (store: MemoryStore.Service, body: string) => Effect.asVoid(store.update(ada, id("x"), { body }))
       const ways: Readonly<
@@ -229,7 +229,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("Copy.copy with the option `tenants` reads and writes only the tenants that the option names", () =>
+  it.scoped("Copy.copy reads and writes only the tenants in the option `tenants`", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "tenants", 8)
       const asked = new Set<string>()
@@ -249,7 +249,8 @@ describe("Copy.copy", () => {
           ...reader,
           read: note(reader.read),
           revisions: note(reader.revisions),
-          page: (access, ...rest) => note((_: string) => reader.page(access, ...rest))(access.tenant),
+          page: (access, ...rest) =>
+            note((_: string) => reader.page(access, ...rest))(access.tenant),
           uses: { ...reader.uses, read: note(reader.uses.read) }
         })
       }
@@ -261,7 +262,7 @@ describe("Copy.copy", () => {
       yield* equal(from, to, ["ACME/é", "zeta"])
     }))
 
-  it.scoped("a copy keeps records that only the target has, and use counts that are higher in the target than in the source", () =>
+  it.scoped("a copy keeps records that only the target has, and the target's higher use counts", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -277,7 +278,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(to, ada, theirs.id))?.body, "theirs")
     }))
 
-  it.scoped("a copy into a store without history and vectors copies only newest revisions, and reports the rest as omitted", () =>
+  it.scoped("a copy into a store without history and vectors copies only newest revisions, and reports the omitted parts", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "shelf", 8)
       const to = yield* built(stores.shelf)
@@ -298,7 +299,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(back, ada, id("default long")))?.revision, 3)
     }))
 
-  it.scoped("`onProgress` is called with counts that never decrease, and finally with those of the report", () =>
+  it.scoped("the counts passed to `onProgress` never decrease, and the last counts are those of the report", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "progress", 8)
       const to = yield* memory

@@ -42,7 +42,7 @@ describe("Copy.copy", () => {
       yield* equal(from, back)
     }))
 
-  it.scoped("vectors of models that were not used since the vault was opened are copied as well", () =>
+  it.scoped("a copy includes vectors of models that were not used since the vault was opened", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {
@@ -61,7 +61,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* vectorsOf(to).pending("zeta", "m"), [])
     }))
 
-  it.scoped("every record and vector of an Obsidian or @deuz-sdk/core vault is copied into memory, and from there into another vault", () =>
+  it.scoped("copying a vault of Obsidian or @deuz-sdk/core to memory and on to another vault loses nothing", () =>
     Effect.gen(function*() {
       for (const fixture of ["obsidian", "deuz"]) {
         yield* TestClock.setTime(1_717_286_460_000)
@@ -80,7 +80,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("use counts of records are copied if the target's engine can set use counts, and are otherwise reported as omitted", () =>
+  it.scoped("use counts are copied if the target can set use counts, and are otherwise reported as omitted", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const record = yield* put(from, draft("one"))
@@ -106,7 +106,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* into(false), { omitted: ["uses"], written: 1, uses: [{ count: 0 }] })
     }))
 
-  it.scoped("a copied tombstone keeps its use count and its time of forgetting; the record can be restored, and is erased 30 days after it is forgotten again", () =>
+  it.scoped("a copied tombstone keeps its use count and time of forgetting, and its record can be restored, forgotten again and erased", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory

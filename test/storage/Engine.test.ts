@@ -49,7 +49,7 @@ const counted = (size: number) =>
 const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
 
 describe("calls of an Engine", () => {
-  it.effect("MemoryStore.make calls the engine only once, namely its method `due` (lists rows to erase), however many rows there are", () =>
+  it.effect("MemoryStore.make makes one call of the engine, which asks for rows to erase, however many rows there are", () =>
     Effect.gen(function*() {
       const { engine, during } = yield* counted(2_000)
       const calls = yield* during(MemoryStore.make("again", engine))
@@ -63,7 +63,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(yield* during(store.put(ada, drafts)), [{ op: "transact", asked: 500, given: 0 }])
     }))
 
-  it.effect("`update`, `forget` and `restore` read one row, `get` one row per id, and `history` no more revisions than its limit", () =>
+  it.effect("`update`, `forget` and Restore read one row, `get` one row per id, and `history` no more revisions than its limit", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const { id: tea } = yield* put(store, draft("tea", { id: id("tea") }))
@@ -89,7 +89,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(ops(calls), ["read"])
     }))
 
-  it.effect("`stream` of the store reads each row of the engine once", () =>
+  it.effect("`stream` reads each row of the engine once", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_050)
       const calls = yield* during(Stream.runDrain(store.stream(ada, { limit: 100 })))
@@ -97,7 +97,7 @@ describe("calls of an Engine", () => {
       assert.strictEqual(calls.reduce((sum, { given }) => sum + given, 0), 2_050)
     }))
 
-  it.effect("MemoryStore.make refuses an engine whose index another analyzer made, until MemoryStore.reindex has rebuilt the index", () =>
+  it.effect("MemoryStore.make refuses an engine with the index of another analyzer until MemoryStore.reindex rebuilds the index", () =>
     Effect.gen(function*() {
       const made: { analyzer: string | undefined; entries: number } = { analyzer: undefined, entries: 0 }
       const engine = indexed(yield* inMemory, made)
@@ -112,7 +112,7 @@ describe("calls of an Engine", () => {
       assert.strictEqual((yield* again.search(ada, { text: "tea" })).hits.length, 1)
     }))
 
-  it.effect("`links` of the store reads only the record and the records that are linked with it", () =>
+  it.effect("`links` reads only the given record and its linked records", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const tea = yield* put(store, draft("[[Water]]", { summary: "Tea" }))
@@ -123,7 +123,7 @@ describe("calls of an Engine", () => {
       assert.isAtMost(calls.reduce((sum, { given }) => sum + given, 0), 4)
     }))
 
-  it.effect("compact reads and erases only the expired rows, a thousand rows at a time", () =>
+  it.effect("`compact` reads and erases expired rows a thousand at a time, and reads no row that never expires", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(10)
       yield* store.put(ada, Array.from({ length: 2_500 }, (_, n) => draft(`${n}`, { expiresAt: 1_000 })))
@@ -145,7 +145,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(yield* during(pending("default", "m", 3)), [{ op: "pending", asked: 3, given: 3 }])
     }))
 
-  it.effect("a generated id that a record already has is replaced by a new id, in a second transaction", () =>
+  it.effect("`put` retries with a new id, in a second transaction, if a record already has the generated id", () =>
     Effect.gen(function*() {
       const { engine } = yield* counted(0)
       const ids = ["a", "b", "a", "c"].map((name) => id(name))
@@ -173,7 +173,7 @@ describe("calls of an Engine", () => {
     }).pipe(Effect.scoped))
 })
 
-it.effect("100 puts to 50 tenants on an engine with a delay per call take as long as two puts to one tenant", () =>
+it.effect("100 puts to 50 tenants take as long on a slow engine as two puts to one tenant", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("slow", slow(yield* inMemory))
     const puts = (tenants: number, each: number) =>
@@ -228,7 +228,7 @@ it.effect("a store with `shared: true` and no index scans its backend only for s
   }))
 
 describe("the in-memory engine", () => {
-  it.effect("`tenantsWith` lists the tenants with records in a scope; `overCap` lists the scopes whose records of a kind exceed the kind's cap", () =>
+  it.effect("`tenantsWith` lists the tenants with records in a scope; `overCap` lists the scopes in which a kind exceeds its cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -249,7 +249,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
     }))
 
-  it.effect("calls for a tenant return the same as if it were the only tenant, even after calls for hundreds of other tenants", () =>
+  it.effect("calls for a tenant are not affected by calls for hundreds of other tenants", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -294,7 +294,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(Chunk.toReadonlyArray(found), tenants)
     }))
 
-  it.effect("the engine lists no tenant that was only read, and none whose records were all purged", () =>
+  it.effect("the engine lists no tenant that was only read or whose records were all purged", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -314,7 +314,7 @@ describe("the in-memory engine", () => {
     }))
 })
 
-it("the queue of rows to erase returns each row once, sorted by the time from which it may be erased, in whatever order rows were added", () => {
+it("the queue of rows to erase returns each row once and sorted by due time, whatever the order of additions", () => {
   const { array, integer, property, record } = FastCheck
   const any = record({ at: integer({ min: 0, max: 9 }), n: integer({ min: 0, max: 9 }) })
   FastCheck.assert(
@@ -342,7 +342,7 @@ it("the queue of rows to erase returns each row once, sorted by the time from wh
   )
 })
 
-it.effect("a record's index entry has the terms that a search counts, and the names and references by which `links` finds records", () =>
+it.effect("the index entry of a record contains the record's terms for search, and its names and references for `links`", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const record = yield* put(

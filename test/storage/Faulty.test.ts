@@ -63,7 +63,7 @@ law(
 )
 
 law(
-  "a Faulty store fails only in the operations that a fault names, and only at their n-th call if the fault says `at: n`",
+  "a fault with `ops` and `at: n` makes only the n-th call of the named operations fail",
   [{ ops: ["put", "update"], at: 2 }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -86,7 +86,7 @@ law(
 )
 
 law(
-  "a fault with `when: after` makes `put` fail although its record has been written",
+  "a fault with `when: after` makes `put` fail after the record was written",
   [{ ops: ["put"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -96,7 +96,7 @@ law(
 )
 
 law(
-  "the fault `crash` makes the call die with a defect, not fail with an error",
+  "the fault `crash` makes the call die with a defect",
   [{ ops: ["get"], fault: "crash" }],
   (faulty) =>
     Effect.gen(function*() {
@@ -106,7 +106,7 @@ law(
 )
 
 law(
-  "a fault with `when: after` makes `stream` fail at its end, after every record was emitted",
+  "a fault with `when: after` makes `stream` fail only after every record was emitted",
   [{ ops: ["stream"], when: "after" }],
   (faulty, below) =>
     Effect.gen(function*() {
@@ -119,7 +119,7 @@ law(
 )
 
 law(
-  "only the first of two faults set for one call occurs; each fault also counts the calls at which other faults occur",
+  "the first of two faults for the same call occurs, and each fault also counts the calls at which other faults occur",
   [
     { ops: ["list"], at: 2, fault: "unavailable" },
     { at: 2, fault: "corrupt" },

@@ -142,8 +142,7 @@ const nameOf = (found: ReadonlyArray<MemoryId.MemoryId>, records = vault) =>
   found.map((one) => records.find(({ id }) => id === one)?.source.reference)
 
 describe("a [[wikilink]] whose name several notes have", () => {
-  it("the table of [[wikilinks]] and their target notes has at least sixty cases", () =>
-    assert.isAtLeast(cases.length, 60))
+  it("the table of test cases has at least sixty [[wikilinks]]", () => assert.isAtLeast(cases.length, 60))
 
   for (const [by, link, to] of cases) {
     it(`${link} in ${by} resolves to ${to ?? "no note"}`, () => {
@@ -151,7 +150,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     })
   }
 
-  it("only the note to which a [[wikilink]] resolves has the linking note among its backlinks", () => {
+  it("the linking note is a backlink only of the note to which its [[wikilink]] resolves", () => {
     for (const [by, link, to] of cases) {
       const links = Links.make()
       const from = note(by, link)
@@ -161,7 +160,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     }
   })
 
-  it("a [[wikilink]] resolves to a file rather than to a record without a path, and to the newest record if no record has a path", () => {
+  it("a [[wikilink]] resolves to a file if a file has the name, otherwise to the newest record of that name", () => {
     const plain = [1, 2].map((n) =>
       note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
     )
@@ -171,7 +170,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("a [[wikilink]] in the properties of a file is a link, even in a list or map; one in the metadata of other records is not", () => {
+  it("[[wikilinks]] in the properties of a file count as links; [[wikilinks]] in the metadata of other records do not", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

@@ -64,7 +64,7 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
 }
 
 describe("the index of links", () => {
-  it("an index returns for every viewer the links that a scan of all records finds, after any random changes", () => {
+  it("the index finds the same links as a scan of all records, for every viewer and after random changes", () => {
     const { array, boolean, constantFrom, integer, oneof, option, tuple } = FastCheck
     const slot = integer({ min: 0, max: 7 })
     const name = constantFrom("Tea", "tea", "Cup", "Garden/Tea", "a/Cup", "Straße")
@@ -126,7 +126,7 @@ describe("the index of links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a [[wikilink]] also resolves by a file's path or `source.reference`; of files with the same title, the one with the shortest path is the target", () => {
+  it("a [[wikilink]] resolves by the title, path or `source.reference` of a file, and prefers the shortest path", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -140,7 +140,7 @@ describe("the index of links", () => {
     assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
   })
 
-  it("the index distinguishes two names with the same hash, and the links to each of the two names", () => {
+  it("the index separates the records and links of two names that have the same hash", () => {
     const [one, other] = ["x224bqckw93p", "x22h6qcn2u6u"] as const
     assert.strictEqual(Wikilink.hash(one), Wikilink.hash(other))
     const index = Links.makeIndex()
@@ -163,7 +163,7 @@ describe("the index of links", () => {
   })
 
   // an algorithm that walks the records for each mention would exceed the test's timeout
-  it("links are found quickly even if ten thousand records have the same name and all refer to it", () => {
+  it("links are found quickly among ten thousand records that have the same name and link to that name", () => {
     const links = Links.make()
     for (let n = 0; n < 10_000; n++) {
       links.set(
@@ -177,7 +177,7 @@ describe("the index of links", () => {
 })
 
 describe("KeyIndex", () => {
-  it("`get` returns the objects of every key, even if there are so many keys (15,000) that they are spread over several tables", () => {
+  it("`get` of a KeyIndex returns the objects of every key, even if 15,000 keys fill several tables", () => {
     const index = new KeyIndex<{ n: number }>()
     const all = Array.from({ length: 20_000 }, (_, n) => ({ key: Math.imul(n % 15_000, 0x01000193), n }))
     for (const one of all) index.add(one.key, one)
@@ -187,7 +187,7 @@ describe("KeyIndex", () => {
     for (const [key, some] of expected) assert.deepStrictEqual(Array.from(index.get(key)), some)
   })
 
-  it("`get` returns the objects that were added and not removed, each once, in the order in which they were added", () => {
+  it("`get` of a KeyIndex returns each object that is still present once, in the order of addition", () => {
     const { array, boolean, constantFrom, integer, property, tuple } = FastCheck
     const objects = Array.from({ length: 5 }, (_, n) => ({ n }))
     FastCheck.assert(

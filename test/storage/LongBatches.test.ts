@@ -56,7 +56,7 @@ const atEachTurn = <E>(law: (turn: number, isLast: boolean) => Effect.Effect<voi
   })
 
 describe("a long batch in memory", () => {
-  it.effect("the batch yields to the event loop while it is validated and computed, and readers see nothing of it before its commit", () =>
+  it.effect("a batch yields to the event loop, and readers see nothing of the batch before its commit", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, fact("Coffee"))
@@ -74,7 +74,7 @@ describe("a long batch in memory", () => {
       assert.deepStrictEqual((yield* told).map(({ _tag }) => _tag), drafts.map(() => "Written"))
     }).pipe(Effect.scoped))
 
-  it.effect("the batch yields more often the longer the bodies of its drafts are", () =>
+  it.effect("a batch with longer bodies yields more often", () =>
     Effect.gen(function*() {
       const long = drafts.slice(0, 140).map((one, n) => ({ ...one, body: `${n} ${"tea ".repeat(16_000)}` }))
       const turnsOf = (drafts: ReadonlyArray<Draft>, wrap?: typeof unpaced) =>
@@ -86,7 +86,7 @@ describe("a long batch in memory", () => {
       assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(long, unpaced)))
     }))
 
-  it.effect("an update, forget or put by another fiber while the batch yields is not lost, even if it changes a record of the batch", () =>
+  it.effect("writes of other fibers while the batch yields are not lost, even writes to records of the batch", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -115,7 +115,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch with an `ifRevision` for a record fails with `conflict` if another fiber changes it while the batch yields", () =>
+  it.effect("a batch with an `ifRevision` fails with `conflict` if another fiber changes the record while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -134,7 +134,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch is applied to the rows as they are at its commit if another fiber changes these rows while the batch yields", () =>
+  it.effect("the batch is applied to the newest rows, even if another fiber changes these rows while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -150,7 +150,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch ends although another fiber writes a record of the batch at every yield, and delays none of these writes", () =>
+  it.effect("a batch completes, and delays no other write, even if another fiber writes a record of the batch at every yield", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, draft("0", { id: id("busy"), data: { n: 0 } }))
@@ -169,7 +169,7 @@ describe("a long batch in memory", () => {
       assert.strictEqual((yield* the(store, ada, id("busy"))).revision, written + 2)
     }))
 
-  it.effect("the batch is written completely or not at all if it is interrupted at any yield", () =>
+  it.effect("the batch is written completely or not at all, even if interrupted at any yield", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -212,7 +212,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a long batch in memory with an invalid mutation fails with the same reason and message as a short one", () =>
+  it.effect("an invalid mutation fails a long batch with the same reason and message as a short batch", () =>
     Effect.gen(function*() {
       const store = yield* made()
       const bad = [
@@ -238,7 +238,7 @@ describe("a long batch in memory", () => {
       assert.deepStrictEqual(yield* listed(store, system), [])
     }))
 
-  it.effect("a long batch of random mutations has the same effects and results as one without yields", () =>
+  it.effect("random batches have the same effects and results with and without yields", () =>
     Effect.promise(() =>
       FastCheck.assert(
         FastCheck.asyncProperty(

@@ -44,7 +44,7 @@ const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => nam
 describe.each(Object.entries(stores))("maintenance of the store %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // the names are the keys of `maintained`
 
-  it.scoped("MemoryStore.maintain compacts each store at most once, not once per missed hour, after the process slept for a year in which nothing expired", () =>
+  it.scoped("MemoryStore.maintain compacts a store at most once after the process slept for a year in which nothing expired", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -88,7 +88,7 @@ describe.each(Object.entries(stores))("maintenance of the store %s", (name, laye
 })
 
 describe("Retention.layer", () => {
-  it.scoped("Retention.layer enforces caps after the process slept for a year, in at most three passes rather than one per missed hour", () =>
+  it.scoped("Retention.layer enforces caps in at most three passes after the process slept for a year", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore

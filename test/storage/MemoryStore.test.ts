@@ -48,13 +48,13 @@ const Other = Layer.effectDiscard(
   Layer.provide(MemoryStore.layerInMemory)
 )
 
-it.effect("`layerInMemory` provided to two layers gives both the same store", () =>
+it.effect("two layers that use `layerInMemory` share one store", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), ["by another layer"])
   }).pipe(Effect.provide(Layer.provideMerge(Other, MemoryStore.layerInMemory))))
 
-it.effect("`Layer.fresh(layerInMemory)` makes a new store, separate from the one that `layerInMemory` gives to other layers", () =>
+it.effect("`Layer.fresh(layerInMemory)` makes a separate store, which other layers do not share", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     assert.deepStrictEqual(yield* listed(store, ada), [])
@@ -66,7 +66,7 @@ const left = (store: MemoryStore.Service) =>
     (all) => all.flatMap(Option.toArray).map(({ body }) => body)
   )
 
-it.effect("the in-memory store erases expired records every hour, and forgotten ones after the trash duration", () =>
+it.effect("the in-memory store erases expired records every hour, and forgotten records after the trash duration", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     yield* put(store, draft("bread", { id: id("bread"), expiresAt: 1_000 }))
@@ -82,7 +82,7 @@ it.effect("the in-memory store erases expired records every hour, and forgotten 
     assert.deepStrictEqual(yield* left(store), [])
   }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-it.effect("`compact` erases a forgotten record after the duration of the option `trash`: at once, after two days, or never", () =>
+it.effect("`compact` erases a forgotten record after the duration in the option `trash`, which may be 0 or Infinity", () =>
   Effect.gen(function*() {
     for (const [trash, days] of [[0, 0], ["2 days", 2], [Infinity, 9]] as const) {
       const made = MemoryStore.make("rows", { ...rows().primitives, trash })
@@ -153,7 +153,7 @@ it.effect("a failed commit changes neither the index nor the table of dedupe key
     assert.isEmpty(others)
   }).pipe(Effect.scoped))
 
-it.effect("a batch whose commit conflicts with a write of another process is computed again from the rows that the other process wrote", () =>
+it.effect("a batch is computed again from the current rows if its commit conflicts with a write of another process", () =>
   Effect.gen(function*() {
     const { primitives, rows: held } = rows()
     let intruders = 3
@@ -193,7 +193,7 @@ it.effect("MemoryStore.make refuses a durable or shared store without a secret",
     }
   }))
 
-it.effect("a write whose every commit conflicts fails with `unavailable` after a number of attempts", () =>
+it.effect("a write fails with `unavailable` if every attempt to commit conflicts", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("crowded", {
       ...rows().primitives,
@@ -204,7 +204,7 @@ it.effect("a write whose every commit conflicts fails with `unavailable` after a
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
   }))
 
-it.effect("a batch reads and commits within one call of the backend's function `exclusive`, which holds a lock", () =>
+it.effect("a batch reads and commits while the backend's function `exclusive` holds the lock", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const log: Array<string> = []
@@ -223,7 +223,7 @@ it.effect("a batch reads and commits within one call of the backend's function `
     assert.include(log, "read")
   }))
 
-it.effect("a store with `writable: false` refuses writes, can be read and is never compacted", () =>
+it.effect("a store with `writable: false` can be read, refuses writes and is never compacted", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     yield* put(yield* MemoryStore.make("writer", primitives), draft("tea", { expiresAt: 1_000 }))
@@ -234,13 +234,13 @@ it.effect("a store with `writable: false` refuses writes, can be read and is nev
     assert.deepStrictEqual(yield* listed(store, system), ["tea"])
   }))
 
-it.effect("a store whose backend reads no revisions reports `history: false`, even if its capabilities claim history", () =>
+it.effect("a store whose backend cannot read revisions reports `history: false`, even if its capabilities claim history", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("forgetful", { ...rows().primitives, capabilities: { history: true } })
     assert.isFalse(store.capabilities.history)
   }))
 
-it.effect("`put` checks data against the kind's Schema and names the invalid field, also for a kind that the application defines", () =>
+it.effect("`put` checks data against the Schema of an application's own kind, and its error names the invalid field", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const recipe = { kind: "recipe", body: "Leek soup", scope: { userId: "ada" } }
@@ -286,7 +286,7 @@ it.effect("a put of 500 drafts calls the backend's function `read` once", () =>
     assert.deepStrictEqual(reads, [500])
   }))
 
-it.effect("100 puts to 50 tenants on a backend with a delay per call take as long as two puts to one tenant", () =>
+it.effect("100 puts to 50 tenants take as long on a slow backend as two puts to one tenant", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const store = yield* MemoryStore.make("slow", {
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants on a backend with a delay per call take as lon
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a batch that puts a record under the id of an invisible record fails with `invalid_id`, or with the error of another invalid mutation if the batch has one", () =>
+it.effect("a put under the id of an invisible record fails with `invalid_id`, or with the error of another invalid mutation of the batch", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

@@ -28,7 +28,7 @@ const law = (
     }).pipe(Effect.provide(layerInMemory)))
 
 law(
-  "an Overlay reads the base store and its own writes, and the base store does not change",
+  "an Overlay shows the base store with the overlay's own writes, and does not change the base store",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("green tea"))
@@ -48,7 +48,7 @@ law(
 )
 
 law(
-  "a write of a record in the base store shows in an Overlay, unless the Overlay itself has written that record",
+  "an Overlay shows later writes of its base store, except to records that the overlay itself has written",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -68,7 +68,7 @@ law(
 )
 
 law(
-  "a draft equal to a record of the base store is a duplicate in an Overlay; a record forgotten in the base store is forgotten in the Overlay too",
+  "an Overlay deduplicates against records of its base store, and treats forgotten records of the base store as forgotten",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, fact("Tea"))
@@ -158,7 +158,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with `conflict` and changes nothing if the base store has changed a record that the overlay has written",
+  "Overlay.commit fails with `conflict` and changes nothing if the base store and the overlay changed the same record",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -193,7 +193,7 @@ law(
 )
 
 law(
-  "Overlay.commit replaces the whole record if its scope, kind or source has changed",
+  "Overlay.commit replaces a whole record if the record's scope, kind or source has changed",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit gives all new records the origin `pipeline` and the trust of the least trusted new record; updated records keep their own",
+  "Overlay.commit gives new records the origin `pipeline` and the least trust of any new record; updated records keep their origin and trust",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -251,7 +251,7 @@ law(
 )
 
 law(
-  "Overlay.commit does not write records that expired in the overlay; those that the base store also has are forgotten there",
+  "a record that expired in the overlay is not written by Overlay.commit, and is forgotten in the base store",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const bread = yield* put(below, draft("bread"))
@@ -265,7 +265,7 @@ law(
 )
 
 law(
-  "a subscriber of an Overlay gets the changes of both stores, except base-store changes to records that the overlay has written",
+  "an Overlay emits the changes of both stores, except changes of the base store to records that the overlay has written",
   (below, branch) =>
     Effect.scoped(Effect.gen(function*() {
       const x = yield* put(below, draft("x", { id: id("x") }))
@@ -299,7 +299,7 @@ law(
 )
 
 law(
-  "Overlay.commit of an Overlay over another Overlay writes only to this other Overlay, not to the store below it",
+  "Overlay.commit writes only to the next store below, even if that store is itself an Overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("tea", { id: id("x") }))
@@ -316,7 +316,7 @@ law(
 )
 
 law(
-  "an Overlay accepts writes and lists records even if nothing can be written to its base store",
+  "an Overlay can be written and read even if its base store cannot be written",
   (below, _branch) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea"))
@@ -333,7 +333,7 @@ const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
 
 law(
-  "an Overlay lists a tenant until the last record or tombstone of the tenant is purged in the Overlay",
+  "an Overlay lists a tenant until all records and tombstones of the tenant are purged in the Overlay",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -383,7 +383,7 @@ it.effect("calls of an Overlay fail if the base store fails", () =>
     ))
   ))
 
-it.effect("making an Overlay over a federation fails with `unsupported`, but a member store of a federation can be an Overlay", () =>
+it.effect("an Overlay over a federation fails with `unsupported`; a federation over an Overlay works", () =>
   Effect.gen(function*() {
     const federation = Federated.layer({ main: { layer: layerInMemory, writable: true } })
     yield* refuses("unsupported", Effect.provide(MemoryStore.MemoryStore, Layer.provide(Overlay.layer, federation)))

@@ -18,7 +18,7 @@ const made = () =>
 const filler = " filler".repeat(9_000)
 
 describe("a TenantIndex that yields to the event loop while it is built", () => {
-  it.live("the finished index contains each row once, in its latest state, and no removed row, even if rows change during the build", () =>
+  it.live("the finished index contains the current rows, each once, even if rows change or are removed during the build", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -50,7 +50,7 @@ describe("a TenantIndex that yields to the event loop while it is built", () => 
       assert.strictEqual(tenantIndex.index(), index)
     }))
 
-  it.live("no caller gets the index before it is sorted, even if the caller that began to sort it was interrupted", () =>
+  it.live("callers wait until the index is sorted, even if the caller that began the sorting is interrupted", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       tenantIndex.set(id("first"), row(record("first", "tea")))
@@ -100,7 +100,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
-  it.live("a restored index, and the bytes to which it is encoded again, contain the rows that were set before, during and after the restore", () =>
+  it.live("a restored index contains the rows that were set before, during and after the restore, and so does its next encoding", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("a call of `index` completes an unfinished restore at once, or builds the index from the rows if the bytes contain a row that was removed", () =>
+  it.live("a call of `index` completes an unfinished restore at once, and builds the index anew if the bytes contain a removed row", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -156,7 +156,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isTrue(lacking.isBuilt())
     }))
 
-  it("an index that was never built has no encoding; one restored from bytes is encoded as the same bytes until a row is set", () => {
+  it("an index that was never built has no encoding, and a restored index is encoded as the same bytes", () => {
     const tenantIndex = made()
     assert.isUndefined(tenantIndex.encoded())
     tenantIndex.set(id("a"), row(record("a", "tea")))
@@ -167,7 +167,7 @@ describe("a TenantIndex that is restored from bytes", () => {
   })
 })
 
-it.live("a TenantIndex yields to the event loop while it builds its index of links; the index includes rows written meanwhile", () =>
+it.live("the index of links yields to the event loop while it is built, and includes the rows written meanwhile", () =>
   Effect.gen(function*() {
     const tenantIndex = made()
     for (let n = 0; n < 40; n++) tenantIndex.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
@@ -223,7 +223,7 @@ describe("the cache of tenant indexes", () => {
     assert.strictEqual(made("0 rows"), 2)
   })
 
-  it("the cache keeps the index of a tenant that has grown large, and drops that of a tenant without rows", () => {
+  it("the cache keeps the index of a tenant that has grown large, and drops the index of a tenant without rows", () => {
     const cache = new Cache(() => filled(1))
     const grown = cache.get("grown")
     cache.keep("grown", grown, 33)

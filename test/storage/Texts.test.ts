@@ -27,7 +27,7 @@ const step = oneof(
 )
 
 describe("the pending texts of a tenant (texts that have no vector yet)", () => {
-  it("Texts.pending and Texts.erase agree with a scan of all records after any random changes", () => {
+  it("Texts.pending and Texts.erase have the same results as a scan of all records, after random changes", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(
@@ -102,7 +102,7 @@ describe("the pending texts of a tenant (texts that have no vector yet)", () => 
     assert.isAbove(pending, 5_000)
   })
 
-  it("the vector of a text is looked up only until it is found, however often pending texts are requested", () => {
+  it("repeated requests for pending texts look up each existing vector only once", () => {
     const embeddings = new CountedEmbeddings()
     const texts = new Texts(embeddings)
     for (let n = 0; n < 200; n++) texts.add(record(n, n))

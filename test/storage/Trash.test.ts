@@ -46,7 +46,7 @@ describe("an Overlay", () => {
       assert.isUndefined(yield* get(below, system, id("b")))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.scoped("a Restore, even of a forgotten, re-created or expired record, has the same result in an Overlay as in its base store", () =>
+  it.scoped("a Restore has the same result in an Overlay as in its base store, even for forgotten, re-created or expired records", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const history: ReadonlyArray<MemoryMutation> = [
@@ -122,7 +122,7 @@ describe("a federation", () => {
   const memory = { layer: MemoryStore.layerInMemory, writable: true }
   const federation = Effect.all([MemoryStore.MemoryStore, Federated.Federated])
 
-  it.effect("a federation lists forgotten records of all writable stores in one order, and restores each record in its own store", () =>
+  it.effect("a federation lists the forgotten records of all writable stores, last forgotten first, and restores each in its store", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       yield* store.put(ada, [
@@ -148,7 +148,7 @@ describe("a federation", () => {
       })
     )))
 
-  it.effect("a federation lists the forgotten records of a read-only store only for Viewer.system, since they cannot be restored", () =>
+  it.effect("a federation lists the forgotten records of a read-only store only to Viewer.system", () =>
     Effect.gen(function*() {
       const archive = yield* MemoryStore.MemoryStore
       yield* put(archive, draft("archived", { id: id("archived") }))
@@ -162,7 +162,7 @@ describe("a federation", () => {
       ))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.effect("a record forgotten in a store and its mirror is listed as forgotten only once, until the store erases it; a restore or purge affects both stores", () =>
+  it.effect("a forgotten record of a store with a mirror is listed once, and is restored or purged in both stores", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       const copies = (yield* federated.get("copies")).store

@@ -28,7 +28,7 @@ describe("Copy.copy", () => {
   for (
     const [way, from, to] of [["a vault into memory", vault, memory], ["memory into a vault", memory, vault]] as const
   ) {
-    it.scoped(`threads are copied from ${way}; the target lists, reads, searches and continues the copied threads`, () =>
+    it.scoped(`threads copied from ${way} can be listed, read, searched and continued in the target`, () =>
       Effect.gen(function*() {
         const [source, target] = [yield* from, yield* to]
         const threads = yield* threadsOf(source)
@@ -56,7 +56,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("`copy` fails with `conflict` if the target has another thread of the same name, and does not change that thread", () =>
+  it.scoped("`copy` fails with `conflict`, and keeps the target's thread, if the target has another thread of the same name", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("`copy` fails with `conflict` if a copied thread's owner has a different thread in the target; `copy` succeeds after the purge that the error advises", () =>
+  it.scoped("`copy` fails with `conflict` if the owner of a copied thread has another thread in the target, and succeeds after a purge of that owner", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread that is renamed between two copies has its new name in the target; an append under the old name then fails", () =>
+  it.scoped("a second copy gives a renamed thread its new name in the target, where appends under the old name then fail", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)
@@ -98,7 +98,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["Green.", "Black."])
     }))
 
-  it.scoped("messages that wait in an outbox are copied: the target extracts each of them once, and continues the conversation", () =>
+  it.scoped("messages that wait in an outbox are copied, and the target extracts each message once", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
       const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)

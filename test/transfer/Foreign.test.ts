@@ -66,7 +66,7 @@ const at = <A, R, E>(layer: Layer.Layer<R, E>, tag: Context.Tag<R, A>) =>
 
 describe("importing a file", () => {
   for (const [name, decode] of Object.entries(formats)) {
-    it.scoped(`importing a file of ${name} a second time changes nothing, even if an imported record was edited or forgotten meanwhile`, () =>
+    it.scoped(`a second import of a ${name} file changes nothing, even if an imported record was edited or forgotten meanwhile`, () =>
       Effect.gen(function*() {
         const store = yield* memory
         const items = decode()
@@ -81,7 +81,7 @@ describe("importing a file", () => {
         assert.deepStrictEqual(yield* holdings(store), before)
       }))
 
-    it.scoped(`importing a file of ${name} again after an interruption at any item imports exactly the rest`, () =>
+    it.scoped(`a second import of a ${name} file adds exactly the items missing after an interrupted first import`, () =>
       Effect.gen(function*() {
         const items = decode()
         for (let end = 0; end < items.length; end++) {
@@ -95,7 +95,7 @@ describe("importing a file", () => {
       }))
   }
 
-  it.scoped("importing a file of the MCP reference server makes entities with observations and relations", () =>
+  it.scoped("an import from the MCP reference server makes entities with observations and relations", () =>
     Effect.gen(function*() {
       const { items, provided, report } = yield* imported("mcp")
       const found = items.find(({ summary }) => summary === "Ada")!
@@ -110,7 +110,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it("attributes in a mem0 or Zep file that are nested too deeply for a record are left out and reported", () => {
+  it("an import from mem0 or Zep omits and reports attributes that are nested too deeply for a record", () => {
     const deep = `{"a":${"[".repeat(1_000)}${"]".repeat(1_000)}}`
     const edge = `{"uuid":"b","fact":"t","attributes":${deep}}`
     for (
@@ -124,7 +124,7 @@ describe("importing a file", () => {
     }
   })
 
-  it.scoped("importing a mem0 file turns ids into scopes and categories into tags, keeps times and metadata, and omits expired memories", () =>
+  it.scoped("an import from mem0 turns ids into scopes and categories into tags, keeps times and metadata, and omits expired memories", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")
       const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
@@ -144,7 +144,7 @@ describe("importing a file", () => {
       for (const item of bobs) if (item._tag === "Draft") assert.deepStrictEqual(item.draft.scope, { userId: "bob" })
     }))
 
-  it.scoped("importing a file of LangGraph puts its values into KeyValueMemory by namespace and key", () =>
+  it.scoped("an import from LangGraph puts each value into KeyValueMemory under its namespace and key", () =>
     Effect.gen(function*() {
       const { provided, report } = yield* imported("langgraph")
       const values = yield* at(
@@ -158,7 +158,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
     }))
 
-  it.scoped("importing a file of a Letta agent makes notes of its blocks, records of its passages and a thread of its messages", () =>
+  it.scoped("an import of a Letta agent makes notes from blocks, records from passages and a thread from messages", () =>
     Effect.gen(function*() {
       const { provided, report, store } = yield* imported("letta")
       const { items } = yield* store.list(Viewer.make({ agentId: "agent-0" }), {})
@@ -181,7 +181,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it.scoped("importing a file of a Letta agent with unreadable or non-textual parts imports the rest, and reports these parts", () =>
+  it.scoped("an import of a Letta agent skips and reports parts that are unreadable or not text", () =>
     Effect.gen(function*() {
       const text = JSON.stringify({
         agents: [null, {
@@ -207,7 +207,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it.scoped("importing a file of a Zep graph keeps the valid times of facts, and links them to their entities", () =>
+  it.scoped("an import of a Zep graph keeps the valid times of facts and the links between entities", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("zep")
       const loves = items.find(({ body }) => body === "Kendra loves Adidas shoes")!
@@ -219,7 +219,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("importing ChatGPT or Claude conversations makes a thread of each conversation's current branch, and reports parts that are not text", () =>
+  it.scoped("an import from ChatGPT or Claude makes a thread from each conversation's current branch, and reports parts that are not text", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -247,7 +247,7 @@ describe("importing a file", () => {
       }
     }))
 
-  it.scoped("secrets in imported conversations are redacted, and importing the same conversations again adds nothing", () =>
+  it.scoped("an import redacts secrets in conversations, and a second import of the same conversations adds nothing", () =>
     Effect.gen(function*() {
       const store = yield* at(
         MemoryStore.layerInMemory.pipe(Layer.provide(Redaction.layer())),
@@ -271,7 +271,7 @@ describe("importing a file", () => {
       assert.notInclude(JSON.stringify(message), secret)
     }))
 
-  it.scoped("importing a conversation again appends its new messages; a thread whose earlier messages differ is reported and not changed", () =>
+  it.scoped("a second import appends a conversation's new messages, or skips and reports the conversation if earlier messages differ", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const chat = (...texts: ReadonlyArray<string>) =>
@@ -290,7 +290,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
     }))
 
-  it.scoped("importing a folder of Obsidian or Claude Code makes a record of each note, with the note's tags, kind and links", () =>
+  it.scoped("an import from Obsidian or Claude Code makes a record from each note, with the note's tags, kind and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!
@@ -310,7 +310,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("importing a file of another format makes no record; memories with illegal ids, __proto__ keys or too long texts are reported", () =>
+  it.scoped("an import skips data of another format, and reports illegal ids, `__proto__` keys and too long texts", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

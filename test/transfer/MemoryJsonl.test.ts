@@ -32,7 +32,7 @@ const pairs = [
 describe("a MemoryJsonl file", () => {
   for (const [from, source, to, target] of pairs) {
     for (let seed = 0; seed < times(1, isLong ? 10 : 2); seed++) {
-      it.scoped(`a MemoryJsonl file from ${from} that is read into ${to} and exported again stays the same, byte for byte (${seed})`, () =>
+      it.scoped(`a MemoryJsonl file from ${from}, read into ${to} and exported again, stays the same byte for byte (${seed})`, () =>
         Effect.gen(function*() {
           const first = yield* lived(source, `file ${seed}`, 20)
           const text = yield* written(first)
@@ -52,7 +52,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("a MemoryJsonl file contains the messages of threads; a second reading adds no message again, and only a thread's owner sees its messages", () =>
+  it.scoped("a MemoryJsonl file restores each owner's threads, and a second reading adds nothing", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -78,7 +78,7 @@ describe("a MemoryJsonl file", () => {
       assert.notInclude(yield* written(first, { threads: false }), "question")
     }))
 
-  it.scoped("a MemoryJsonl file can be read again after an interruption at any line; the result equals that of an uninterrupted run", () =>
+  it.scoped("a second reading completes a MemoryJsonl file whose first reading was interrupted at any line", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "interrupted", 8)
       const text = yield* written(first)
@@ -94,7 +94,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file can be read again after a failure of the store at any call; the result equals that of a run without a failure", () =>
+  it.scoped("a second reading completes a MemoryJsonl file whose first reading failed at any call of the store", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "failing", 8)
       const text = yield* written(first)
@@ -106,7 +106,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a MemoryJsonl file that is truncated is read up to its end, and the report says that the file is incomplete", () =>
+  it.scoped("a truncated MemoryJsonl file is read to its end and reported as incomplete", () =>
     Effect.gen(function*() {
       const lines = linesOf(yield* written(yield* lived(memory, "cut", 8)))
       const second = yield* memory
@@ -114,7 +114,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([report.complete, report.records, report.skipped], [false, 4, []])
     }))
 
-  it.scoped("a MemoryJsonl file with damaged lines is read without these lines, and the report lists them with reasons", () =>
+  it.scoped("damaged lines of a MemoryJsonl file are skipped and reported with reasons", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "damaged", 8)
       const lines = linesOf(yield* written(first))
@@ -166,7 +166,7 @@ describe("a MemoryJsonl file", () => {
       yield* refuses("unsupported", read(yield* built(stores.federated), ""))
     }))
 
-  it.scoped("reading a MemoryJsonl file overwrites no record whose history in the store differs from the file, and reports the record", () =>
+  it.scoped("a record with a different history in the store is not overwritten by a MemoryJsonl file, and is reported", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       yield* put(first, draft("Tea.", { id: id("drink") }))
@@ -183,7 +183,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual(bodies, ["Coffee.", "Paris."])
     }))
 
-  it.scoped("a MemoryJsonl file that lacks a line in its middle is read to its end, and the report says that lines are missing", () =>
+  it.scoped("a MemoryJsonl file with a missing line is read to its end, and the missing line is reported", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "hole", 8)
       yield* (yield* threadsOf(first)).append(ada, "tea", [user("Which tea?")])
@@ -197,7 +197,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("reading a MemoryJsonl file adds no message to a different thread of the same name in the store, and reports the thread", () =>
+  it.scoped("a thread of the same name with other messages is not changed by a MemoryJsonl file, and is reported", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       const said = (text: string, count: number) => Array.from({ length: count }, (_, n) => user(`${text} ${n}`))
@@ -214,7 +214,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([items[0]?.content, length], ["black 99", 100])
     }))
 
-  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox; the store that reads it extracts each message once", () =>
+  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox, and the reading store extracts each message once", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
       const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)
@@ -234,7 +234,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual(yield* Outboxes.rows(target), [])
     }))
 
-  it.scoped("a MemoryJsonl file for a user contains everything about that user, of every kind and scope, and nothing of others", () =>
+  it.scoped("a MemoryJsonl file for one user contains all data of that user, and nothing of other users", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const bob = Viewer.make({ userId: "bob" })
@@ -257,7 +257,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([records, tombstones, messages], [2, 1, 1])
     }))
 
-  it.scoped("a MemoryJsonl file is read in batches, and at most a few lines are read ahead of those written to the store", () =>
+  it.scoped("a MemoryJsonl file is read in batches, at most a few lines ahead of the writes to the store", () =>
     Effect.gen(function*() {
       const first = yield* memory
       const total = 400

@@ -70,7 +70,7 @@ describe("data of a newer release", () => {
 
   for (const row of ["messages", "plan", "session"]) {
     law(
-      `an outbox row of type ${row} from a newer release prevents the outbox from opening and a purge from running, and no row changes`,
+      `an outbox with a row of type ${row} from a newer release refuses to open and to purge, and no row changes`,
       (root) =>
         Effect.gen(function*() {
           const { store } = yield* opened(path.join(root, "vault"))
@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "an outbox row with the version of a newer release is ignored, and does not stop the outbox, if the row's file was edited by hand",
+    "an outbox ignores a row with a newer version if the row's file was edited by hand",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")
@@ -102,7 +102,7 @@ describe("data of a newer release", () => {
   )
 
   law(
-    "a checkpoint that a newer release saved for an agent's run is neither resumed nor overwritten",
+    "an agent's checkpoint from a newer release is neither resumed nor overwritten",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume, save } = yield* Resume.Resume
@@ -117,7 +117,7 @@ describe("data of a newer release", () => {
   )
 
   law(
-    "a cassette (file of recorded model answers) of a newer release is neither replayed nor extended by a recording",
+    "a cassette (recorded model answers) of a newer release is neither replayed nor extended",
     (root) =>
       Effect.gen(function*() {
         const file = path.join(root, "cassette.jsonl")

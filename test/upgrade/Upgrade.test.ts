@@ -48,7 +48,7 @@ describe("data of an earlier release", () => {
   it("the data of at least one earlier release is tested", () => assert.isNotEmpty(all()))
 
   law(
-    "a vault of an earlier release gives the same results as in that release, even when it is opened a second time",
+    "a vault of an earlier release gives the same results as in that release, even if opened a second time",
     (root, { vault: before }) =>
       Effect.gen(function*() {
         for (let opening = 0; opening < 2; opening++) {
@@ -61,7 +61,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a record in a snapshot of an earlier release has the same body as the record's file, unless the file was edited since",
+    "a snapshot of an earlier release has the same bodies as the files that were not edited since",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -85,7 +85,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "opening a vault of an earlier release adds to its tombstones (entries of forgotten records) the times that compaction needs",
+    "opening a vault of an earlier release adds the times that compaction needs to the vault's tombstones",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -106,7 +106,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "each message in an outbox of an earlier release is extracted once; a dead letter is extracted only after a call of `Outbox.release`",
+    "each waiting message in an outbox of an earlier release is extracted once, and each dead letter only after `Outbox.release`",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {
@@ -155,7 +155,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a checkpoint of an earlier release can be resumed with its memory spec, which has the same hash as in that release",
+    "a checkpoint of an earlier release can be resumed, since its memory spec still has the same hash",
     (root, { runs }) =>
       Effect.gen(function*() {
         const { resume } = yield* Resume.Resume

@@ -42,7 +42,7 @@ const edit = (root: string, from: string, to: string) =>
 
 for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
   describe(`a vault whose system clock is set ${name} by a day`, () => {
-    it.scopedLive("the vault still reads edits by hand and writes of another process, and numbers the revisions of a record in order", () =>
+    it.scopedLive("the vault reads edits by hand and writes of another process, and numbers the revisions of a record in order", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable
@@ -73,7 +73,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
         }).pipe(Effect.withClock(skewed))
       }))
 
-    it.scopedLive("a writer that is waiting for a stale lock when the clock is set still takes the lock over", () =>
+    it.scopedLive("a waiting writer still takes over a stale lock after the clock is set", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable
@@ -94,7 +94,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
         }).pipe(Effect.withClock(skewed))
       }))
 
-    it.scopedLive("the lock is never taken from a holder that is alive", () =>
+    it.scopedLive("a writer that is alive never loses the lock to another writer", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable

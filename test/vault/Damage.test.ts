@@ -42,7 +42,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       law(
-        `the record stays at its last good revision and keeps its history, and the file is reported as an issue (a file ${name}, ${when})`,
+        `a record keeps its last good revision and its history, and the damaged file is reported as an issue (a file ${name}, ${when})`,
         (root) =>
           Effect.gen(function*() {
             const whole = text(root)
@@ -83,25 +83,28 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
       )
     }
 
-    law(`the record can be forgotten and restored, or purged (a file ${name})`, (root) =>
-      Effect.gen(function*() {
-        const whole = text(root)
-        write(root, damage(whole))
-        yield* Effect.scoped(Effect.gen(function*() {
-          const { store, vault } = yield* opened(root)
-          assert.deepStrictEqual(yield* store.forget(ada, [one]), [true])
-          assert.isFalse(fs.existsSync(path.join(root, at)))
-          yield* store.apply(ada, [{ _tag: "Restore", id: one, revision: 2 }])
-          assert.strictEqual((yield* get(store, ada, one))?.body, "the second")
-          write(root, damage(text(root)))
-          yield* vault.refresh
-          assert.deepStrictEqual(yield* store.forget(ada, [one], { purge: true }), [true])
-          assert.isFalse(fs.existsSync(path.join(root, at)))
-        }))
-        const { store } = yield* opened(root)
-        assert.isUndefined(yield* get(store, system, one))
-        assert.deepStrictEqual(yield* store.history(system, one), [])
-      }))
+    law(
+      `a record with a damaged file can be forgotten, restored and purged (a file ${name})`,
+      (root) =>
+        Effect.gen(function*() {
+          const whole = text(root)
+          write(root, damage(whole))
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store, vault } = yield* opened(root)
+            assert.deepStrictEqual(yield* store.forget(ada, [one]), [true])
+            assert.isFalse(fs.existsSync(path.join(root, at)))
+            yield* store.apply(ada, [{ _tag: "Restore", id: one, revision: 2 }])
+            assert.strictEqual((yield* get(store, ada, one))?.body, "the second")
+            write(root, damage(text(root)))
+            yield* vault.refresh
+            assert.deepStrictEqual(yield* store.forget(ada, [one], { purge: true }), [true])
+            assert.isFalse(fs.existsSync(path.join(root, at)))
+          }))
+          const { store } = yield* opened(root)
+          assert.isUndefined(yield* get(store, system, one))
+          assert.deepStrictEqual(yield* store.history(system, one), [])
+        })
+    )
 
     law(
       `vault.repair lists the file, and restores its last good revision if the option \`write\` is set (a file ${name})`,
@@ -126,7 +129,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
   }
 
   law(
-    "a body with conflict markers in a code fence, or with a single marker, is not treated as a merge conflict",
+    "conflict markers in a code fence, or a single conflict marker, are not treated as a merge conflict",
     (root) =>
       Effect.gen(function*() {
         const whole = text(root)
@@ -142,7 +145,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports unreadable frontmatter as `partial`, damage that left the modification time unchanged as `drifted` or `partial`, and a folder X.md as `ignored`", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter, damage that kept a file's modification time, and folders named like notes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -162,7 +165,7 @@ describe("vault.verify", () => {
 
 describe("an older version of a record's file", () => {
   law(
-    "an older version copied back while the vault is closed becomes the next revision, and the newer text stays in the history",
+    "an older file that is copied back into a closed vault becomes the next revision, and the newer text stays in the history",
     (root) =>
       Effect.gen(function*() {
         const second = text(root)
@@ -178,7 +181,7 @@ describe("an older version of a record's file", () => {
   )
 
   law(
-    "an older version left by a writer that died after acknowledging a write is replaced by the acknowledged version",
+    "an acknowledged write is recovered if its writer died before it replaced the record's file",
     (root) =>
       Effect.gen(function*() {
         const copy = yield* place
@@ -217,7 +220,7 @@ describe("an older version of a record's file", () => {
 })
 
 describe("a record whose file is deleted by hand", () => {
-  it.scoped("the record is forgotten at once, stays forgotten after a restart, and can be restored", () =>
+  it.scoped("a record whose file is deleted by hand is forgotten, stays forgotten after a restart, and can be restored", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* filled(root)
@@ -245,7 +248,7 @@ describe("a record whose file is deleted by hand", () => {
 
 describe("a vault whose .effect-memory folder is deleted", () => {
   law(
-    "every record is kept, with origin `file` and trust 2 until vault.adopt is called; the vault reports one issue",
+    "records survive the loss of the .effect-memory folder, with origin `file` and trust 2 until vault.adopt is called",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>

@@ -24,7 +24,7 @@ const day = 1_717_286_400_000
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("a vault written by Deuz (another memory library)", () => {
-  it.scoped("the vault opens without changing a file, and each record has the scope that Deuz wrote and an id derived from Deuz's id", () =>
+  it.scoped("opening a Deuz vault changes no file, and each record gets Deuz's scope and an id derived from Deuz's id", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const before = files(root)
@@ -86,7 +86,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.strictEqual(none.body, "Ada is the user's sister.")
     }))
 
-  it.scoped("a user's viewer with reach `within` also lists records of the user's narrower scopes, but none that are expired or no longer valid", () =>
+  it.scoped("a viewer with reach `within` lists the valid, unexpired records of a user and of the user's narrower scopes", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const user = Viewer.make({ userId: "u_123", reach: "within" })
@@ -129,7 +129,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isUndefined(yield* get(store, Viewer.make({ userId: "u_123", reach: "within" }), id(chat)))
     }))
 
-  it.scoped("a link that names a record by Deuz's id resolves before and after the record's file is moved, if the viewer sees both records", () =>
+  it.scoped("a link with Deuz's id resolves before and after the record's file is moved, if the viewer sees both records", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* vaultOfDeuz)
       const both = Viewer.make({ userId: "u_123", agentId: "support-bot" })
@@ -140,7 +140,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
     }))
 
-  it.scoped("a Deuz record gets a new id even if Deuz's id is a ULID; an expired Deuz record's file is erased when the vault is opened", () =>
+  it.scoped("opening a Deuz vault erases the files of expired records, and gives new ids even to records with a ULID", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"
@@ -157,7 +157,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.isTrue(fs.existsSync(path.join(root, "agents", "support-bot", `${id(ulid)}.md`)))
     }))
 
-  it.scoped("an edit of a file that is still at the path that Deuz gave it becomes the next revision of the record", () =>
+  it.scoped("an edit of a file at the path that Deuz gave it becomes the next revision of the record", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const { store, vault } = yield* opened(root)
@@ -207,7 +207,7 @@ describe("a vault written by Deuz (another memory library)", () => {
       assert.deepStrictEqual((yield* store.list(Viewer.make({ userId: "bob" }), {})).items, [])
     }))
 
-  it.scoped("a file without a body becomes a record whose summary is Deuz's id; a fractional `createdAt` is rounded down", () =>
+  it.scoped("a file without a body becomes a record with Deuz's id as summary, and a fractional `createdAt` is rounded down", () =>
     Effect.gen(function*() {
       const root = yield* place
       const before = "---\nid: \"a b\"\nkind: \"semantic\"\nuserId: \"ada\"\ncreatedAt: 1717286400000.25\n---\n\n\n"

@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("a record gets the vector that Deuz stored, unless the text was edited since or the vector's length differs from that of Deuz's other vectors", () =>
+  it.scoped("a record keeps the vector that Deuz stored, unless its text was edited or the vector differs in length from Deuz's other vectors", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")
@@ -49,7 +49,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8"), left)
     }))
 
-  it.scoped("a vector is kept after its record's file is moved, Deuz's vector file is deleted and the vault is reopened", () =>
+  it.scoped("a vector is kept if its record's file is moved, Deuz's vector file is deleted and the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       yield* Effect.scoped(Effect.gen(function*() {
@@ -63,7 +63,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("a vector whose record names no embedding model belongs to the model in the option `deuzModel`, unless the record's text was edited", () =>
+  it.scoped("a vector belongs to the model in the option `deuzModel` if its record names no model and was not edited", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz
@@ -97,7 +97,7 @@ describe("vectors in a vault written by Deuz", () => {
       }
     }))
 
-  it.scoped("each vector that is not an array of numbers is skipped, and the others are used", () =>
+  it.scoped("a vector that is not an array of numbers is skipped, and valid vectors are used", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       fs.writeFileSync(

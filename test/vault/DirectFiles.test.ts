@@ -69,7 +69,7 @@ const state = (root: string) =>
   })
 
 describe("DirectFiles, which calls Node's file system synchronously", () => {
-  it.scoped("each call of DirectFiles has the same result and effect on disk as the same call of the FileSystem service, and fails in the same cases", () =>
+  it.scoped("every call of DirectFiles succeeds, fails and changes the disk like the same call of the FileSystem service", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       for (const [name, call] of calls) {
@@ -88,7 +88,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a FileSystem service that differs from Node's in any one function is used unchanged, without direct calls of Node", () =>
+  it.scoped("a FileSystem service with any function that is not Node's is used unchanged, without direct calls of Node", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const wrappers: ReadonlyArray<Partial<FileSystem.FileSystem>> = [
@@ -103,7 +103,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
       assert.isDefined((yield* DirectFiles.make(service)).linkStatNow)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("one iteration of the event loop runs at most 128 direct calls, however many fibers make them", () =>
+  it.scoped("one iteration of the event loop runs at most 128 direct calls, however many fibers make the calls", () =>
     Effect.gen(function*() {
       const files = DirectFiles.direct(yield* FileSystem.FileSystem)
       const root = yield* filled
@@ -126,7 +126,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("Node is called directly only if the FileSystem in use is the one that the reference `NodeFiles` holds (by default, Node's own)", () =>
+  it.effect("Node is called directly only if the FileSystem service is the one in the reference `NodeFiles`, by default Node's own", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

@@ -10,7 +10,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { files, opened, place } from "./Place.ts"
 
 describe("an episode (a record of an event) in a vault", () => {
-  it.scopedLive("an edit by hand changes the episode; an edit that the kind's Schema rejects is reported, and the last valid version stays", () =>
+  it.scopedLive("an edit by hand changes the episode, and an edit that the kind's Schema rejects is reported and ignored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

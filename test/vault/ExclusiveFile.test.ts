@@ -57,7 +57,7 @@ describe("a writer that stalls while it takes the lock", () => {
       ]
     ] as const
   ) {
-    it.scopedLive(`a writer that stalls ${name} does not remove the lock of the next holder, and waits until the holder releases it`, () =>
+    it.scopedLive(`a writer that stalls ${name} does not remove the next holder's lock, but waits until the holder releases the lock`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -120,7 +120,7 @@ describe("a writer that stalls while it takes the lock", () => {
 })
 
 describe("a lock on a disk that gives each name of a file its own inode number", () => {
-  it.scopedLive("concurrent and later writers acquire and release the lock, and never mistake it for a stale one", () =>
+  it.scopedLive("concurrent writers never mistake a held lock for a stale lock, even if each name of a file has its own inode number", () =>
     Effect.gen(function*() {
       const root = yield* place
       const numbers = new Map<string, number>()
@@ -170,7 +170,7 @@ describe("a process that fences a lock holder (moves away the folder of the hold
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`the folder is moved away and deleted even if ${name} from an earlier fencing is at the destination`, () =>
+    it.scopedLive(`fencing a lock holder (deleting the folder of its temporary files) succeeds even if ${name} is left over from an earlier fencing`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -196,7 +196,7 @@ describe("a live process whose staging folder (the folder of its temporary files
   const kept = (root: string) =>
     fs.readdirSync(turns(root), { recursive: true, encoding: "utf8" }).filter((name) => name.includes("claim."))
 
-  it.scopedLive("later writes of the process succeed, and it creates a new file with which it takes the lock", () =>
+  it.scopedLive("a live process can still write after its folder of temporary files has been deleted", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -211,7 +211,7 @@ describe("a live process whose staging folder (the folder of its temporary files
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("a batch completes even if the folder is deleted just before any one of the batch's disk calls", () =>
+  it.scopedLive("a batch completes even if the writer's folder of temporary files is deleted just before any one of the batch's disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {
@@ -245,7 +245,7 @@ describe("a live process whose staging folder (the folder of its temporary files
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("each process takes the lock with a file of its own, so that one process can take over the lock of the other after the other's death", () =>
+  it.scopedLive("processes with equal random seeds take the lock with different files, and a process can take over a dead process's lock", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -265,7 +265,7 @@ describe("two processes with the same random seed", () => {
       assert.isFalse(fs.existsSync(path.join(root, lockFile)))
     }))
 
-  it.scopedLive("one process can still write after the other has died and left its temporary files behind", () =>
+  it.scopedLive("a process can write although a dead process with the same random seed has left temporary files behind", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seeded = Effect.suspend(() => Effect.withRandom(opened(root), Random.make("one")))
@@ -290,7 +290,7 @@ describe("two processes with the same random seed", () => {
 
 describe("a lock that is requested after its Effect scope began to close", () => {
   for (const [name, platform] of [["with", NodeContext.layer], ["without", platformWith(oneName)]] as const) {
-    it.scopedLive(`the lock is still granted, and no file stays open, on a file system ${name} hard links`, () =>
+    it.scopedLive(`a lock requested after its Effect scope began to close is granted and leaves no file open, on a file system ${name} hard links`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const scope = yield* Scope.make()

@@ -155,7 +155,7 @@ describe("a vault on a failing disk", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault changes no record; the vault opens, or the opening fails with a typed error`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault causes at most a MemoryError, and changes no record`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -174,7 +174,7 @@ describe("a vault on a failing disk", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault is tolerated or causes a typed error, and the next attempt succeeds`, () =>
+    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault causes at most a MemoryError, and the next attempt succeeds`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
@@ -248,7 +248,7 @@ describe("vectors of a vault on a failing disk", () => {
 })
 
 describe("MemoryStore.make over a backend that fails", () => {
-  it.scoped("an operation fails with the backend's error and changes nothing, and the next operation works", () =>
+  it.scoped("an operation fails with the error of the store's backend and changes no record, and the next operation succeeds", () =>
     Effect.gen(function*() {
       const rows = new Map<string, MemoryStore.Stored>()
       let fails: string | undefined

@@ -103,7 +103,7 @@ describe("an update of a hand-written note", () => {
   }
   const { kind: _, ...patch } = sidecar
   law(
-    "an update of importance, tags, links and other fields leaves the file of a note without frontmatter unchanged, byte for byte",
+    "an update of fields other than the body leaves the file of a note without frontmatter unchanged, byte for byte",
     plain,
     patch,
     plain
@@ -118,7 +118,7 @@ describe("an update of a hand-written note", () => {
   )
   law("an update of the importance of an empty note leaves its file empty", "", { importance: 0.9 }, "")
 
-  it.scopedLive("an update that cannot be expressed in the note's text fails with `invalid_draft`, and changes no file or record", () =>
+  it.scopedLive("an update that cannot be written into a note's frontmatter fails with `invalid_draft`, and changes no file or record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Alias.md": alias, "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -135,7 +135,7 @@ describe("an update of a hand-written note", () => {
       assert.lengthOf(yield* store.history(system, idOf("Tea.md")), 1)
     }))
 
-  it.scopedLive("fields that an update set are kept when the author edits the note later, except for tags and properties that the author deletes", () =>
+  it.scopedLive("a later edit by the author keeps the fields that an update has set, except tags and properties that the edit deletes", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const check = ({ store }: Opened, revision: number) =>
@@ -169,7 +169,7 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(files(root), { "Plain.md": `${edited} Well.`, "Tea.md": "Sow.\n" })
     }))
 
-  it.scopedLive("an update of a note in the signed format of earlier releases keeps that format, even after the note is renamed", () =>
+  it.scopedLive("a note in the signed format of earlier releases keeps this format when it is updated, even after a rename", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const record = yield* session(root, ({ store }) => the(store, system, idOf("Tea.md")))
@@ -198,7 +198,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("an acknowledged update is in the author's file after a crash at any point", () =>
+  it.scopedLive("an acknowledged update of a note is in the note's file once the vault is reopened after a crash at any point", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const copy = yield* place
@@ -242,7 +242,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("a Restore of an earlier revision writes the note's file back byte for byte, even if the note was forgotten or its file deleted", () =>
+  it.scopedLive("the operation `Restore` writes a note's earlier file back byte for byte, even if the note was forgotten or its file deleted", () =>
     Effect.gen(function*() {
       const notes = { "Deep/Tea.md": tea, "Plain.md": plain }
       const root = yield* folder(notes)
@@ -274,7 +274,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("vault.repair restores a damaged note byte for byte as its author wrote it, and keeps an updated field that is stored outside the note", () =>
+  it.scopedLive("vault.repair restores the file of a damaged note byte for byte, and keeps an updated field that is not stored in the file", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -288,7 +288,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("a batch that fails on disk leaves every byte of the notes unchanged, even in a note that is not UTF-8", () =>
+  it.scopedLive("a batch that fails with a disk error changes no byte of any note, even of a note that is not UTF-8", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const latin = Buffer.from("Caf\xe9 au lait", "latin1")
@@ -306,7 +306,7 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(yield* ids(store), { "Latin.md": idOf("Latin.md"), "Tea.md": idOf("Tea.md") })
     }))
 
-  it.scopedLive("no text of an updated note is left on disk once the note is purged, not even in the snapshot", () =>
+  it.scopedLive("a purge of a note leaves no text of the note on disk, not even in the snapshot", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
       const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
@@ -486,7 +486,7 @@ describe("a note that is moved or renamed", () => {
       }))
   }
 
-  it.scopedLive("the note keeps its history and the fields stored outside its file, and links by its id, old path or old name still resolve", () =>
+  it.scopedLive("a moved or renamed note keeps its history and fields, and links by its id, old path or old name still lead to the note", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,
@@ -531,7 +531,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepInclude(files(root), { "Drinks/Cha.md": tea })
     }))
 
-  it.scopedLive("each new note at the old path of a renamed note gets a new id, and keeps this id after the vault is reopened", () =>
+  it.scopedLive("a new note at the old path of a renamed note gets a new id, which stays the same after a reopening", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": long("tea") })
       yield* session(root, () => Effect.void)
@@ -563,7 +563,7 @@ describe("a note that is moved or renamed", () => {
       )
     }))
 
-  it.scopedLive("a note that is deleted and comes back later, as with a git checkout, is the same record", () =>
+  it.scopedLive("a note whose file is deleted and comes back later, as by a git checkout, remains the same record", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -583,7 +583,7 @@ describe("a note that is moved or renamed", () => {
         }))
     }))
 
-  it.scopedLive("an update or a forget of the note changes the file at the new path, even before the vault's next scan", () =>
+  it.scopedLive("an update or a forget of a moved note changes the file at the new path, even before the next scan of the vault", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -594,7 +594,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepEqual(files(root), {})
     }))
 
-  it.scopedLive("the note is the same record in two processes, and each move adds one revision", () =>
+  it.scopedLive("a moved note remains the same record in two processes, and each move adds one revision", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const [one, two] = yield* Effect.all([opened(root), opened(root)])
@@ -611,7 +611,7 @@ describe("a note that is moved or renamed", () => {
       }
     }))
 
-  it.scopedLive("notes whose whole folder is renamed remain the same records, whether the vault is open or closed at that time", () =>
+  it.scopedLive("the notes in a renamed folder remain the same records, whether the vault is open or closed during the renaming", () =>
     Effect.gen(function*() {
       const count = times(300, 3_000)
       const notes = Array.from(

@@ -22,7 +22,7 @@ const plain = FastCheck.tuple(record, FastCheck.stringMatching(/^[A-Za-z0-9][ -~
 const context: Document.Context = { key: "key", kinds: Context.get(Context.empty(), MemoryKind.Kinds) }
 
 describe("the library's own encoder and printer of a record", () => {
-  it("the encoder of records for the history returns the same JSON as the Schema of MemoryRecord", () => {
+  it("the fast encoder of records, used for the history, returns the same JSON as the Schema of MemoryRecord", () => {
     FastCheck.assert(
       FastCheck.property(record, (record) => {
         assert.strictEqual(JSON.stringify(encoded(record)), JSON.stringify(encode(record)))
@@ -31,7 +31,7 @@ describe("the library's own encoder and printer of a record", () => {
     )
   })
 
-  it("a record's file is printed as the YAML library prints it, and is read back as the same record with a valid signature", () => {
+  it("a record's frontmatter is printed as the YAML library prints it, and the file is read back with a valid signature as the same record", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(record, plain), FastCheck.constantFrom("default", "acme"), (any, tenant) => {
         const scope = MemoryScope.normalise(any.scope)

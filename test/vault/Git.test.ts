@@ -78,7 +78,7 @@ describe("a vault under git", () => {
       assert.strictEqual(git(root, "status", "--porcelain"), "")
     }))
 
-  it.scopedLive("a clone has every record, with origin `file` and trust 2 until vault.adopt is called; one issue is reported", () =>
+  it.scopedLive("all records of a cloned vault have origin `file` and trust 2, and one issue is reported, until vault.adopt is called", () =>
     Effect.gen(function*() {
       const [origin, root] = [yield* committed, path.join(yield* place, "clone")]
       git(origin, "clone", "-q", origin, root)
@@ -100,7 +100,7 @@ describe("a vault under git", () => {
   for (const isRunning of [true, false]) {
     const when = isRunning ? "while the vault is open" : "while the vault is closed"
     it.scopedLive(
-      `files that git checks out ${when} count as edits by hand: a record's old text becomes its next revision, and its history is kept`,
+      `an old text that git checks out ${when} becomes the next revision of its record, like an edit by hand`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed
@@ -144,7 +144,7 @@ describe("a vault under git", () => {
     )
 
     it.scopedLive(
-      `a record whose file gets a merge conflict ${when} stays at its last good revision; the resolution becomes the next revision`,
+      `a git merge conflict ${when} leaves the record at its last valid revision, and the resolved file becomes the next revision`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed

@@ -89,7 +89,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), now)
     }))
 
-  it.scopedLive("writers are acknowledged only after their shared fsync, and no reader sees their records before the fsync", () =>
+  it.scopedLive("writes are acknowledged and visible to readers only after the shared fsync of the history", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       const [reached, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -106,7 +106,7 @@ describe("concurrent writers of one process", () => {
       assert.lengthOf(yield* bodies(vault), count + 1)
     }))
 
-  it.scopedLive("all writers fail if the shared fsync fails, and nothing of their batches is written; later writers succeed", () =>
+  it.scopedLive("a failure of the shared fsync makes all waiting writers fail and leaves nothing of their batches; later writers succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -123,7 +123,7 @@ describe("concurrent writers of one process", () => {
       assert.lengthOf(yield* again, count + 1)
     }))
 
-  it.scopedLive("a writer whose file cannot be written fails alone, and the others succeed", () =>
+  it.scopedLive("only the writer whose file cannot be written fails; all concurrent writers succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -140,7 +140,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), ["first", ...done].sort())
     }))
 
-  it.scopedLive("concurrent updates of one record get consecutive revisions, and concurrent puts with one dedupe key make one record", () =>
+  it.scopedLive("concurrent updates of a record make consecutive revisions, and concurrent puts of the same fact make one record", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -164,7 +164,7 @@ describe("concurrent writers of one process", () => {
       assert.strictEqual((yield* get(store, ada, id("a")))?.body, `again ${count - 1}`)
     }))
 
-  it.scopedLive("a call that fails without writing ends before the fsync of a concurrent writer has ended", () =>
+  it.scopedLive("a call that fails before it writes does not wait for the fsync of a concurrent writer", () =>
     Effect.gen(function*() {
       const vault = yield* hooked(yield* place)
       yield* put(vault.store, draft("first"))
@@ -227,7 +227,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("a process that dies just before any one of its disk calls leaves every acknowledged write, and no write without all the writes before it", () =>
+  it.scopedLive("a process that dies at any disk call keeps every acknowledged write; a write is kept only if all writes before it are kept", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

@@ -105,7 +105,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
     }
   }
 
-  it.scopedLive("a failed group commit is not completed by another process that has read the lines of the commit in the history", () =>
+  it.scopedLive("a process that has read the history lines of another process's failed group commit does not complete the commit", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
@@ -146,7 +146,7 @@ describe("a file of a group commit that is edited by hand", () => {
       ["before the group's first file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
   ) {
-    it.scopedLive(`an edit made ${title} is kept as a revision`, () =>
+    it.scopedLive(`an edit by hand of a file in a group commit, made ${title}, is kept as a revision`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }
@@ -189,7 +189,7 @@ describe("a group commit that falls back to single writes because one file canno
       "goes"
     ]] as const
   ) {
-    it.scopedLive(`every writer gets the outcome of its own write, even if one of the writers then ${title}`, () =>
+    it.scopedLive(`every writer of a group commit that falls back to single writes gets its own result, even if one of the writers ${title}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }
@@ -238,7 +238,7 @@ describe("a group commit that falls back to single writes because one file canno
 })
 
 describe("a put", () => {
-  it.scopedLive("a put that starts while the Effect scope of the vault closes, or after it has closed, is acknowledged and kept", () =>
+  it.scopedLive("a put that starts during or after the closing of the vault's Effect scope is acknowledged and kept", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 2) {
         const root = yield* place
@@ -265,7 +265,7 @@ describe("a put", () => {
       }
     }))
 
-  it.scopedLive("a put is acknowledged and kept if the Effect scope of the vault closes during any of the put's disk calls", () =>
+  it.scopedLive("a put is acknowledged and kept even if the vault's Effect scope closes at any of the put's disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         const root = yield* place
@@ -294,7 +294,7 @@ describe("a put", () => {
 })
 
 describe("the fiber that leads a group commit", () => {
-  it.scopedLive("the leading fiber has the span and log annotations of the opening of the vault, not those of the first writer", () =>
+  it.scopedLive("the fiber that leads a group commit has the log annotations of the vault's opening, and no span or annotation of a writer", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seen: Array<readonly [span: string | undefined, notes: ReadonlyArray<string>]> = []

@@ -47,7 +47,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("an edit by hand", () => {
   law(
-    "an edit by hand becomes the next revision, of origin `file` and trust 2, and the old text stays in the history",
+    "an edit by hand becomes the next revision, with origin `file` and trust 2, and the old text stays in the history",
     ({ read, root, store, vault, write }) =>
       Effect.gen(function*() {
         write(at, read(at).replace("the first", "the second"))
@@ -113,7 +113,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand that makes a file unreadable is reported and the last good revision stays; a correction becomes the next revision",
+    "an unreadable edit by hand is reported as an issue and leaves the last revision in place; its correction becomes the next revision",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {
         const changes = yield* Queue.unbounded<string>()
@@ -161,7 +161,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a file written by hand with Windows line ends is read, and the record's body keeps these line ends",
+    "a record's body keeps the Windows line ends of a file that was written by hand",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const note = id("windows")
@@ -177,7 +177,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a git checkout counts as an edit by hand: the text that it writes to a record's file becomes the next revision",
+    "a git checkout counts as an edit by hand: the checked-out text of a record becomes the record's next revision",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const git = (...args: ReadonlyArray<string>) =>
@@ -228,7 +228,7 @@ describe("a record's file that is copied or moved to another path", () => {
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `a copy of a record's file at a path that belongs to ${name} is not a record, and is left as it is`,
+      `a copy of a record's file at a path that belongs to ${name} is not a record, and the copy is left unchanged`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)
@@ -252,7 +252,7 @@ describe("a record's file that is copied or moved to another path", () => {
   }
 
   law(
-    "a record is absent while the folder of its scope is renamed, and is present again once the folder has its old name",
+    "renaming the folder of a record's scope makes the record absent until the folder has its old name again",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const text = read(at)
@@ -392,7 +392,7 @@ describe("an invalid file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `an invalid file with ${name} is left as it is, and is either reported and skipped or read safely`,
+      `an invalid file with ${name} is left unchanged, and is either reported as an issue or read safely`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))
@@ -415,7 +415,7 @@ describe("an invalid file", () => {
   }
 
   law(
-    "a file whose only fault is a NUL character in its body is a record with that body",
+    "a file with a NUL character in its body is read as a record with that body",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         write(pathOf("default", "global", id("nul")), text(head, "a\0b"))

@@ -54,7 +54,7 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history of a vault", () => {
-  it.scopedLive("a new record of another process is not listed as forgotten if this process has read the history, but not yet the record's file", () =>
+  it.scopedLive("a record that another process has just written is not listed as forgotten before its file has been read", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -111,7 +111,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "a history that ends with half a line after a crash loses no complete line, and the next writer can append to it",
+    "a history that ends in half a line after a crash keeps its complete lines, and later writes succeed",
     (root) =>
       Effect.gen(function*() {
         const line = fs.readFileSync(file(root), "utf8").split("\n")[2]!
@@ -127,7 +127,7 @@ describe("the history of a vault", () => {
       })
   )
 
-  it.scopedLive("a record stays listed as forgotten if a compaction drops its damaged tombstone while the vault is open", () =>
+  it.scopedLive("a forgotten record stays listed as forgotten if a compaction removes its damaged history line while the vault is open", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {
@@ -147,7 +147,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["gone 1"])
     }))
 
-  it.scopedLive("a record of another process whose file was removed before this process scanned it is listed as forgotten", () =>
+  it.scopedLive("a record that another process wrote is listed as forgotten if its file is removed before this process has scanned the file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -164,7 +164,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("batch numbers continue after a compaction; an append fails with `conflict` if the writer has not read the history since the compaction", () =>
+  it.scoped("an append fails with `conflict` if the writer has not read the history since a compaction; a compaction does not reset batch numbers", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -193,7 +193,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.pending().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a compaction fails with `conflict` if a writer that lost the lock appends a line meanwhile, and the line is kept", () =>
+  it.scopedLive("a compaction fails with `conflict` and keeps the new line if a writer that lost the lock appends to the history meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a reader that lacks a record because it has read only part of a rewritten history is told so: `isReplaced` returns true, or `generation()` has changed", () =>
+  it.scopedLive("`isReplaced` or a changed `generation()` tells a reader that it has read only part of a rewritten history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -247,7 +247,7 @@ describe("the history of a vault", () => {
       assert.isFalse(yield* theirs.isReplaced)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a history that was rewritten but has the same inode number as before is read again", () =>
+  it.scoped("a rewritten history is read again even if its file has the same inode number as before", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -271,7 +271,7 @@ describe("the history of a vault", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 
   law(
-    "a forgotten record stays listed as forgotten, and can be restored, if its line in the history is damaged after the snapshot was saved",
+    "a forgotten record is still listed and restorable if its line in the history is damaged after a snapshot was saved",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -293,7 +293,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "a history that was restored from a backup is used, rather than a snapshot that is newer than the backup",
+    "a history restored from a backup takes precedence over a newer snapshot",
     (root) =>
       Effect.gen(function*() {
         const snapshot = path.join(root, ".effect-memory/snapshot")
@@ -317,7 +317,7 @@ describe("the history of a vault", () => {
         for (const id of ids("then")) assert.lengthOf(yield* store.history(ada, id), 2)
       })
   )
-  it.scoped("a batch that was rolled back is not in the history, even after later batches were appended to the history", () =>
+  it.scoped("a batch that was rolled back stays absent from the history after later batches are appended", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -330,7 +330,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a batch that a crash left incomplete is ignored, even after later batches were appended to the history", () =>
+  it.scoped("a batch left incomplete by a crash stays ignored after later batches are appended to the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -369,7 +369,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a read at a location from before the history was rewritten returns no revision, rather than the line of another record", () =>
+  it.scoped("reading the history at a location from before its rewrite returns no revision, and never a line of another record", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -386,7 +386,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("the history is synced before a record's file is replaced, and marks a file as written only after that file's own fsync", () =>
+  it.scopedLive("a record's file is replaced only after an fsync of the history, and is marked as written in the history only after its own fsync", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

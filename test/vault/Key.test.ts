@@ -64,7 +64,7 @@ describe("the key of a vault, with which it signs its records", () => {
       "an array": () => "[1]"
     }
     for (const [way, damage] of Object.entries(ways)) {
-      it.scopedLive(`the key is read from the other copy of the manifest if ${name} is ${way}, and ${name} is repaired`, () =>
+      it.scopedLive(`the key is read from the undamaged copy of the manifest if ${name} is ${way}, and ${name} is repaired`, () =>
         Effect.gen(function*() {
           const root = yield* filled
           const whole = fs.readFileSync(damaged(root), "utf8")
@@ -98,7 +98,7 @@ describe("the key of a vault, with which it signs its records", () => {
       assert.deepStrictEqual(yield* state(root), mine)
     }))
 
-  it.scopedLive("the key of a vault of an earlier release gets a checksum and a copy at the next opening", () =>
+  it.scopedLive("the key of a vault of an earlier release gets a checksum and a second copy at the next opening", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)
@@ -110,7 +110,7 @@ describe("the key of a vault, with which it signs its records", () => {
       assert.strictEqual(fs.readFileSync(copy(root), "utf8"), whole)
     }))
 
-  it.scopedLive("a changed digit in the key of a vault of an earlier release prevents opening, and no file is changed", () =>
+  it.scopedLive("a vault of an earlier release does not open if a digit of its key was changed, and no file is changed", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { key } = yield* old(root)
@@ -118,7 +118,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* refused(root)
     }))
 
-  it.scopedLive("a key missing from both copies of the manifest prevents opening, and no file is changed", () =>
+  it.scopedLive("a vault whose key is missing from both copies of the manifest does not open, and no file is changed", () =>
     Effect.gen(function*() {
       for (const text of [undefined, "", "{\"version\":1,"]) {
         const root = yield* filled
@@ -130,14 +130,14 @@ describe("the key of a vault, with which it signs its records", () => {
       }
     }))
 
-  it.scopedLive("a key replaced in both copies of the manifest by that of another vault prevents opening, and no file is changed", () =>
+  it.scopedLive("a vault with another vault's key in both copies of its manifest does not open, and no file is changed", () =>
     Effect.gen(function*() {
       const [root, other] = [yield* filled, yield* filled]
       for (const name of ["vault.json", "vault.copy.json"]) fs.copyFileSync(hidden(other, name), hidden(root, name))
       yield* refused(root)
     }))
 
-  it.scopedLive("a key replaced in one copy of the manifest by that of another vault is set back to the key that signed the records", () =>
+  it.scopedLive("another vault's key in one copy of the manifest is replaced by the key that signed the records", () =>
     Effect.gen(function*() {
       for (const name of ["vault.json", "vault.copy.json"]) {
         const [root, other] = [yield* filled, yield* filled]
@@ -147,7 +147,7 @@ describe("the key of a vault, with which it signs its records", () => {
       }
     }))
 
-  it.scopedLive("a new key is generated if a person writes `new` in place of the key in vault.json; all records and their history remain", () =>
+  it.scopedLive("a vault opened with `new` in place of its key in vault.json gets a new key, and keeps all records and their history", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const first = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>
@@ -164,7 +164,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("one new key is generated for a vault whose .effect-memory folder was deleted, and this key is kept although none of the records' signatures is valid under it", () =>
+  it.scopedLive("a vault whose .effect-memory folder was deleted gets a new key once, and later openings keep this key although it signed no record", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })
@@ -173,7 +173,7 @@ describe("the key of a vault, with which it signs its records", () => {
       assert.deepStrictEqual(yield* state(root), file)
     }))
 
-  it.scopedLive("the key is kept even if every record was edited by hand, so that no signature is valid", () =>
+  it.scopedLive("a vault keeps its key even if edits by hand have made the signatures of all records invalid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const later = Date.now() / 1_000 + 60
@@ -186,7 +186,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed"))
     }))
 
-  it.scopedLive("a key is generated for a folder whose first opening as a vault was interrupted before it had a key", () =>
+  it.scopedLive("opening a vault generates a key if an earlier opening was interrupted before the vault had a key", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(hidden(root))

@@ -92,7 +92,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "an entity or link that a hand edit made invalid is reported as an issue, and its file is left unchanged until it is corrected",
+    "an edit by hand that makes an entity or a link invalid is reported as an issue, and the file is left as edited",
     ({ edit, graph, issues, read }) =>
       Effect.gen(function*() {
         yield* add(graph, "Ada")
@@ -129,7 +129,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "`refreshAttributes` derives a note's attributes from the text as last edited by hand",
+    "`refreshAttributes` derives a note's attributes from the text that a person has edited by hand",
     ({ edit, issues, store }) =>
       Effect.gen(function*() {
         const notes = yield* Effect.provideService(AgenticMemory.make, MemoryStore, store)

@@ -39,7 +39,7 @@ const readsOfOpening = (count: number) =>
   })
 
 describe("a vault with tombstones (entries of forgotten records in its history)", () => {
-  it.scoped("opening the vault takes as many reads of the history file with 150 tombstones as with 50", () =>
+  it.scoped("opening a vault reads the history file as often with 150 forgotten records as with 50", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
@@ -73,7 +73,7 @@ describe("a vault with tombstones (entries of forgotten records in its history)"
   }
 })
 
-it.scoped("a record whose file is deleted by hand while the history is not writable is still erased from the history once expired", () =>
+it.scoped("an expired record is erased from the history even if its file was deleted by hand while the history was not writable", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

@@ -11,7 +11,7 @@ const bob = Viewer.make({ agentId: "Bob" })
 const draft = { scope: { agentId: "Bob" }, kind: "reference", body: "tea" }
 
 describe("a record's file", () => {
-  it.scopedLive("a summary and tags with the Unicode line separators U+2028 and U+2029 are kept", () =>
+  it.scopedLive("a record's file keeps the Unicode line separators U+2028 and U+2029 in the summary and the tags", () =>
     Effect.gen(function*() {
       const root = yield* place
       const summary = "a\u2028---\u2028b"
@@ -27,7 +27,7 @@ describe("a record's file", () => {
       assert.deepStrictEqual(found?.tags, tags)
     }))
 
-  it.scopedLive("a record whose frontmatter would be too large is not written, and `put` fails with `invalid_draft`", () =>
+  it.scopedLive("`put` fails with `invalid_draft` and writes nothing if the record's frontmatter would be too large", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const error = yield* Effect.flip(store.put(bob, [{ ...draft, metadata: { k: "y".repeat(300_000) } }]))

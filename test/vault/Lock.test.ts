@@ -132,7 +132,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("a stalled process whose lock another process has taken over no longer holds the lock, and does not release it", () =>
+  it.scoped("a stalled process whose lock was taken over by another process neither holds nor releases the lock", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [sleeper, thief] = [yield* lockOf(root, "equal"), yield* lockOf(root, "equal")]
@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("heartbeats are written during every use of the lock, even after another use, a long pause or the end of the lock's Effect scope", () =>
+  it.scoped("every use of the lock writes heartbeats, even after an earlier use, a long pause or the closing of the lock's Effect scope", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("a release of the lock that dies with a defect leaves no file open, no heartbeat, and a stale lock that can be taken over", () =>
+  it.scoped("a release of the lock that dies with a defect ends the heartbeats and leaves no file open, and the lock can be taken over", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -263,7 +263,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(yield* Fiber.join(next))
     }))
 
-  it.scoped("no file is left open on a file system without hard links if the inode of the lock file cannot be determined", () =>
+  it.scoped("taking the lock leaves no file open if the lock file's inode cannot be read, on a file system without hard links", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -281,7 +281,7 @@ describe("the lock of a vault", () => {
       assert.strictEqual(open.count(), 0)
     }))
 
-  it.scoped("a process that checks the lock again only after its own timeout still takes over the lock of a dead process", () =>
+  it.scoped("a process takes over a dead process's lock even if its next check of the lock comes only after its timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -295,7 +295,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.right(true))
     }))
 
-  it.scopedLive("two processes find a stale lock: one takes it over, and the other puts back the new lock, which it moved by mistake", () =>
+  it.scopedLive("a process that moves away another process's new lock instead of the stale lock puts the new lock back", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
@@ -354,7 +354,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
     }))
 
-  it.scoped("a process whose every disk call takes longer than its timeout keeps waiting for the lock", () =>
+  it.scoped("a process gets the lock even if each of its disk calls takes longer than its timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")

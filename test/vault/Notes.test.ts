@@ -228,7 +228,7 @@ describe("a folder of unusual notes", () => {
     }))
 
   law(
-    "an update of a note's importance keeps the note's text, but fails with `invalid_draft` if only a part of the note could be read",
+    "an update of a note's importance keeps the text, and fails with `invalid_draft` if the note could be read only in part",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault
@@ -297,7 +297,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("an update of a note's metadata changes its properties in place, and deletes those that the new metadata lacks", () =>
+  it.scopedLive("an update of a note's metadata changes frontmatter properties in place, and deletes properties that the new metadata lacks", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")
@@ -342,7 +342,7 @@ describe("a folder of unusual notes", () => {
       }
     }))
 
-  it.scopedLive("no viewer sees a note that was put into the folder of Internal records (the library's own rows)", () =>
+  it.scopedLive("no viewer sees a note that a person puts into the folder of the library's internal records", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outbox = path.join(root, ".effect-memory/outbox")

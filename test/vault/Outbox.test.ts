@@ -43,7 +43,7 @@ const onceEach = (store: Service, acknowledged: ReadonlyArray<string>) =>
 
 describe("an outbox (queue of messages from which memories are extracted) in a vault whose process is killed at any moment", () => {
   it.scopedLive(
-    "every acknowledged message of every tenant is extracted exactly once, and none stays in the queue",
+    "every acknowledged message of every tenant is extracted exactly once, and no message stays in the queue",
     () =>
       eachVault(times(2, isLong ? 1_000 : 50), (first, rounds) =>
         Effect.gen(function*() {
@@ -157,7 +157,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
     }))
 
   law(
-    "`forgetAll` removes from disk every write that an extraction planned but could not carry out",
+    "`forgetAll` removes the planned writes of a failed extraction from disk",
     (store) =>
       Effect.gen(function*() {
         const outbox = yield* boxOf(refusing(store, (batch) => writes(batch) ? down : undefined), model())
@@ -208,7 +208,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("`forgetAll` by an agent's viewer keeps queued messages of the agent's users; it removes those of the agent's sessions only with reach `within`", () =>
+  it.scopedLive("`forgetAll` for an agent keeps all queued messages of users, and removes messages of the agent's sessions only with reach `within`", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -224,7 +224,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("`forgetAll` removes only queued messages that the viewer sees and the filter's scope includes; it removes no message if the filter names kinds", () =>
+  it.scopedLive("`forgetAll` removes the queued messages that the viewer sees in the filter's scope, and no message if the filter names kinds", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

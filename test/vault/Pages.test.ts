@@ -158,7 +158,7 @@ const pages = Effect.gen(function*() {
   yield* session.recordError("ECONNRESET on upload", "Raise the proxy's timeout.")
 }).pipe(Effect.provide(EpisodicMemory.layer))
 
-it.scoped("a vault writes, for a record of each kind, exactly the file that docs/kinds.md shows, at the path shown there", () =>
+it.scoped("a record of each kind is written exactly as docs/kinds.md shows, to the path shown there", () =>
   Effect.gen(function*() {
     const root = yield* place
     yield* TestClock.setTime(Date.UTC(2026, 0, 1))

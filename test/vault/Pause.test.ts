@@ -17,7 +17,7 @@ const viewer = Viewer.make({ agentId: "Bob" })
 
 describe("a writer that stalls at any moment", () => {
   it.scopedLive(
-    "the writer loses its lock to the next writer, and no acknowledged write of either is lost",
+    "no acknowledged write is lost if a writer stalls at any moment and another writer takes its lock",
     () =>
       Effect.gen(function*() {
         const root = yield* place

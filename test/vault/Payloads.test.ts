@@ -121,7 +121,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("data of built-in kinds in a vault", () => {
   law(
-    "a record's data is written under `data` in the frontmatter, and its main text, such as a setting's value, as the body of the file",
+    "a record's data is written to the frontmatter under `data`, and its main text, such as a setting's value, to the body",
     ({ page }) =>
       Effect.sync(() => {
         for (
@@ -163,7 +163,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "a setting's value can be edited by hand, in the body or under `value`; a setting whose key is edited is absent until the key is corrected",
+    "a setting's value can be edited by hand, but a setting whose key is edited is absent until the key is corrected",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)
@@ -181,7 +181,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "the services of the kinds read and change the data as last edited by hand",
+    "the services of the built-in kinds read and change data that was edited by hand",
     ({ beliefs, core, edit, knowledge, page, procedures, root, tasks, vault }) =>
       Effect.gen(function*() {
         yield* edit("- never guess\n", "- never guess\n    - ask first\n")
@@ -203,7 +203,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "data edited by hand that the Schema of its kind rejects is reported, affects no other record, and is read again once corrected",
+    "an edit by hand that makes a record's data invalid is reported, affects no other record, and can be corrected by hand",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (

@@ -165,7 +165,7 @@ const keys = [
 ]
 
 describe("the fast reader of frontmatter", () => {
-  it("a scalar, alone or in a list, is read as the YAML parser reads it, or is left to that parser", () => {
+  it("the fast reader reads a scalar, alone or in a list, as the YAML parser does, or leaves the text to the YAML parser", () => {
     const read = scalars.filter((scalar) =>
       [
         `a: ${scalar}`,
@@ -202,13 +202,13 @@ describe("the fast reader of frontmatter", () => {
     assert.includeMembers(read, ["9f".repeat(32), "01J8Z3N5T6V7W8X9Y0ABCDEFGH", "http://a.b/c?d=e&f", "naïve"])
   })
 
-  it("a key is read as the YAML parser reads it, or is left to that parser", () => {
+  it("the fast reader reads a key as the YAML parser does, or leaves the text to the YAML parser", () => {
     const read = keys.filter((key) => [`${key}: b`, `${key}:\n  - b`, `${key}: b\n${key}: c`].map(agrees)[0])
     const words = ["a", "tags", "createdAt", "a-b", "_a", "a b", "date created", "ключ", "名前", "é", "constructor"]
     assert.deepStrictEqual(read, words)
   })
 
-  it("a random text of keys, values and lists is read as the YAML parser reads it, or is left to that parser", () => {
+  it("the fast reader reads random keys, values and lists as the YAML parser does, or leaves the text to the YAML parser", () => {
     const scalar = FastCheck.oneof(FastCheck.constantFrom(...scalars), FastCheck.string({ maxLength: 6 }))
     const key = FastCheck.oneof(
       { weight: 5, arbitrary: FastCheck.constantFrom("a", "b", "c", "d") },
@@ -254,7 +254,7 @@ describe("the fast printer of frontmatter", () => {
     return true
   }
 
-  it("values and lists are printed byte for byte as by the YAML library, or are left to that library, and read back unchanged", () => {
+  it("frontmatter of the fast printer equals the YAML library's output byte for byte, and is read back as the same values", () => {
     FastCheck.assert(
       FastCheck.property(said, FastCheck.array(said, { minLength: 1, maxLength: 4 }), (value, list) => {
         printed({ a: value })

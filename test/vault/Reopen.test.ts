@@ -98,7 +98,7 @@ describe("a reopened vault", () => {
       assert.deepStrictEqual(yield* run, first)
     }))
 
-  it.scopedLive("a vault opened with its snapshot has the same state as one opened from its files alone", () =>
+  it.scopedLive("a vault has the same state whether it is opened with its snapshot or without", () =>
     Effect.gen(function*() {
       const root = yield* place
       const open = yield* Effect.scoped(Effect.gen(function*() {
@@ -117,7 +117,7 @@ describe("a reopened vault", () => {
       assert.strictEqual(yield* state(root), open)
     }))
 
-  it.scopedLive("the search index in the snapshot is used, and is updated with the files that were edited, added or deleted since", () =>
+  it.scopedLive("the search index in the snapshot is used at opening, and is updated with files that were edited, added or deleted since", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -193,7 +193,7 @@ describe("a reopened vault", () => {
       })
   )
 
-  it.scopedLive("duplicates are found by the current option `dedupe` of the kinds, not by its value when the snapshot was saved", () =>
+  it.scopedLive("duplicates are found by a kind's current option `dedupe`, not by the option's value when the snapshot was saved", () =>
     Effect.gen(function*() {
       const root = yield* place
       const say = Effect.scoped(Effect.gen(function*() {
@@ -262,7 +262,7 @@ describe("a reopened vault", () => {
       assert.deepStrictEqual(all(), before)
     }))
 
-  it.scopedLive("a vault without its .effect-memory folder has every record, with origin file and trust 2", () =>
+  it.scopedLive("a vault whose .effect-memory folder was deleted has every record, with origin `file` and trust 2", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))

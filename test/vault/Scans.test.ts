@@ -67,7 +67,7 @@ const twins = Effect.gen(function*() {
 })
 
 describe("a scan in progress in a vault", () => {
-  it.scopedLive("a batch of another process is read as a whole, even if a write of this process reads one of the batch's files meanwhile", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if a write of this process reads one of the batch's files meanwhile", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))
@@ -81,7 +81,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Tea"])
     }))
 
-  it.scopedLive("a batch of another process is read as a whole, even if the history is compacted meanwhile and another scan notices the batch first", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if the history is compacted and a later scan notices the batch first", () =>
     Effect.gen(function*() {
       const { both, compacted, file, fileOf, folder, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))
@@ -115,7 +115,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "one"])
     }))
 
-  it.scopedLive("a batch whose writer died before it wrote all files is read as a whole, even if two scans notice it at the same time", () =>
+  it.scopedLive("a batch whose writer died before writing all files is read as a whole, even if two scans notice the batch at once", () =>
     Effect.gen(function*() {
       const { both, compacted, folder, killedAfter, read, reader, root, seen } = yield* twins
       fs.writeFileSync(`${root}/note.md`, "a note")
@@ -152,7 +152,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual([during, yield* seen], [["two", "two"], ["two", "two"]])
     }))
 
-  it.scopedLive("a purge stays in force if its writer died before removing the file, also in a process that opened the vault before the purge", () =>
+  it.scopedLive("a purge whose writer died before removing the file stays in force, even in a process that opened the vault earlier", () =>
     Effect.gen(function*() {
       const { compacted, killedAfter, other, reader, right, seen } = yield* twins
       yield* compacted
@@ -167,7 +167,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
     }))
 
-  it.scopedLive("a batch whose writer died before it wrote all files is read as a whole, even if a scan cannot read one of the files", () =>
+  it.scopedLive("a batch whose writer died before writing all files is read as a whole, even if a scan cannot read one of the files", () =>
     Effect.gen(function*() {
       const { both, compacted, killedAfter, lastFile, reader, seen, unreadable } = yield* twins
       yield* compacted
@@ -180,7 +180,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
-  it.scopedLive("a purge stays in force if its writer died before removing the file, even if a scan cannot read the file", () =>
+  it.scopedLive("a purge whose writer died before removing the file stays in force, even if a scan cannot read the file", () =>
     Effect.gen(function*() {
       const { compacted, killedAfter, lastFile, other, reader, right, seen, unreadable } = yield* twins
       yield* compacted
@@ -196,7 +196,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
     }))
 
-  it.scopedLive("a put during the scan finds another process's duplicate, even before the scan has read the duplicate's file", () =>
+  it.scopedLive("a put during a scan finds a duplicate that another process wrote, even before the scan has read the duplicate's file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = yield* gate
@@ -219,7 +219,7 @@ describe("a scan in progress in a vault", () => {
       assert.strictEqual(again?.record.id, tea.id)
     }))
 
-  it.scopedLive("a read of a record's history has no gap if a scan notices during the read that the history was compacted", () =>
+  it.scopedLive("a read of a record's history misses no revision if a scan notices a compaction during the read", () =>
     Effect.gen(function*() {
       const { compacted, read, reader, right } = yield* twins
       read.arm((path) => path.endsWith("history"))
@@ -262,7 +262,7 @@ describe("a scan in progress in a vault", () => {
 })
 
 describe("a writer of a vault", () => {
-  it.scopedLive("a writer whose lock is taken away before it writes repeats the write, without an error for its caller", () =>
+  it.scopedLive("a writer that loses its lock before it writes repeats the write, and its caller sees no error", () =>
     Effect.gen(function*() {
       const root = yield* place
       const history = `${root}/.effect-memory/history`

@@ -35,7 +35,7 @@ const placed = (body: string, n: number): Placed => {
 const bytesOf = (texts: ReadonlyArray<string>) => Buffer.concat(texts.map((text) => Buffer.from(text)))
 
 describe("a part of a snapshot", () => {
-  it("the entries read from a part are those written to it, whatever characters are in their texts", () => {
+  it("the entries read from a part of a snapshot equal those written to the part, whatever characters their texts contain", () => {
     const piece = FastCheck.constantFrom(
       "a",
       "plain text. ",
@@ -63,7 +63,7 @@ describe("a part of a snapshot", () => {
     )
   })
 
-  it("half of a surrogate pair in a body is read as U+FFFD, and the bodies that follow are read completely", () => {
+  it("half of a surrogate pair in a body is read as U+FFFD, and later bodies are read correctly", () => {
     const entries = ["a\ud83d", "\ude00b", "c"].map(placed)
     const bytes = bytesOf(textsOf(entries))
     assert.deepStrictEqual(entriesOf(bytes, version).map(({ entry }) => entry.row.record.body), [

@@ -46,7 +46,7 @@ const notes = (count: number, length: number) =>
     }).pipe(Effect.withRandom(Random.make("notes"))))
 
 describe("the snapshot of a vault", () => {
-  it.scoped("a vault saves a snapshot if it has none, and another only after its search index was built or many records changed", () =>
+  it.scoped("a vault saves a snapshot only if it has no snapshot, its search index was built, or many records changed", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 50)
       const { store } = yield* opened(root)
@@ -82,7 +82,7 @@ describe("the snapshot of a vault", () => {
       assert.strictEqual(fs.statSync(snapshot(root)).ino, first)
     }))
 
-  it.scopedLive("a note that is renamed while the vault is closed keeps its id, also in a small vault whose snapshot a purge has removed", () =>
+  it.scopedLive("a note renamed while the vault is closed keeps its id, even if a purge has removed the vault's snapshot", () =>
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
       const idsIn = Effect.scoped(
@@ -145,7 +145,7 @@ describe("the snapshot of a vault", () => {
       assert.isFalse(saved.has("note 0"))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("the snapshot with the search index is at most half the size of the notes, and gives the same search results", () =>
+  it.scopedLive("a snapshot with the search index has at most half the size of the notes, and a reopened vault gives the same search results", () =>
     Effect.gen(function*() {
       const root = yield* notes(200, 800)
       const ask = Effect.scoped(Effect.gen(function*() {

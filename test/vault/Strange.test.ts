@@ -22,7 +22,7 @@ describe("something other than a file at the path of a vault's lock", () => {
     "a broken link": (at) => fs.symlinkSync("nowhere", at)
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`${name} is removed by the next writer, like a stale lock`, () =>
+    it.scopedLive(`${name} at the path of a vault's lock file is removed by the next writer, like a stale lock`, () =>
       Effect.gen(function*() {
         const root = yield* place
         fs.mkdirSync(path.dirname(lock(root)))
@@ -37,7 +37,7 @@ describe("something other than a file at the path of a vault's lock", () => {
 })
 
 describe("a folder in place of a record's file", () => {
-  it.scopedLive("the folder is reported as an issue, and the record reappears once the file is restored", () =>
+  it.scopedLive("a folder in place of a record's file is reported as an issue, and the record reappears once the file is restored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -94,7 +94,7 @@ const full = (fs: { isFull: boolean }) =>
   )
 
 describe("a vault on a full disk", () => {
-  it.scopedLive("a put fails with `io`, but records can still be purged, and other processes notice the purge", () =>
+  it.scopedLive("a full disk makes a put fail with `io`, but records can still be purged, and other processes notice the purge", () =>
     Effect.gen(function*() {
       const root = yield* place
       const fs = { isFull: false }

@@ -22,7 +22,7 @@ const plant = (file: string, { seconds }: { readonly seconds: number }) =>
   )
 
 describe("a temporary file of a vault", () => {
-  it.scopedLive("a temporary file left by a killed writer is deleted by the next writer once it is old; other files are kept", () =>
+  it.scopedLive("the next writer deletes old temporary files of a killed writer, and keeps all other files", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(opened(root)) // creates the vault, so that opening it again only reads
@@ -94,7 +94,7 @@ describe("a temporary file of a vault", () => {
     )
   }
 
-  it.scopedLive("a temporary file of a writer that has lost the lock replaces no file, and the write fails", () =>
+  it.scopedLive("a write fails with `conflict` and replaces no file if its writer has lost the lock", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [sleeper, other] = yield* Effect.all([VaultFileSystem.make(root), VaultFileSystem.make(root)])

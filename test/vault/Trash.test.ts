@@ -45,7 +45,7 @@ const toFormat1 = (root: string) => {
 }
 
 describe("a forgotten record of a vault", () => {
-  it.scoped("the record is absent at once, listed as forgotten, and restorable with its history after restarts", () =>
+  it.scoped("a forgotten record is absent at once, is listed as forgotten, and can be restored with its history after restarts", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -69,7 +69,7 @@ describe("a forgotten record of a vault", () => {
         }))
     }))
 
-  it.scoped("the record is erased with its history if the vault is opened after the time that the option `trash` sets", () =>
+  it.scoped("a forgotten record is erased with its history when the vault is opened after the duration set by the option `trash`", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -88,7 +88,7 @@ describe("a forgotten record of a vault", () => {
       assert.deepStrictEqual(hidden, [])
     }))
 
-  it.scoped("a record that was forgotten by an earlier release without a trash is erased when the vault is opened", () =>
+  it.scoped("a record forgotten in an earlier release, which had no trash, is erased when the vault is opened", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

@@ -164,7 +164,7 @@ describe("the steps in which a snapshot is made", () => {
     ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
   }))
 
-  it("`locate` finds the position of each entry in the history, at most 2,048 entries per step", () => {
+  it("`locate` finds the positions of a snapshot's entries in the history, in steps of at most 2,048 entries", () => {
     const { most, value } = perStep(entries, (entries) => SnapshotPart.locate(entries, locations))
     assert.isAtMost(most, 2_048)
     assert.isAtMost(perStep(locations, (locations) => SnapshotPart.locate(entries, locations)).most, 4_096)
@@ -174,7 +174,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("`groupsOf` divides the entries into parts in order, omits no entry, and computes the sizes of at most 512 entries per step", () => {
+  it("`groupsOf` divides all entries into parts, in order, and computes the sizes of at most 512 entries per step", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -191,7 +191,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("`concatSteps` (joins bytes) and `signed` (signs them) work in steps of a megabyte, with the same result as in one step", () => {
+  it("`concatSteps` and `signed` join and sign bytes in steps of a megabyte, with the same result as in a single step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

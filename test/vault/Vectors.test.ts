@@ -62,7 +62,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".effect-memory/.gitignore"), "utf8"), "*\n")
     }))
 
-  it.scopedLive("vectors attached by several processes at once are stored once each and read by all", () =>
+  it.scopedLive("vectors attached by several processes at once are each stored once, and every process reads them all", () =>
     Effect.gen(function*() {
       const root = yield* place
       const all = yield* Effect.all([opened(root), opened(root), opened(root)])
@@ -89,7 +89,7 @@ describe("vectors of a vault", () => {
       assert.isBelow(size(root), 41 * row + 100)
     }))
 
-  it.scopedLive("two concurrent calls attach vectors of one model with different dimensions: one call fails, and the other succeeds", () =>
+  it.scopedLive("only one of two concurrent calls that attach vectors of different dimensions for the same model succeeds", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])
@@ -103,7 +103,7 @@ describe("vectors of a vault", () => {
     }))
 
   it.scopedLive(
-    "a vector file that is truncated, damaged, empty or of another model yields no wrong vector, and lost vectors can be attached again",
+    "a vector file that is damaged or of another model yields no wrong vector, and lost vectors can be attached again",
     () =>
       Effect.gen(function*() {
         const head = `{"model":"m","dimensions":`
@@ -205,7 +205,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
     }))
 
-  it.scopedLive("vectors of earlier texts of a record are erased by a compaction, so that the vector file stays small", () =>
+  it.scopedLive("a compaction erases the vectors of earlier texts of a record, which keeps the vector file small", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)
@@ -248,7 +248,7 @@ describe("vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("a vector in a file that an earlier release shared between tenants is read only by tenants that have a record with its text", () =>
+  it.scopedLive("a vector file that an earlier release shared between tenants yields to each tenant only the vectors of the tenant's own texts", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("a vector in a file that an earlier release shared between tenants is erased once its text is purged, even if it was never read", () =>
+  it.scopedLive("a purge erases a text's vector from a file that an earlier release shared between tenants, even if the vector was never read", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)

@@ -52,7 +52,7 @@ describe("a vault that watches its folder", () => {
       yield* eventually("a forget", Effect.map(store.list(ada, { ids: [last!.id] }), ({ items }) => items.length === 0))
     }))
 
-  it.scopedLive("a watch event only causes a scan; the path and the kind of change that it reports are ignored", () =>
+  it.scopedLive("a watch event causes a scan, and its path and its kind of change are ignored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const events = yield* Queue.unbounded<FileSystem.WatchEvent>()
@@ -86,7 +86,7 @@ describe("a vault that watches its folder", () => {
     "stops being watched": () => Stream.empty
   }
   for (const [name, watch] of Object.entries(unwatched)) {
-    it.scopedLive(`a vault whose folder ${name} is polled instead, with no more than a debug line in the log`, () =>
+    it.scopedLive(`a vault whose folder ${name} is polled instead, and logs nothing above level Debug`, () =>
       Effect.gen(function*() {
         const said: Array<string> = []
         const logger = Logger.make(({ logLevel }) => void said.push(logLevel._tag))
@@ -119,7 +119,7 @@ describe("a vault that watches its folder", () => {
       }
     }))
 
-  it.live("the watch ends when the Effect scope of the vault closes, and the folder is not watched if the vault does not poll", () =>
+  it.live("a vault watches its folder only if it polls, and only until its Effect scope closes", () =>
     Effect.gen(function*() {
       const before = yield* watchers
       const scope = yield* Scope.make()

@@ -45,7 +45,7 @@ const isLegal = (name: string): boolean =>
   !/[<>:"/\\|?*\u0000-\u001f]|[. ]$/.test(name) && !/^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)/i.test(name)
 
 describe("names of a vault on Windows", () => {
-  it("the folder name of any id is legal, shorter than 200 characters, and differs from that of every other id in more than case", () => {
+  it("the folder name of any id is legal on Windows, shorter than 200 characters, and unique regardless of case", () => {
     const seen = new Map<string, string>()
     const check = (id: string) => {
       const segment = Layout.segmentOf(id)
@@ -64,13 +64,13 @@ describe("names of a vault on Windows", () => {
     )
   })
 
-  it("a record whose tenant and five scope ids have 64 lower-case characters each has a path of 461 characters", () => {
+  it("a record's path has 461 characters if its tenant and its five scope ids have 64 lower-case letters each", () => {
     const id = "a".repeat(64)
     const scope = { userId: id, agentId: id, runId: id, sessionId: id, actorId: id }
     assert.lengthOf(Layout.pathOf(id, scope, MemoryId.stableId("a")), 461)
   })
 
-  it.scopedLive("the names of files and folders are legal and differ in more than case, for any names of tenants, users and agents", () =>
+  it.scopedLive("the names of a vault's files and folders are legal on Windows and unique regardless of case, for any tenant, user and agent", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

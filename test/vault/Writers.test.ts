@@ -113,7 +113,7 @@ describe("concurrent writers of a vault", () => {
   it.scopedLive("interrupting two of several writers that wait for a real fsync leaves each batch whole or absent", () =>
     law((step) => [step % 5, (step + 1) % 5]))
 
-  it.scopedLive("writers that are all interrupted while another process holds the lock stop trying to take it", () =>
+  it.scopedLive("a vault stops trying to take the lock of another process once all its waiting writers are interrupted", () =>
     Effect.gen(function*() {
       const root = yield* place
       let claims = 0
@@ -180,7 +180,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
     const [length, title] of [[1, "once"], [3, "for three calls"], [Infinity, "until all writers have ended"]] as const
   ) {
     it.scopedLive(
-      `failed writes are absent, acknowledged ones are kept, and later ones succeed on a disk that fails ${title}, at any call`,
+      `exactly the acknowledged writes are kept, and later writes succeed, if the disk fails ${title}, starting at any call`,
       () =>
         Effect.gen(function*() {
           for (let at = 1, isReached = true; isReached; at += times(9, 1)) {
@@ -213,7 +213,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
     )
   }
 
-  it.scopedLive("batches that a failing disk neither writes nor rolls back are all absent once the disk works again", () =>
+  it.scopedLive("batches whose write and rollback both failed are absent once the disk works again", () =>
     Effect.gen(function*() {
       for (const isForced of [true, false]) {
         for (const isClosed of [true, false]) {
@@ -246,7 +246,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       }
     }))
 
-  it.scopedLive("a write of a record succeeds after an earlier one failed, and nothing remains of the failed write", () =>
+  it.scopedLive("a failed write of a record leaves nothing behind, and a concurrent second write of the record succeeds", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -272,7 +272,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       )
     }))
 
-  it.scopedLive("a writer succeeds after another batch failed and its rollback was written only in part", () =>
+  it.scopedLive("a write succeeds even if the rollback of an earlier failed batch was written only in part", () =>
     Effect.gen(function*() {
       const root = yield* place
       const hook = { fails: healthy }
@@ -311,7 +311,7 @@ describe("writers that commit together", () => {
 })
 
 describe("writers of two processes that write without a pause", () => {
-  it.scopedLive("each process waits for at most a few group commits of the other process", () =>
+  it.scopedLive("a process waits for at most a few group commits of another process that writes without a pause", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]

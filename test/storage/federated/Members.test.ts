@@ -23,7 +23,7 @@ import { bodiesIn, faulty, hitsOf, law, memory, mirrored, notesAndFacts, within 
 
 describe("a federation", () => {
   law(
-    "`list` returns the records of all stores in one order over all pages, each record once",
+    "`list` sorts the records of all stores together over all pages, and returns each record once",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -47,7 +47,7 @@ describe("a federation", () => {
   )
 
   law(
-    "`list` sorts a record by its own creation time, even if its copy in a mirror was made later",
+    "`list` sorts a record by its creation time, not by the time when its copy in a mirror was made",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -69,7 +69,7 @@ describe("a federation", () => {
   )
 
   law(
-    "`list` returns the records that follow a page which consists only of a mirror's copies",
+    "`list` continues with the next records after a page that contains only a mirror's copies",
     Federated.layer({ main: memory, copies: { ...faulty({ ops: ["apply"], at: 1 }), mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -87,7 +87,7 @@ describe("a federation", () => {
   )
 
   law(
-    "`links` returns the records of other stores that a record links to and those that link to it, even by a [[wikilink]]",
+    "`links` finds links between records of different stores in both directions, including [[wikilinks]]",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -151,7 +151,7 @@ describe("a federation", () => {
   )
 
   law(
-    "calls with an invisible record's id return the same as for an absent record, except that `put` under the id fails with `invalid_id`",
+    "a call with an invisible record's id answers as if the record were absent, but `put` under the id fails with `invalid_id`",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("a federation", () => {
       })
   )
 
-  it.scoped("a federation is durable and shared if all writable stores are, has history if all stores have it, and has the tools of all", () =>
+  it.scoped("a federation is durable and shared if its writable stores are, has history if all stores have it, and has every store's tools", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({
@@ -213,7 +213,7 @@ class Project extends Context.Tag("Project")<Project, Federated.Named>() {}
 
 describe("stores attached to a federation", () => {
   law(
-    "two stores configured with the same layer are separate: a record written to one is not in the other",
+    "a record written to a store is not in another store that is configured with the same layer",
     Federated.layer({ a: memory, b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -223,7 +223,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "an attached store is listed in order of attachment until its Effect scope closes, and no second store can take its name meanwhile",
+    "an attached store is listed after earlier stores until its Effect scope closes, and no other store can take its name meanwhile",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -254,7 +254,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "only one of two fibers that attach stores under one name at once succeeds, and the other fails",
+    "only one of two concurrent calls of `attach` with the same name succeeds",
     mirrored,
     (_, federated) =>
       Effect.gen(function*() {
@@ -269,7 +269,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "a store's changes are emitted to subscribers of the federation until the store is detached",
+    "a subscriber of the federation receives an attached store's changes until the store is detached",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -290,7 +290,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "a store that is attached and detached during searches makes no search fail",
+    "no search fails if a store is attached or detached during the search",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -337,7 +337,7 @@ describe("stores attached to a federation", () => {
 })
 
 describe("a configuration of a federation", () => {
-  it.effect("an invalid configuration is refused with a list of everything invalid in it", () =>
+  it.effect("an invalid configuration of a federation fails with an error that lists all of its faults", () =>
     Effect.gen(function*() {
       const issues = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
         Effect.map(

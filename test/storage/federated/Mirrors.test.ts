@@ -16,7 +16,7 @@ import { bodiesIn, counted, faulty, law, memory, mirrored, within } from "./Worl
 
 describe("mirrors of a federation (stores that get copies of records)", () => {
   law(
-    "a mirror gets the records that the mirror rule selects, with their id, content and source, and no other records",
+    "a mirror gets copies of exactly the records that its rule selects, with the same id, content and source",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -41,7 +41,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "every change of a copied record is made in the mirror, even if the mirror rule no longer selects it; a purge erases the copy's history",
+    "a mirror repeats every change of a copied record, including a purge, even if the mirror rule no longer selects the record",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -59,7 +59,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "copies in a mirror add no second record to the results of `get`, `list`, `search`, `history`, `changes`, `tenants` and `uses`",
+    "the copies in a mirror cause no duplicates in the results of `get`, `list`, `search`, `history`, `changes`, `tenants` and `uses`",
     mirrored,
     (store) =>
       Effect.gen(function*() {
@@ -113,7 +113,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
     }))
 
-  it.scoped("a federation emits no change for a copy that another federation writes to a mirror that both share", () =>
+  it.scoped("a federation emits no change for a copy that another federation writes to their common mirror", () =>
     Effect.gen(function*() {
       const [main, copies] = [
         yield* Layer.build(MemoryStore.layerInMemory),
@@ -131,7 +131,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
     }))
 
   law(
-    "the change of a record that is written directly to a mirror is emitted, even if a purged copy had the same id",
+    "a record written directly to a mirror is emitted as a change, even if a purged copy had the same id",
     Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -145,7 +145,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror that fails does not make the write of a record fail, and gets the record's state with the next write of the record",
+    "a write succeeds although a mirror fails, and the next write of the record brings the mirror up to date",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 1 }), writable: false, mirror: () => true }
@@ -160,7 +160,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror that cannot be read does not make a write fail, not even a put of a record whose id the caller chose",
+    "a write succeeds although a mirror cannot be read, even a put with an id that the caller chose",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }
@@ -174,7 +174,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "`forget` fails with `io` if a mirror could not remove its copy; the copy is invisible, and a second `forget` removes it",
+    "`forget` fails with `io` if a mirror cannot remove its copy, but the copy is invisible, and a second `forget` removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -210,7 +210,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror returns its copies when the store with the original records fails",
+    "a federation answers from the copies in a mirror if the store of the original records fails",
     Federated.layer({
       main: faulty({ ops: ["get"], at: 1 }, { ops: ["search"], at: 1 }),
       copies: { layer: MemoryStore.layerInMemory, mirror: () => true }
@@ -224,7 +224,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("a mirror gets the updated record even if the update is made before the mirror has written its first copy of the record", () =>
+  it.scoped("a mirror ends with the updated record even if the update is made before the mirror has written its first copy", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Effect.makeLatch(false)
@@ -261,7 +261,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       }).pipe(Effect.provide(layer))
     }))
 
-  it.effect("an update, a put and a forget without `purge` each make four calls of stores in a federation of a store and its mirror", () =>
+  it.effect("a put, an update or a forget without `purge` makes four store calls in a federation of one store and one mirror", () =>
     Effect.gen(function*() {
       const calls: Array<string> = []
       const federation = Federated.layer({
