@@ -3,10 +3,10 @@
  * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. It needs PostgreSQL 13 or later, and no
  * extension.
  *
- * Laws: batches of different users do not wait for each other. A batch with more than 128 ids and dedupe keys in total locks its
- * whole tenant until its transaction ends. Reads of one instance include the writes of other instances at once, unless a `replica` is
- * set. The stream `changes` reports such writes within the time `poll`. Several instances may start at the same time. The store does
- * not join a caller's transaction.
+ * Laws: batches of different users do not wait for each other. Exception: a batch with more than 128 ids and dedupe keys in total locks
+ * its whole tenant until its transaction ends. An instance reads the writes of other instances at once, unless a `replica` is set. The
+ * stream `changes` reports the writes of other instances within the time `poll`. Several instances may start at the same time. The store
+ * never takes part in a transaction of the caller.
  *
  * ```ts
  * import { Redacted } from "effect"
@@ -52,14 +52,14 @@ export interface Options extends SqlEngine.Options {
 /** The standby server for reads, and how old its answers may be. */
 export interface ReplicaOptions {
   /**
-   * URL of the standby. It must name the same database as the primary's URL, and the same user, who needs the same rights on the schema.
-   * Never printed.
+   * URL of the standby. The database and the user must be the same as in the URL of the primary. The user needs the same rights on the
+   * schema. Never printed.
    */
   readonly url: Redacted.Redacted
   /**
-   * Largest age of an answer. Writes of other processes may become visible this much later, and those of this process are visible at once.
-   * While the standby lags behind by more, or does not answer, reads go to the primary. Writes, `changes`, use counts, tenants,
-   * compaction, and the list of models always use the primary.
+   * Largest age of an answer. A write of another process becomes visible after this time at the latest, a write of this process at once.
+   * Reads go to the primary while the standby lags behind by more than this time, or does not answer. Writes, `changes`, use counts,
+   * tenants, compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
 }
@@ -79,8 +79,8 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Rebuilds the index of a database with the configured analyzer. A database that was indexed by another analyzer cannot be opened until
- * this is done. No other instance may be connected meanwhile. Cost: reads and writes every row.
+ * Rebuilds the index of a database with the configured analyzer. A database whose index was made by another analyzer cannot be opened
+ * until `reindex` has run. No other instance may be connected while `reindex` runs. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
@@ -88,8 +88,8 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
 /**
- * SQL expression that joins the timeline of the server's log with the server's start time. The value changes when the server is promoted,
- * restored or restarted. What was cached before such a change is invalid. The value is NULL on a standby.
+ * SQL expression for the timeline of the server's log, followed by the server's start time. The value changes when the server is promoted,
+ * restored or restarted. Data cached before such a change are invalid. On a standby, the value is NULL.
  */
 const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
   ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`
@@ -97,18 +97,18 @@ const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
 const dialect: Dialect = {
   name: "postgres",
   each: "jsonb_array_elements(CAST(? AS jsonb))",
-  // an array, since for a set the planner assumes a hundred elements and scans the table
+  // the keys form an array, because the planner would expect a hundred rows from a set, and then scan the table
   in: "= ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(? AS jsonb))))",
   vector: "encode(vector, 'hex')",
   history: "NULL",
   bytes: "bytea",
   exact: `COLLATE "C"`,
   position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",
-  // transactions do not commit in the order in which they begin, so a snapshot states which ones had committed when it was taken
+  // transactions do not commit in the order of their ids, so a snapshot tells which transactions had committed
   snapshot: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
-  // row-level security: a role other than the tables' owner reads only rows of the tenant named in a setting, and nothing in `memory_meta`
+  // row-level security: a role that does not own the tables sees only the rows of the tenant in the setting, and no row of `memory_meta`
   guards: (tables) => [
     "ALTER TABLE memory_meta ENABLE ROW LEVEL SECURITY",
     ...tables.flatMap((table) => [
@@ -156,7 +156,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     }))
     const time = Duration.toMillis(statementTimeout)
     const own = [`search_path=${identifier(schema)}`, `statement_timeout=${time}`, ...settings]
-    // longer than the server's own limit, so that the server ends the statement first
+    // longer than the server's own time limit, so that the server ends a slow statement before the client does
     const patience = Duration.sum(Duration.millis(time), "5 seconds")
     const { once, reserve } = guarded((yield* connect(maxConnections, own)).reserve, patience)
     const askOf = ({ executeValues }: Once): Ask => (sql, parameters) =>
@@ -165,7 +165,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       Effect.gen(function*() {
         const parent = yield* Effect.scope
         let connected: Once | undefined
-        // tries to connect at each call until the standby is reachable
+        // connects to the standby; tried again for each statement until a connection succeeds
         const joined = Effect.gen(function*() {
           const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
           const { reserve } = yield* connect(maxConnections, own, url).pipe(
@@ -180,7 +180,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             (once) => askOf(once)(sql, parameters)
           )
         return {
-          // `connected` is set, since the standby is read only after it was found to be current
+          // `connected` is set, because reads go to the standby only after a successful check of the standby
           once: {
             executeValues: (sql: string, parameters: ReadonlyArray<unknown>) =>
               connected!.executeValues(sql, parameters),
@@ -194,7 +194,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       reserve,
       once,
       replica: standby && options.replica && (yield* replicaAt(standby, options.replica)),
-      // set explicitly, since at a higher level a transaction that waited for a lock would not see what others committed meanwhile
+      // READ COMMITTED lets a transaction that waited for a lock see what other transactions committed meanwhile
       begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
       written: numbered,
       failureOf: failure,
@@ -249,14 +249,14 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
     }
     if (schemaExists === "false") {
       yield* ask(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`, []).pipe(
-        // one of two sessions that create the schema at once fails, although the schema then exists
+        // two sessions may create the schema at the same time; one of them then fails, but the schema exists
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }
-    // makes the server end a waiting statement as soon as the client disconnects; skipped if the server lacks this setting
+    // lets the server end the statement of a client that has disconnected; skipped if the server lacks this setting
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
-    // servers with another implementation of the log may have no timelines
+    // `timeline` fails on servers whose log has no timelines; the history is then unknown (NULL)
     const history = yield* ask(`SELECT ${timeline}`, []).pipe(
       Effect.as(timeline),
       Effect.catchIf(({ reason }) => reason !== "unavailable", () => Effect.succeed("NULL"))
@@ -267,10 +267,10 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
 const unsupported = (message: string): MemoryError.MemoryError =>
   MemoryError.make("unsupported", { op: "make", message: `postgres: ${message}` })
 
-/** Largest number of ids and dedupe keys for which a batch takes one lock each; a larger batch locks the tenant. */
+/** Largest number of ids and dedupe keys of a batch that locks each of them separately. A larger batch locks its whole tenant. */
 const maxRowLocks = 128
 
-/** Loads the driver only when a store is made, since it is an optional dependency. */
+/** Loads the driver when a store is made, not when this module is imported, because the driver is an optional dependency. */
 const driver = Effect.tryPromise({
   try: async () => ({
     PgClient: await import("@effect/sql-pg/PgClient"),
@@ -291,14 +291,14 @@ const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryErr
   return Effect.try({
     try: () => {
       const all = new URL(Redacted.value(url))
-      decodeURIComponent(all.username + all.password + all.pathname) // throws here if an escape is invalid, instead of later in the driver
+      decodeURIComponent(all.username + all.password + all.pathname) // an invalid escape throws here, not later in the driver
       return all
     },
     catch: () => wrong
   }).pipe(Effect.filterOrFail(({ protocol }) => /^postgres(?:ql)?:$/.test(protocol), () => wrong))
 }
 
-/** Returns the URL with these settings added. The server applies the settings to each connection. */
+/** Returns the URL with the settings added to its parameter `options`. The server applies the settings to each connection. */
 const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -308,8 +308,8 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
 }
 
 /**
- * Checks the name of the schema. Fails if the server would truncate or interpret the name, since two such names could then stand for the
- * same schema.
+ * Checks the name of the schema. Fails if the server would truncate or interpret the name, because two different names could then stand for
+ * the same schema.
  */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length
@@ -328,7 +328,7 @@ const numbered = (sql: string): string => {
   return sql.replaceAll("?", () => `$${++n}`)
 }
 
-/** A failure of the driver, safe to log: its message and code, without the rows, parameters and settings that the original contains. */
+/** A failure of the driver, safe to log. It has the original message and code, but not the original rows, parameters and settings. */
 class DriverError extends Error {
   override readonly name = "DriverError"
   readonly code: string
@@ -338,7 +338,7 @@ class DriverError extends Error {
   }
 }
 
-/** Makes the function that converts a failure of the driver to an error, and removes the passwords of these URLs from the error. */
+/** Makes a function that converts a failure of the driver to an error, and removes the passwords of `urls` from the error's message. */
 const failuresOf = (...urls: ReadonlyArray<URL>) => {
   const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
     .filter((secret) => secret !== "")
@@ -349,7 +349,7 @@ const failuresOf = (...urls: ReadonlyArray<URL>) => {
   }
 }
 
-/** Converts a failure of the driver by its code: postgresql.org/docs/current/errcodes-appendix.html. */
+/** Converts a failure of the driver to an error, by its code (see postgresql.org/docs/current/errcodes-appendix.html). */
 const failureOf = (op: string, cause: DriverError): MemoryError.MemoryError => {
   const { code, message } = cause
   const unavailable = (message: string) =>

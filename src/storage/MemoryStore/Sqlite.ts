@@ -2,8 +2,8 @@
  * A store in one SQLite file, for several processes on one machine. It has its own subpath because it needs a driver:
  * `npm install @effect/sql-sqlite-node@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`.
  *
- * Laws: an acknowledged write is on disk (write-ahead log, synchronised at each commit). Only one process writes at a time; a writer that
- * waits longer than the option `patience` fails with `unavailable`. A file of a later release is refused and left unchanged.
+ * Laws: an acknowledged write is on disk (write-ahead log, synchronised at each commit). Only one process writes at a time. A writer that
+ * waits longer than the option `patience` fails with `unavailable`. A file that a later release has written is refused and left unchanged.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -42,12 +42,12 @@ import { checkVersion } from "./Sql/Tables.ts"
 /** Options of a store in a SQLite file. */
 export interface Options extends SqlEngine.Options {
   /**
-   * Path of the file, which is created if missing; its folder must exist. A store with the name `:memory:` is lost when the layer closes.
+   * Path of the file. A missing file is created, a missing folder is not. `:memory:` makes a store that is lost when the layer closes.
    */
   readonly filename: string
   /**
-   * Milliseconds that a call waits while other processes lock the file, before it fails with `unavailable`. The time is measured by
-   * counting pauses of 2 ms, so on a busy machine the call waits longer. Default 30,000.
+   * Milliseconds that a call waits for a file that other processes have locked. After that, the call fails with `unavailable`. Pauses of
+   * 2 ms are counted to measure the time, so the call waits longer on a busy machine. Default 30,000.
    */
   readonly patience?: number | undefined
 }
@@ -67,13 +67,13 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Rebuilds the index of a file with the configured analyzer. A file that was indexed by another analyzer cannot be opened until this is
- * done. No other process may have the file open meanwhile. Cost: reads and writes every row.
+ * Rebuilds the index of a file with the configured analyzer. A file whose index was made by another analyzer cannot be opened until
+ * `reindex` has run. No other process may have the file open while `reindex` runs. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
 /**
- * The SQL of SQLite, where it differs from other databases.
+ * The parts of SQL in which SQLite differs from other databases.
  *
  * @internal
  */
@@ -82,7 +82,7 @@ export const dialect: Dialect = {
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
   vector: "hex(vector)",
-  history: "NULL", // a file has one history; this process keeps the file that it opened, even if another file takes its name
+  history: "NULL", // the history never changes: this process keeps the file that it opened, even if another file takes its name
   bytes: "blob",
   exact: "",
   // there is only one writer at a time, so positions increase in the order of commits
@@ -98,7 +98,7 @@ const open = (
   Effect.gen(function*() {
     yield* Validation.refuseOptions("sqlite.make", Validation.countIssues("patience", patience, 0))
     const { Reactivity, SqliteClient } = yield* driver
-    // WAL is switched on below: the driver would do it before the file's version is checked, and without waiting for other processes
+    // WAL is switched on below. The driver would switch it on before the check of the file's version, and not wait for other processes
     const { reserve } = yield* SqliteClient.make({ filename, disableWAL: true }).pipe(
       Effect.provide(Reactivity.layer),
       // the driver throws if it cannot open the file
@@ -108,8 +108,8 @@ const open = (
     const database = fromDriver({
       dialect,
       reserve: Effect.map(reserve, uninterrupted),
-      begin: "BEGIN IMMEDIATE", // takes the write lock first: SQLite cannot wait when a read transaction becomes a write transaction
-      // the driver caches a failed preparation by the statement's text; a changed comment in this text makes it prepare the statement again
+      begin: "BEGIN IMMEDIATE", // takes the write lock at the start, since SQLite cannot wait for this lock after a read
+      // the driver caches failed preparations by the statement's text, so a comment in the text changes with each failure
       written: (sql) => failures === 0 ? sql : `${sql} -- ${failures}`,
       failureOf: (op, cause) => {
         failures++
@@ -120,7 +120,7 @@ const open = (
       attempts: Math.ceil(patience / pause),
       lock: () => Effect.void
     })
-    // the store itself waits for writers of other processes, since SQLite's own waiting blocks the event loop
+    // SQLite must not wait for other writers itself, since that would block the event loop; the store waits instead
     yield* database.query("PRAGMA busy_timeout = 0")
     const [meta] = yield* database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'memory_meta'")
     if (meta !== undefined) yield* checkVersion("sqlite", database.query)
@@ -131,8 +131,8 @@ const open = (
   })
 
 /**
- * Makes each statement uninterruptible. This delays an interruption only shortly, since statements run synchronously. It is needed because
- * the driver caches prepared statements: if the fiber that prepares one is interrupted, all later callers of the statement wait for ever.
+ * Makes each statement uninterruptible. Otherwise, an interruption while a statement is prepared would make all later callers of the
+ * statement wait for ever, since the driver caches the preparation. Statements run synchronously, so interruptions are hardly delayed.
  */
 const uninterrupted = (connection: Session): Session => ({
   executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),
@@ -162,7 +162,7 @@ const pause = 2
 // SQLITE_PROTOCOL also means busy: it occurs when other processes open and close the file in quick succession
 const isBusyCode = (code: string): boolean => /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/.test(code)
 
-/** Converts a failure of the driver by its code: https://sqlite.org/rescode.html. */
+/** Converts a failure of the driver to an error, by its code (see https://sqlite.org/rescode.html). */
 const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   const code = codeOf(cause)
   if (isBusyCode(code)) {
@@ -171,7 +171,7 @@ const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   if (/^SQLITE_(?:READONLY|PERM|AUTH)/.test(code)) {
     return MemoryError.make("read_only", { op, message: "sqlite: the file, or its folder, cannot be written", cause })
   }
-  // the store itself would not cause a missing table or a duplicate row, so they mean that the file is damaged
+  // the store never causes a missing table or a duplicate row, so such an error means that the file is damaged
   if (
     /^SQLITE_(?:CORRUPT|NOTADB|CONSTRAINT|MISMATCH|TOOBIG)/.test(code) ||
     code === "SQLITE_ERROR" && /no such|malformed/.test(messageOf(cause))

@@ -1,9 +1,9 @@
 /**
- * Compaction erases expired records and old tombstones. The trash consists of the tombstones of forgotten records, which are kept for a
- * time. The class `Texts` finds orphaned vectors, that is, vectors whose text no record has any more.
+ * Compaction erases expired records and old tombstones. A tombstone is the row of a forgotten record. The trash consists of all tombstones.
+ * The class `Texts` finds orphaned vectors, that is, vectors whose text no record has any more.
  *
  * Laws: Compaction erases a tombstone once it is older than the store's option `trash`. It erases an expired record whatever the value of
- * `trash` is. A viewer can restore every record that the viewer's list of the trash shows:
+ * `trash` is. A viewer can restore every forgotten record that `list` shows to the viewer:
  *
  * ```ts
  * import { Effect } from "effect"
@@ -46,13 +46,13 @@ const batchSize = 1_000
 export interface Compacted {
   /** Number of rows that were erased. */
   readonly count: number
-  /** Earliest time at which one of the remaining rows may be erased, in epoch milliseconds; `Infinity` if no row ever may. */
+  /** Earliest time at which a remaining row may be erased, in epoch milliseconds; `Infinity` if there is no such time. */
   readonly nextExpiry: number
 }
 
 /**
- * Erases the rows that are due (expired records and old tombstones), and calls the engine's `vectors.prune`, which erases orphaned vectors.
- * Cost: reads the rows that are due, and at most `batchSize` others.
+ * Erases the rows that are due: expired records and old tombstones. Then runs the engine's `vectors.prune`, which erases orphaned vectors.
+ * Cost: reads the rows that are due, and at most `batchSize` other rows.
  */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">
@@ -73,7 +73,7 @@ export const compact = (
     return { count, nextExpiry }
   })
 
-/** Erases the rows, in one transaction per tenant, and returns the number erased. */
+/** Erases rows in one transaction per tenant. Skips rows that have changed meanwhile. Returns the number of rows erased. */
 const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     let count = 0
@@ -90,7 +90,7 @@ const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effe
     return count
   })
 
-/** Decides to erase the rows that have not changed since they were found to be due. */
+/** Returns the decision to erase those rows of `due` that have not changed since `due` was read. */
 const decided = (due: ReadonlyArray<Due>, { now, rows }: Found): Decision<number> => {
   const writes = due.flatMap(({ id, revision }): ReadonlyArray<Write> => {
     const row = rows.get(id)
@@ -100,32 +100,32 @@ const decided = (due: ReadonlyArray<Due>, { now, rows }: Found): Decision<number
   return { writes, answer: writes.length, isQuiet: true }
 }
 
-/** Orders by time, then by tenant and id. */
+/** Orders rows by the time `at`, then by tenant, then by id. */
 export const byTime = (a: Due, b: Due): number => a.at - b.at || compare(a.tenant, b.tenant) || compare(a.id, b.id)
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
 
-/** Returns up to `limit` rows of `sorted` that follow `after`. `sorted` has the order of `byTime`. */
+/** Returns up to `limit` rows of `sorted` that follow the row `after`. `sorted` must be in the order of `byTime`. */
 export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, limit: number): ReadonlyArray<Due> => {
   const from = after === undefined ? 0 : sorted.findIndex((row) => byTime(row, after) > 0)
   return from < 0 ? [] : sorted.slice(from, from + limit)
 }
 
 /**
- * A heap of rows, ordered by the time from which they may be erased. A row that was changed after it was added stays in the heap until it
- * is at the top, or until `add` removes all changed rows at once.
+ * A heap of rows, ordered by the time from which a row may be erased. A row that changes stays in the heap at first. `next` removes changed
+ * rows when they reach the top of the heap. `add` removes all changed rows when the heap has become large.
  */
 export interface DueQueue {
   /** Adds a row. Cost: logarithmic in the size of the heap. */
   readonly add: (row: Due) => void
-  /** Returns the next rows in order, starting after `after`. Cost: n log n, where n is the number of rows up to the last one returned. */
+  /** Returns up to `limit` rows in order, starting after the row `after`. Cost: n log n, where n counts the rows up to the last result. */
   readonly next: (after: Due | undefined, limit: number) => ReadonlyArray<Due>
 }
 
 /** Makes an empty queue. `isCurrent` returns whether a row is unchanged since it was added. */
 export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
   let heap: Array<Due> = []
-  /** Heap size at which rows that have changed since they were added are removed. */
+  /** Size of the heap at which `add` removes the rows that have changed since they were added. */
   let full = 1_024
 
   const swap = (i: number, j: number) => {
@@ -182,7 +182,7 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
         const row = pop()
         if (row === undefined) break
         const last = seen.at(-1)
-        if (!isCurrent(row) || (last && byTime(last, row) === 0)) continue // a row may have been added twice
+        if (!isCurrent(row) || (last && byTime(last, row) === 0)) continue // skips changed rows and duplicates
         seen.push(row)
         if (after === undefined || byTime(row, after) > 0) found.push(row)
       }
@@ -196,9 +196,9 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
  * Returns the lifetimes of all rows that expire and of all tombstones. A lifetime consists of the fields that determine when a row may be
  * erased.
  *
- * A backend may report a record as forgotten merely because the record's file is missing. Such a record has no tombstone among its
- * revisions, and must not be erased. Therefore a tombstone that is old enough to be erased is left out unless the newest revision of its
- * record is a tombstone, too. `newest` reads this revision; it is absent if the backend keeps no revisions.
+ * Exception: a backend may report a record as forgotten only because the record's file is missing. Such a record has no tombstone among its
+ * revisions, and must not be erased. So `newest` reads the newest revision of each unexpired tombstone that is old enough to be erased.
+ * The tombstone is left out unless this revision is a tombstone, too. `newest` is absent if the backend keeps no revisions.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,
@@ -222,26 +222,23 @@ export const lifetimesOf = (
     })
   })
 
-/** The progress of a check that finds those texts of a tenant that have no vector of one model. */
+/** The progress of the search for texts of a tenant that have no vector of one model. */
 interface TextsToCheck {
-  /**
-   * Iterates over the hashes of the texts that were not checked yet. The iterator reads the live map, and therefore also returns hashes
-   * that are added before it ends.
-   */
+  /** Iterates over the hashes of the texts that were not checked yet, including texts that are added before the iteration ends. */
   readonly rest: Iterator<string>
-  /** Hashes of the texts that had no vector when they were checked, and of the texts added after this object was made. */
+  /** Hashes of texts to check again: texts that had no vector when last checked, and texts added after this object was made. */
   readonly seen: Set<string>
   /**
-   * Value of the counter `Embeddings.removals` when this object was made. If the counter has changed, vectors were removed since, and a new
-   * object replaces this one.
+   * Value of the counter `Embeddings.removals` when this object was made. A different value means that vectors were removed since. A new
+   * object then replaces this one.
    */
   readonly removals: number
 }
 
 /**
- * The texts of a tenant's rows, by the hash under which their vectors are stored. Tells whether any record has a text, which texts have no
- * vector, and which vectors are orphaned because no record has their text any more. Leaves out the rows that the library keeps for itself,
- * which have no vectors.
+ * The texts of a tenant's records, by the hash under which a text's vectors are stored. Finds the texts that have no vector. Also finds the
+ * orphaned vectors, that is, vectors whose text no record has any more. Leaves out the library's own records (scope `Internal`), which have
+ * no vectors.
  */
 export class Texts {
   readonly #embeddings: Embeddings
@@ -249,7 +246,7 @@ export class Texts {
   readonly #orphans: Set<string>
   readonly #toCheckByModel = new Map<string, TextsToCheck>()
 
-  /** Makes a table without texts. Every existing vector counts as orphaned until a record with its text is added. */
+  /** Makes a table without texts. Every existing vector counts as orphaned until a record with the vector's text is added. */
   constructor(embeddings: Embeddings) {
     this.#embeddings = embeddings
     this.#orphans = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
@@ -261,8 +258,8 @@ export class Texts {
   }
 
   /**
-   * Whether `vectors`, a number of vectors, is more than twice the number of texts. More than half of the vectors then belong to no text
-   * (they are orphaned). Vectors become orphaned when texts are edited.
+   * Whether `vectors`, the number of vectors of a model, is more than twice the number of texts. More than half of these vectors are then
+   * orphaned, that is, no record has their text any more.
    */
   hasManyOrphans(vectors: number): boolean {
     return vectors > 2 * this.#recordsByHash.size
@@ -293,21 +290,21 @@ export class Texts {
     if (this.#embeddings.has(hash)) this.#orphans.add(hash)
   }
 
-  /** Registers new vectors; those whose text no record has count as orphaned. */
+  /** Registers new vectors, given the hashes of their texts. A vector whose text no record has counts as orphaned. */
   attached(hashes: Iterable<string>): void {
     for (const hash of hashes) if (!this.#recordsByHash.has(hash)) this.#orphans.add(hash)
   }
 
-  /** Erases the orphaned vectors. Cost: proportional to their number. */
+  /** Erases the orphaned vectors. Cost: proportional to the number of orphaned vectors. */
   erase(): void {
     this.#embeddings.drop(this.#orphans)
     this.#orphans.clear()
   }
 
   /**
-   * Returns up to `limit` texts that have no vector of the model and belong to a record that is not expired at `now`, each text once. Cost:
-   * proportional to the number of texts returned, of texts that got a vector since the last call, and of texts of expired records. The
-   * first call for a model also checks all texts up to the last one returned.
+   * Returns up to `limit` texts that have no vector of the model, each text once. Skips texts that only expired records have. Cost:
+   * proportional to the number of texts that are returned, are skipped, or got a vector since the last call. The first call for a model
+   * also checks the texts that already have a vector, up to the last text returned.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []
@@ -337,7 +334,7 @@ export class Texts {
     const known = this.#toCheckByModel.get(model)
     if (known?.removals === removals) return known
     const made = { rest: this.#recordsByHash.keys(), seen: new Set<string>(), removals }
-    // not cached for a model without vectors, since callers could ask for any number of model names
+    // the progress is not stored for a model without vectors, since callers could invent any number of model names
     if (this.#embeddings.dimensions(model) === undefined) this.#toCheckByModel.delete(model)
     else this.#toCheckByModel.set(model, made)
     return made

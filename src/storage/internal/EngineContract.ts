@@ -1,16 +1,16 @@
 /**
- * The contract of an engine. An engine is the part of a store that keeps and reads rows; `MemoryStore.make` makes a store from an engine.
+ * The contract of an engine. An engine is the part of a store that keeps and reads rows. `MemoryStore.make` makes a store from an engine.
  *
- * The library decides what is written and who may see what; the engine reads and writes rows. Every decision is a pure function, which the
- * engine calls with the rows it has read, and calls again when it retries after a conflict. An engine therefore needs no rules about
- * viewers, kinds or the analyzer. An engine reads the bodies of records last, and only those of the records that it returns.
+ * The library decides what is written, and who may see what. It passes each decision to the engine as a pure function. The engine calls
+ * this function with the rows it has read, and calls the function again when it retries after a conflict. An engine therefore needs no
+ * rules about viewers, kinds or the analyzer. It reads the bodies of records last, and only those of the records that it returns.
  *
- * Terms: a row is a record or the tombstone of a forgotten one. An `AccessFilter` selects the rows that a call may read. "Cost" in a
+ * Terms: a row is a record, or the tombstone of a forgotten record. An `AccessFilter` selects the rows that a call may read. "Cost" in a
  * method's comment is the number of rows, or other items, that the method may read.
  *
  * Laws, which the contract suite tests on every engine:
- * - Rows that the viewer may not see neither add to the cost of a call nor influence its result.
- * - Each method reads no more than its cost; the suite proves this with an engine that counts its own reads.
+ * - Rows that the viewer may not see do not add to the cost of a call, and do not influence its result.
+ * - Each method reads no more than its cost. The suite tests this with an engine that counts its own reads.
  *
  * The library by itself never makes one tenant wait for another. An engine may do so: the vault and SQLite have a single writer for all
  * tenants.
@@ -47,11 +47,11 @@ export interface Capabilities {
 /** A row: a record, or the tombstone that replaces a forgotten record. */
 export interface Stored {
   readonly record: MemoryRecord
-  /** Whether the row is a tombstone. Its `record` is then the forgotten record, with the time of forgetting as `updatedAt`. */
+  /** Whether the row is a tombstone. The `record` of a tombstone is the forgotten record, with the time of forgetting as `updatedAt`. */
   readonly forgotten: boolean
   /**
-   * Hash of the record's content, for kinds that deduplicate. Several live rows can have the same key if the caller chose the id of one of
-   * them.
+   * Hash of the record's content, for kinds that deduplicate. Only a put without an id is checked for duplicates, so several live rows may
+   * have the same key.
    */
   readonly dedupeKey?: string | undefined
 }
@@ -67,13 +67,13 @@ export interface Uses {
 export interface Usage {
   /** Counts one use of each id, at the current time. Makes no revision. A use may be lost, for example in a crash. */
   readonly touch: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<void, MemoryError>
-  /** Returns the use counts of each id, in the order of `ids`. */
+  /** Returns the use count of each id, in the order of `ids`. */
   readonly uses: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
 }
 
 /**
- * Accepts raw messages of a session. `sequence` is the position of the first of `messages` in the session; sending messages again with the
- * same `sequence` changes nothing.
+ * Accepts raw messages of a session. `sequence` is the position of the first of `messages` in the session. Messages that are sent twice
+ * with the same `sequence` change nothing the second time.
  */
 export type Ingest = (
   viewer: Viewer.Any,
@@ -82,7 +82,7 @@ export type Ingest = (
   sequence: number
 ) => Effect.Effect<void, MemoryError>
 
-/** A text that has no vector of a model yet. `hash` is its `MemoryRecord.textHash`. */
+/** A text that has no vector of a model yet, and the text's hash, computed by `MemoryRecord.textHash`. */
 export interface Unembedded {
   readonly hash: string
   readonly text: string
@@ -95,15 +95,15 @@ export interface Entry {
   readonly terms: ReadonlyMap<string, number>
   /** Number of terms in the record, repetitions included. */
   readonly length: number
-  /** Hash under which vectors of the record's text are stored: `MemoryRecord.textHash`. */
+  /** Hash under which vectors of the record's text are stored, computed by `MemoryRecord.textHash`. */
   readonly hash: string
-  /** Names by which other records can refer to this one. */
+  /** Names by which other records can refer to this record. */
   readonly names: ReadonlyArray<string>
   /** Names and ids to which this record's text and links refer. */
   readonly refersTo: ReadonlyArray<string>
 }
 
-/** The rows and keys that a batch depends on, known before anything is read. The engine locks all of them, even ids without a row. */
+/** The ids and dedupe keys that a batch depends on, known before anything is read. The engine locks all of them, even ids without a row. */
 export interface Needs {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -112,13 +112,13 @@ export interface Needs {
 }
 /** The rows that a transaction has read for its `Needs`. */
 export interface Found {
-  /** Time of the transaction, in epoch milliseconds. Read after the rows are locked, so that times follow the order of commits. */
+  /** Time of the transaction, in epoch milliseconds. The clock is read after the rows are locked, so times follow the order of commits. */
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
    * Records that are live at `now`, by dedupe key. The records of a key are ordered by age, oldest first, then by id. A key has at most
-   * `Needs.ids.length + 1` records, because the batch may remove one record for each of these ids before it looks for a record with the
-   * key.
+   * `Needs.ids.length + 1` records. More are not needed, because the batch removes at most one record per id before it looks for a record
+   * with the key.
    */
   readonly byDedupeKey: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
@@ -131,39 +131,39 @@ export interface Write {
    */
   readonly next: Entry | undefined
   /**
-   * Whether the write is valid only if no other live row has the dedupe key of `next`. An engine that locks `Needs.dedupeKeys` may ignore
-   * this field; an engine that detects conflicts only at commit must check it. Default false.
+   * Whether no other live row may have the dedupe key of `next`. An engine that locks `Needs.dedupeKeys` may ignore this field. An engine
+   * that detects conflicts only at commit must check it. Default false.
    */
   readonly isUnique?: boolean | undefined
 }
 /** The writes that a transaction has decided on, and the value that it returns. */
 export interface Decision<out A> {
   /**
-   * Writes to apply, in order. If empty, nothing is committed: the batch only computed its answer, or a generated id was already in use.
+   * Writes to apply, in order. If there are none, nothing is committed: the batch changes no row, or a generated id is already in use.
    */
   readonly writes: ReadonlyArray<Write>
   /**
-   * Whether listeners are not notified of the writes. Compaction sets it, because viewers do not see the forgotten and expired records
-   * that it erases. Default false.
+   * Whether listeners are not told about the writes. Compaction sets this field, because viewers do not see the forgotten and expired
+   * records that compaction erases. Default false.
    */
   readonly isQuiet?: boolean | undefined
   readonly answer: A
 }
 
-/** Decides what to write, given the rows found. A pure function; a `Left` rejects the transaction, and nothing is written. */
+/** A pure function that decides what to write, given the rows found. A `Left` rejects the transaction, and nothing is written. */
 export interface Decide<out A> {
   (found: Found): Either.Either<Decision<A>, MemoryError>
   /**
-   * Makes the same decision, in steps between which the event loop runs; present if the batch is long. An engine that calls it must keep
-   * the rows it has read locked until the commit, or check before the commit that they are unchanged. An engine that does not call it is
-   * still correct, but blocks the event loop.
+   * Makes the same decision in steps, between which the event loop runs. Present if the batch is long. An engine that calls `paced` must
+   * keep the rows it has read locked until the commit, or check before the commit that these rows are unchanged. An engine that never calls
+   * `paced` is still correct, but blocks the event loop.
    */
   readonly paced?: ((found: Found) => Effect.Effect<Decision<A>, MemoryError>) | undefined
 }
 
 /**
- * A change of a row. `before` has only the fields of the old row that decide which viewers are notified. `by` is `here` if this store wrote
- * the row, and `there` if something else did.
+ * A change of a row. `before` has only the fields of the old row that decide which viewers are notified. `by` is `here` if this store made
+ * the change, and `there` if something else did.
  */
 export interface Change {
   readonly id: MemoryId
@@ -187,8 +187,8 @@ export interface Due {
 }
 
 /**
- * A point in the sequence of a tenant's changes. `version` counts the changes, and `of` identifies the index that counts them. Marks with
- * different `of` cannot be compared.
+ * A point in the sequence of a tenant's changes. `version` is the number of changes up to this point. `of` identifies the index that counts
+ * the changes. Marks with different `of` cannot be compared.
  */
 export interface Mark {
   readonly of: object
@@ -196,7 +196,7 @@ export interface Mark {
 }
 /** The rows that changed since a mark. */
 export interface Changed {
-  /** The mark of the current moment. A later call with this mark returns the changes made after this call. */
+  /** The mark of this call. A later call with this mark returns the rows that changed after this call. */
   readonly mark: Mark
   /** Ids of the rows written or erased since the mark; an id may occur more than once. `undefined` if unknown: any row may have changed. */
   readonly ids: ReadonlyArray<MemoryId> | undefined
@@ -204,16 +204,16 @@ export interface Changed {
 
 /**
  * Direct access to the rows of a store, for services built on the store. Reads ignore viewers, and include tombstones and records whose
- * `invalidAt` has passed. The service `Retention` calls `overCap` to find the scopes with too many records, and the outbox calls
- * `tenantsWith` to find its tenants. A layer that changes what a store returns must also wrap the store's reader.
+ * `invalidAt` has passed. The service `Retention` calls `overCap` to find the scopes with too many records. The outbox calls `tenantsWith`
+ * to find its tenants. A layer that changes what a store returns must also wrap the store's reader.
  *
- * `transact` writes rows as given, without viewer checks, validation or policies; `Copy` needs this. If the store is read-only, `transact`
- * fails with `read_only`.
+ * `transact` writes rows as given, without viewer checks, validation or policies, as the module `Copy` requires. On a read-only store,
+ * `transact` fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
 {
-  /** The use counts as stored, including those of tombstones. If `set` is absent they cannot be written. */
+  /** The use counts as stored, including those of tombstones. If `set` is absent, use counts cannot be written. */
   readonly uses: Pick<EngineUses, "read" | "set">
 }
 
@@ -226,8 +226,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
   /**
-   * Replaces the stored terms of every row by those of `entryOf`. Also stores `analyzer`, the fingerprint of the analyzer that `entryOf`
-   * uses. Cost: every row.
+   * Replaces the stored terms of every row by the terms that `entryOf` returns. Also stores `analyzer`, the fingerprint of the analyzer
+   * that `entryOf` uses. Cost: every row.
    */
   readonly reindex: (
     analyzer: string,
@@ -246,8 +246,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>
   /**
-   * Reads, decides and commits in one transaction. If the decision is a `Left`, fails with its error and writes nothing. Cost: at most the
-   * number of rows needed plus the number of rows written.
+   * Reads the rows of `needs`, calls `decide`, and commits the writes, in one transaction. If `decide` returns a `Left`, fails with its
+   * error and writes nothing. Cost: at most the number of rows needed plus the number of rows written.
    */
   readonly transact: <A>(
     tenant: string,
@@ -256,14 +256,14 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<A, MemoryError>
 
   /**
-   * Returns the ids of the rows that changed since a mark. Without this method, callers must again read all rows that they have cached.
+   * Returns the ids of the rows that changed since a mark. If an engine lacks this method, callers must read all their cached rows again.
    * Cost: at most one row per id returned.
    */
   readonly changed?:
     | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
     | undefined
 
-  /** Returns the records that refer to any of these ids or names. Cost: at most one row per record returned. */
+  /** Returns the records that refer to any of `keys`, which are ids or names. Cost: at most one row per record returned. */
   readonly referring: (
     access: AccessFilter,
     compiled: CompiledFilter,
@@ -277,30 +277,27 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
 
   /**
-   * Returns the rows of all tenants that compaction may erase, now or later: rows that expire, and tombstones that are kept for a limited
-   * time. They are ordered by `at`, tenant and id, and start after `after`. The first one that is not due yet tells when to compact again.
-   * Cost: at most `limit` rows.
+   * Returns up to `limit` rows of all tenants that compaction may erase, now or later: rows that expire, and tombstones that are kept for a
+   * limited time. The rows are ordered by `at`, tenant and id, and start after the row `after`. The first row that is not due yet tells
+   * when to compact again. Cost: at most `limit` rows.
    */
   readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
   /**
-   * Returns the scopes that have more rows of a kind than the kind's cap. Counts expired rows and rows whose `invalidAt` has passed, but no
-   * tombstones. Cost: at most one item per scope and kind returned.
+   * Returns the scopes that have more rows of a kind than the kind's cap. Expired rows and rows whose `invalidAt` has passed count, but
+   * tombstones do not. Cost: at most one item per scope and kind returned.
    */
   readonly overCap: (
     tenant: string,
     caps: ReadonlyMap<string, number>
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
-  /**
-   * Streams the tenants that have a row, other than a tombstone, of exactly this scope. The outbox calls it. Cost: at most one item per
-   * tenant returned.
-   */
+  /** Streams the tenants that have a row, other than a tombstone, in exactly this scope. Cost: at most one item per tenant returned. */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
-   * Streams the changes after subscription, each converted by `convert`. If the engine is `shared`, includes changes of other processes. A
-   * change for which `convert` returns `undefined` takes no room in the listener's buffer, so that the buffer cannot overflow with changes
-   * that the listener may not see.
+   * Streams the changes made after the subscription, each converted by `convert`. If the engine is `shared`, includes changes of other
+   * processes. Skips a change if `convert` returns `undefined`. Skipped changes take no room in the listener's buffer, so changes that the
+   * listener may not see cannot make the buffer overflow.
    */
   readonly changes: <A>(
     tenant: string,
@@ -311,11 +308,11 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   /** The vectors. Default: the store has no vectors, and cannot search by vector. */
   readonly vectors?: EngineVectors | undefined
   /**
-   * Key with which `MemoryStore.sign` signs, stored with the rows. Required if the rows are durable or shared. Otherwise, the store
-   * generates it.
+   * Key with which `MemoryStore.sign` signs, stored with the rows. Required if the engine is durable or shared. Default for other engines:
+   * the store generates a key.
    */
   readonly secret?: string | undefined
-  /** Runs before each call of the store. An engine that has stopped polling uses it to read what changed meanwhile. Default: nothing. */
+  /** Runs before each call of the store. An engine that has stopped polling reads here what changed meanwhile. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
 }
 
@@ -327,7 +324,7 @@ export interface EngineUses {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /**
-   * Replaces the use counts of rows. Ignores ids without a row; a tombstone is a row. If `set` is absent, `Copy` cannot write use counts
+   * Replaces the use counts of rows, including tombstones. Ignores ids without a row. If `set` is absent, `Copy` cannot write use counts
    * into this engine. Cost: at most the rows of `uses`.
    */
   readonly set?:
@@ -336,15 +333,15 @@ export interface EngineUses {
 }
 
 /**
- * The vectors, by tenant, model and hash of the text. Tenants share no vectors, so that a tenant cannot find out which texts another one
- * has embedded.
+ * The vectors, by tenant, model and hash of the text. Each tenant has its own vectors, so that no tenant can find out which texts another
+ * tenant has embedded.
  */
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most one item per model. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Returns the number of dimensions of the tenant's vectors of this model. If the number was `expected` when the engine last read it, the
-   * engine may return `expected` without reading it again. If the number has changed since, `near` fails with `invalid_draft`.
+   * Returns the number of dimensions of the tenant's vectors of this model. If the number was `expected` at the engine's last read, the
+   * engine need not read the number again. If the number has changed since, the search `near` fails with `invalid_draft`.
    */
   readonly dimensions: (
     tenant: string,
@@ -352,8 +349,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     expected?: number
   ) => Effect.Effect<number | undefined, MemoryError>
   /**
-   * Returns texts that have no vector of the model, each text once. Leaves out texts of rows that the library keeps for itself. Cost: at
-   * most `limit` texts.
+   * Returns texts that have no vector of the model, each text once. Leaves out the texts of the library's own rows (scope `Internal`).
+   * Cost: at most `limit` texts.
    */
   readonly pending: (
     tenant: string,
@@ -370,8 +367,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases orphaned vectors. A vector is orphaned if no row has its text any more, because the text was edited. May skip tenants where
-   * orphaned vectors are the minority. Compaction calls it. Absent if the engine never keeps orphaned vectors.
+   * Erases orphaned vectors, that is, vectors whose text no row has any more. May skip a tenant in which each model has at most twice as
+   * many vectors as there are texts. Compaction runs this effect. Absent if the engine never keeps orphaned vectors.
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
 }

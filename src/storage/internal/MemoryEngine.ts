@@ -1,7 +1,7 @@
 /**
- * The engine in memory: rows and their revisions in maps, and an index for each tenant. A transaction is one synchronous step, so it needs
- * no locks, and no tenant waits for another. The exception is a long batch: its writes are computed from the current rows in many steps,
- * between which other fibers run. Its commit is one step, which first checks that these rows are unchanged.
+ * The engine in memory. It keeps rows and their revisions in maps, and makes an index for each tenant. A transaction is one synchronous
+ * step, so it needs no locks, and no tenant waits for another. Exception: the writes of a long batch are computed in many steps, between
+ * which other fibers run. The last step checks that the rows the batch has read are unchanged, and commits.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -34,7 +34,7 @@ export interface Options {
 interface Memory extends Omit<Options, "trash"> {
   /** Age from which tombstones are erased, in milliseconds. */
   readonly trash: number
-  /** Revisions by tenant and id, newest first, at least one for each id; tenants without rows have no entry. */
+  /** Revisions by tenant and id, newest first. Each id has at least one revision. A tenant without rows has no entry. */
   readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
   /** Cache of the tenants' indexes. */
   readonly tenantIndexes: Cache
@@ -81,7 +81,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
         )
     }),
     tenantsWith: (scope) => tenantsWith(memory, MemoryScope.key(scope)),
-    analyzer: Effect.succeed(undefined), // there are no stored terms: this process splits each row's text with the configured analyzer
+    analyzer: Effect.succeed(undefined), // no terms are stored: this process computes the terms of each row
     reindex: () => Effect.void,
     due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
     changes: memory.changeFeed.stream,
@@ -89,7 +89,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       ...vectors,
       attach: (tenant, model, all) =>
         Effect.gen(function*() {
-          // the table of texts is built here, in steps between which other fibers run, since `sweep` would build it in one synchronous step
+          // builds the table of texts in short steps, so that a later commit need not build the table in one long step
           yield* tenantIndexes.get(tenant).texts().prepared
           yield* vectors.attach(tenant, model, all)
           tenantIndexes.get(tenant).texts().build().attached(all.map(([hash]) => hash))
@@ -101,7 +101,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
 
-/** Makes the index of a tenant. If the tenant has vectors, also starts its table of texts, to find the vectors of texts that are gone. */
+/** Makes the index of a tenant. If the tenant has vectors, also makes the table of texts, which finds vectors whose text is gone. */
 const makeTenantIndex = (
   { analyzer, embeddings, kinds, revisions }: Memory,
   tenant: string
@@ -113,7 +113,7 @@ const makeTenantIndex = (
   return tenantIndex
 }
 
-/** Finds the tenants with a row of a scope. Scans the rows of small tenants, which is cheaper than building their index. */
+/** Finds the tenants that have a row in a scope. Scans the rows of a small tenant, since building the tenant's index would take longer. */
 const tenantsWith = (memory: Memory, key: string): Stream.Stream<string> =>
   Stream.filterEffect(
     Stream.suspend(() => Stream.fromIterable(Array.from(memory.revisions.keys()))),
@@ -164,12 +164,12 @@ const pacedAttempts = 3
 const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.get(tenant).changed(undefined).mark
 
 /**
- * Whether no row of the tenant was written between two marks, each of which names an index and its version. Returns false also if the
- * index was rebuilt, since a new index does not know earlier writes.
+ * Whether no row of the tenant was written between two marks. Also returns false if the index was rebuilt between the marks, since the new
+ * index does not know earlier writes.
  */
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
-/** Whether all rows and keys that the transaction depends on are as they were when its writes were computed. */
+/** Whether the rows and keys of a transaction are unchanged. `found` was read at the start, `now` after the writes were computed. */
 const isUnchanged = (found: Found, now: Found): boolean =>
   isSame(found.rows, now.rows, Object.is) &&
   isSame(found.byDedupeKey, now.byDedupeKey, isSameList) &&
@@ -188,8 +188,8 @@ const isSameList = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>):
   one.length === other.length && one.every((value, n) => value === other[n])
 
 /**
- * Commits a decision, notifies the listeners, and returns the answer. Commit and notification are one synchronous step, so that no reader
- * can observe the rows before the notification is sent.
+ * Commits a decision, notifies the listeners, and returns the answer. Commit and notification are one synchronous step, so no reader sees
+ * the new rows before the notification is sent.
  */
 const committed = <A>(
   memory: Memory,
@@ -230,7 +230,7 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
     const earlier = revisions.get(id)
     tenantIndex.set(id, next?.stored)
     if (next === undefined) {
-      orphansVectors ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // each id has at least one revision
+      orphansVectors ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // `earlier` is never empty
       revisions.delete(id)
       continue
     }
@@ -243,14 +243,14 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
   if (revisions.size === 0) memory.revisions.delete(tenant)
 }
 
-/** Erases the vectors of texts that no record of the tenant has any more. Cost: proportional to the number of those vectors. */
+/** Erases the vectors of texts that no record of the tenant has any more. Cost: proportional to the number of vectors erased. */
 const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
   if (embeddings.of(tenant).size > 0) tenantIndex.texts().build().erase()
 }
 
 /**
- * Erases a tenant's orphaned vectors (of texts that no record has any more), if they are more than half of the tenant's vectors. Skips a
- * tenant without rows: its vectors may have been added before its records.
+ * Erases a tenant's orphaned vectors (of texts that no record has any more), if a model has more than twice as many vectors as there are
+ * texts. Skips a tenant without rows, since vectors may be added before the records.
  */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
@@ -259,8 +259,8 @@ const prune = (memory: Memory, tenant: string): void => {
 }
 
 /**
- * A cache of the tenants' indexes, for an engine that has all rows in memory. Indexes of tenants with few rows and short texts are evicted,
- * least recently used first, and rebuilt when they are needed again, so that many small tenants take little memory.
+ * A cache of the tenants' indexes, for an engine that has all rows in memory. Many small tenants take little memory, because the cache
+ * evicts the least recently used indexes of tenants with few rows and short texts. An evicted index is built again when it is needed.
  */
 export class Cache {
   readonly #make: (tenant: string) => TenantIndex.TenantIndex
@@ -286,15 +286,15 @@ export class Cache {
   readonly of = (tenant: string): Effect.Effect<TenantIndex.TenantIndex> => Effect.sync(() => this.get(tenant))
 
   /**
-   * Returns the cached index of a large tenant, that is, one with many rows or found to have long texts; `undefined` for any other tenant.
+   * Returns the cached index of a large tenant: one with many rows, or one in which long texts were found; `undefined` for other tenants.
    */
   large(tenant: string): TenantIndex.TenantIndex | undefined {
     return this.#large.get(tenant)
   }
 
   /**
-   * Caches the index of a tenant that has `rows` rows, tombstones included. If this makes more than `maxSmallIndexes` small indexes, evicts
-   * the least recently used ones.
+   * Caches the index of a tenant that has `rows` rows, tombstones included. Then evicts the least recently used small indexes until at most
+   * `maxSmallIndexes` are left.
    */
   keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)
@@ -306,7 +306,7 @@ export class Cache {
       this.#small.delete(tenant)
       let size = 0
       for (const { body } of tenantIndex.each()) size += body.length
-      // texts this long would take too long to index again, so the index is kept
+      // an index of long texts is kept, since building it again would take too long
       if (size > maxSmallLength) this.#large.set(tenant, tenantIndex)
     }
   }
@@ -317,5 +317,5 @@ const maxSmallRows = 32
 /** Largest total length of the bodies of a small tenant's records, in UTF-16 units. */
 const maxSmallLength = 65_536
 
-/** Number of indexes of small tenants that are cached. */
+/** Largest number of small tenants whose indexes are cached. */
 const maxSmallIndexes = 256

@@ -1,6 +1,6 @@
 /**
- * Extracts the names of a record, and the names and ids that the record refers to, from the record's summary, text, path and properties.
- * `Links` looks up the records that have these names.
+ * Extracts the names of a record, and the names and ids of other records that the record refers to. Reads the record's summary, text, path
+ * and properties. The module `Links` then finds the records that have these names.
  */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
@@ -9,8 +9,8 @@ import type { Json } from "../../domain/Payload.ts"
 import * as Wikilink from "../../domain/Wikilink.ts"
 
 /**
- * A reference to another record in a record's text. `id` is set if the reference has the form of an id. `names` are the names that the
- * reference may stand for, most likely first.
+ * A reference in the text of a record to another record. `id` is set if the reference has the form of an id. `names` are the names that the
+ * reference may mean, most likely first.
  */
 export interface Mention {
   readonly id: MemoryId | undefined
@@ -33,8 +33,8 @@ export const wholeNameOf = (record: MemoryRecord): string | undefined => {
 }
 
 /**
- * Returns the names of a record: its summary and, for a Markdown file, every suffix of its path (`a/b/c`, `b/c`, `c`). If a file's
- * `reference` is no path of a Markdown file, but for example an id in another system, the whole `reference` is a name.
+ * Returns the names of a record: its summary and, for a Markdown file, the suffixes of its path (`a/b/c`, `b/c`, `c`). For any other record
+ * of origin `file`, the whole `reference` is a name, for example an id in another system.
  */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
@@ -56,7 +56,7 @@ const maxParts = 8
 /** Metadata key under which a renamed file keeps its earlier names, so that links to an earlier name still find the file. */
 export const formerNames = "formerNames"
 
-/** Number of aliases of a file that are read; further ones are ignored. */
+/** Largest number of aliases and former names that are read from a file; further ones are ignored. */
 const maxAliases = 64
 
 /** Returns the names in a file's properties: its aliases and former names. */
@@ -70,14 +70,14 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
     : []
 
 /**
- * Returns the references in a record's body and in a file's properties. For a record that is not a file, `metadata.links` is read in place
- * of properties, since the application Deuz stores links there.
+ * Returns the references in a record's body and metadata. All metadata of a file are read, since they are the file's properties. From any
+ * other record, only `metadata.links` is read, since the application Deuz stores links there.
  */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record
   const properties = origin === "file" ? metadata : metadata["links"]
   const texts = properties === undefined ? [body] : [body, ...textsOf(properties)]
-  if (!texts.some(Wikilink.mayHaveLink)) return none // the usual case
+  if (!texts.some(Wikilink.mayHaveLink)) return none // the usual case: there is no link
   const folder = folderOf(record)
   return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map((link) => mentionOf(link, folder))
 }
@@ -85,7 +85,7 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
 /** Converts a link to a reference. `folder` is the folder of the file that contains the link. */
 const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
   const names = [
-    // a summary may contain a caret, so target and heading together may be a name, too
+    // a summary may contain a caret, so target and heading joined may be the name of a record, too
     ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []),
     ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
     ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
@@ -96,7 +96,7 @@ const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: str
   }
 }
 
-/** Returns every string in a JSON value, those in nested lists and objects included. */
+/** Returns every string in a JSON value, including strings in nested lists and objects. */
 const textsOf = (json: Json): ReadonlyArray<string> =>
   typeof json === "string"
     ? [json]
@@ -105,8 +105,8 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     : []
 
 /**
- * Resolves a link's target from the folder of the file with the link, and returns a list that contains only the path. Returns an empty list
- * if the target is not relative, or leads out of the vault (the root folder).
+ * Resolves a link's target relative to `folder`, the folder of the file with the link. Returns a list that contains only the path found.
+ * Returns an empty list if the target is not relative, or leads out of the vault (the root folder).
  */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
@@ -131,10 +131,7 @@ export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
     ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
     : [Wikilink.hashOfName(record.summary)]
 
-/**
- * Returns the hashes of the names and ids that a record refers to. May repeat a hash, and may contain hashes of names that the record does
- * not refer to.
- */
+/** Returns the hashes of the names and ids that a record refers to. May also return repeated hashes, and hashes of other names. */
 export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> => {
   const { body, links, metadata, source: { origin } } = record
   const isPlain = origin !== "file" && metadata["links"] === undefined
@@ -156,14 +153,13 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
 const none: ReadonlyArray<never> = []
 
 /**
- * A map from 32-bit hashes to objects, several objects per hash. Callers look up a text by its hash, and then compare the text itself. If a
- * hash has a single object, the object is stored without a set. When there are many keys, they are split over many tables, so that no
- * single table blocks the event loop while it grows. Added keys are buffered, and inserted into their table when a key of that table is
- * read.
+ * A map from 32-bit hashes (the keys) to objects. A key can have several objects, kept in a set. Different texts can have the same hash, so
+ * callers must also compare the texts. A large map is split into many tables, because growing a single large table would block the event
+ * loop. New keys are added to a buffer, and move to their table when a key of that table is read or removed.
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
-  /** Number of keys, where a key that was added twice counts twice. Counted only until the keys are split over many tables. */
+  /** Number of keys, counted only until the keys are split over many tables. A key that is added twice counts twice. */
   #size = 0
 
   /** Adds an object under a key. Cost: constant. */
@@ -206,7 +202,7 @@ export class KeyIndex<V extends object> {
   }
 }
 
-/** One of the parts over which the keys are split: a table, and a buffer of keys that are not in the table yet. */
+/** One part of a split map: a table, and a buffer of keys that are not in the table yet. A small map is a single part. */
 class Part<V extends object> {
   readonly #table = new Table<V>()
   #keys = new Int32Array(4)
@@ -239,7 +235,7 @@ class Part<V extends object> {
     return table
   }
 
-  /** Doubles the buffer. This costs half as much as arrays that grow by `push`. */
+  /** Doubles the size of the buffer. Takes half the time of arrays that grow by `push`. */
   #grow(): void {
     const length = 2 * this.#keys.length
     const [keys, values] = [new Int32Array(length), Array<V>(length)]
@@ -275,7 +271,7 @@ class Table<V extends object> {
     if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow(2 * this.#keys.length)
   }
 
-  /** Grows the table, if needed, so that this many more keys fit. */
+  /** Grows the table if there is no room for `more` further keys. */
   reserve(more: number): void {
     let length = this.#keys.length
     while (4 * (this.#size + more) > 3 * length) length *= 2
@@ -283,8 +279,8 @@ class Table<V extends object> {
   }
 
   /**
-   * Removes a key that exists. A lookup ends at the first free slot, so each later entry that could no longer be found is moved into the
-   * freed slot.
+   * Removes a key that exists. Then moves later entries into the freed slot if their lookup would otherwise fail, because a lookup ends at
+   * the first free slot.
    */
   delete(key: number): void {
     const [keys, values] = [this.#keys, this.#values]
@@ -292,7 +288,7 @@ class Table<V extends object> {
     let free = this.#slotOf(key)
     for (let at = (free + 1) & mask; values[at] !== undefined; at = (at + 1) & mask) {
       const home = this.#homeOf(keys[at]!)
-      if (((at - home) & mask) < ((at - free) & mask)) continue // a lookup of this entry starts behind the free slot, so it still succeeds
+      if (((at - home) & mask) < ((at - free) & mask)) continue // the entry can stay, since its lookup starts behind the free slot
       keys[free] = keys[at]!
       values[free] = values[at]
       free = at
@@ -309,7 +305,7 @@ class Table<V extends object> {
     return Math.imul(key, golden) >>> this.#shift
   }
 
-  /** Returns the slot of a key, or a free slot for it. */
+  /** Returns the slot of a key. If the table lacks the key, returns the free slot where the key belongs. */
   #slotOf(key: number): number {
     const [keys, values] = [this.#keys, this.#values]
     const mask = keys.length - 1
@@ -333,5 +329,5 @@ class Table<V extends object> {
   }
 }
 
-/** 2 ** 32 divided by the golden ratio: products with it spread keys evenly over all slots. */
+/** 2 ** 32 divided by the golden ratio. Multiplying keys by this number spreads them evenly over all slots. */
 const golden = 0x9e3779b1

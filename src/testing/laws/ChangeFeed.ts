@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
         const hers = yield* put(store, draft("hers", { id: id("x") }))
         const his = yield* put(store, draft("his", { id: id("x"), scope: { userId: "bob" } }), system)
         yield* store.forget(system, [id("x")])
-        const afterFirst = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // drops the first change, which both viewers received
+        const afterFirst = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // skips the first change, which both viewers receive
         assert.deepEqual(afterFirst(yield* toAda), [written(hers), forgotten(id("x"))])
         assert.deepEqual(afterFirst(yield* toBob), [
           forgotten(id("x")),
@@ -121,7 +121,7 @@ export const laws: ReadonlyArray<Law> = [
           Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
           Stream.runForEach((change) => Effect.zipRight(Queue.offer(received, change), Deferred.await(reads))),
           Effect.provideService(ChangeFeedCapacity, buffered),
-          Effect.ensuring(Queue.shutdown(received)), // a test might otherwise wait for a subscription that has ended
+          Effect.ensuring(Queue.shutdown(received)), // ends the test's wait for changes if the subscription ends
           Effect.forkScoped
         )
         for (let tries = 0; (yield* Queue.size(received)) === 0; tries++) {

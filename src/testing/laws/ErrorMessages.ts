@@ -11,7 +11,7 @@ import { MemoryError } from "../../domain/MemoryError.ts"
 import { type Law, law } from "../Law.ts"
 import { ada, bob, draft, id, put, system } from "../Sample.ts"
 
-/** Stands for a user's words; no id, kind or name of this library contains it. */
+/** A text that stands for a user's words. No id, kind or name of this library contains this text. */
 const canary = "Canary 7F3A says"
 
 /** Values that contain the canary; each field rejects at least one of them. */
@@ -57,7 +57,7 @@ const encode = Schema.encodeSync(Schema.parseJson(MemoryError))
 
 /**
  * Makes a call with invalid input. If the call fails, checks that the error does not contain the canary (the text that stands for a user's
- * words). The call may succeed, too.
+ * words). The check also passes if the call succeeds.
  */
 const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
   Effect.match(Effect.suspend(call), {
@@ -67,7 +67,7 @@ const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
     }
   })
 
-/** The laws of errors that never quote the input. */
+/** The laws about errors: no error quotes the input. */
 export const laws: ReadonlyArray<Law> = [
   law("the error of a refused write never contains text of the input", (store) =>
     Effect.gen(function*() {

@@ -126,7 +126,7 @@ export const laws: ReadonlyArray<Law> = [
     "a [[wikilink]] that several records match resolves to one in the linking record's scope, else to the newest, else to the first by id",
     (store) =>
       Effect.gen(function*() {
-        const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // a sorted pair is still a pair
+        const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // restores the type of a pair, which `sort` loses
         yield* write(store, pot, "Pot", "[[Tea]]")
         for (const id of [second, first]) yield* put(store, draft("", { id, summary: "tea", scope: "global" }), system)
         assert.deepStrictEqual((yield* ends(store, pot)).to, [first])
