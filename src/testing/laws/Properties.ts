@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
           assert.deepStrictEqual(yield* get(store, system, record.id), record)
           const { source, ...fields } = { ...record }
           const { source: citation, ...written } = draft
-          assert.deepEqual({ ...plain(fields), ...plain(written) }, plain(fields)) // the record has every written field
+          assert.deepEqual({ ...plain(fields), ...plain(written) }, plain(fields)) // the record has all fields of the draft
           assert.deepEqual(plain(source), plain({ ...citation, origin: "user", trust: 1 }))
         }), { discard: true })
   ),
@@ -50,7 +50,7 @@ export const laws: ReadonlyArray<Law> = [
           const { learn, resolve } = Question.mintedIds()
           const past: Array<string> = []
           for (const [tick, question] of questions) {
-            if (tick > 0) yield* TestClock.adjust(tick) // no `adjust(0)`: each call of it waits for a real timer
+            if (tick > 0) yield* TestClock.adjust(tick) // `adjust(0)` is left out, since every call of `adjust` waits for a real timer
             past.push(`+${tick} ${JSON.stringify(question.viewer)} ${question.text}`)
             const answer = yield* Question.put(question, store, resolve)
             assert.deepEqual(
@@ -77,7 +77,7 @@ export const laws: ReadonlyArray<Law> = [
           const [here, there] = [Question.mintedIds(), Question.mintedIds()]
           const past: Array<string> = []
           for (const [n, [tick, question]] of questions.entries()) {
-            if (tick > 0) yield* TestClock.adjust(tick) // no `adjust(0)`: each call of it waits for a real timer
+            if (tick > 0) yield* TestClock.adjust(tick) // `adjust(0)` is left out, since every call of `adjust` waits for a real timer
             const stranger = foreign[n]
             if (stranger && isForeign(viewer, stranger)) {
               yield* Effect.either(sharedStore.apply(stranger.writer, [stranger.mutation]))
@@ -99,8 +99,8 @@ export const laws: ReadonlyArray<Law> = [
 ]
 
 /**
- * Checks random sequences of operations, each with its own clock, randomness and Effect scope. Several run concurrently, because every
- * adjustment of a test clock waits for a real timer.
+ * Checks random sequences of operations. Each sequence has its own clock, randomness and Effect scope. Several sequences run concurrently,
+ * because each adjustment of a test clock waits for a real timer.
  */
 const each = <A>(
   { capabilities }: Service,
@@ -126,8 +126,8 @@ const tick = FastCheck.oneof(
 )
 
 /**
- * Generates sequences of operations. Each operation comes with the time that passes before it. In total, less than an hour passes, because
- * a store compacts by itself every hour.
+ * Generates sequences of operations. Each operation comes with the time that passes before it. The total time is less than an hour,
+ * because a store compacts by itself every hour.
  */
 const course = <A>(question: FastCheck.Arbitrary<A>) =>
   FastCheck.array(FastCheck.tuple(tick, question), {
@@ -147,9 +147,9 @@ interface Stranger {
 }
 
 /**
- * Generates a viewer with operations, and writes of other viewers. The store generates the ids of the viewer's records; the other viewers'
- * records have the ids of the names `a`, `b` and `c`, which also occur in the viewer's operations. `isForeign` selects the writes of which
- * the viewer sees nothing.
+ * Generates a viewer, operations of this viewer, and writes of other viewers. The store generates the ids of the viewer's records. Records
+ * of other viewers have the ids of the names `a`, `b` and `c`, and the viewer's operations use these ids, too. `isForeign` selects the
+ * writes of which the viewer sees nothing.
  */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({
@@ -177,7 +177,7 @@ const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Vi
   })
 )
 
-/** Whether the mutation of another viewer creates no record that the viewer sees. */
+/** Whether the viewer sees nothing of this write of another viewer. */
 const isForeign = (viewer: Viewer.Viewer, { mutation, writer }: Stranger): boolean =>
   mutation._tag !== "Put" || writer.tenant !== viewer.tenant || !Viewer.sees(viewer, mutation.draft.scope)
 

@@ -92,7 +92,7 @@ const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
   ]
 }
 
-/** Filters that every store must reject, with the reason of the error. An ignored filter would let the result contain too many records. */
+/** Filters that every store must reject, with the reason of the error. A store that ignored such a filter would return too many records. */
 const badFilters: ReadonlyArray<readonly [Reason, object]> = [
   ...[0, -1, NaN, 1.5, 1e9, Infinity, 1_001, "10", null].map((limit) => ["invalid_draft", { limit }] as const),
   ["invalid_id", { ids: ["x"] }],
@@ -216,7 +216,7 @@ export const laws: ReadonlyArray<Law> = [
   law("every call with a malformed id fails with `invalid_id`", (store) =>
     Effect.gen(function*() {
       for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
-        const bad = text as MemoryId // a tool or untyped code could pass it
+        const bad = text as MemoryId // a tool or untyped code could pass such a text
         for (
           const call of [
             store.get(ada, [id("x"), bad]),
@@ -272,7 +272,7 @@ export const laws: ReadonlyArray<Law> = [
           revision: -1
         }]
         for (const mutation of mutations) {
-          yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // untyped code could pass it
+          yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // untyped code could pass such a mutation
         }
         const provenances: ReadonlyArray<object> = [{ trust: 4 }, { trust: NaN }, { origin: "god" }]
         for (const provenance of provenances) yield* refuses("invalid_draft", store.put(ada, [draft("x")], provenance))

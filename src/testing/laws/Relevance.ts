@@ -24,7 +24,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
   ...query
 })
 
-/** The laws of search by meaning and its result. */
+/** The laws of search by meaning and by words. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns farther away",

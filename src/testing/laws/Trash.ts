@@ -1,6 +1,6 @@
 /**
- * Laws of the trash, that is, of the forgotten records that a store keeps: which viewers see them, in which order they are listed, and how
- * long they are kept.
+ * Laws of the trash, that is, of the forgotten records that a store keeps: which viewers see the trash, in which order records are listed,
+ * and how long records stay in the trash.
  */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
@@ -16,7 +16,7 @@ import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses, Trash } from "../Law.ts"
 import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../Sample.ts"
 
-/** Returns the bodies of the forgotten records that the viewer may restore, in the order in which `list` returns them. */
+/** Returns the bodies of the forgotten records that the viewer may restore, in the order of `list`. */
 const trashed = (store: Service, viewer: Viewer.Any = ada, filter: MemoryFilter = {}) =>
   listed(store, viewer, { ...filter, forgotten: true })
 

@@ -24,7 +24,7 @@ export const ofVectors = (
       }
     }))
 
-/** The vectors of the texts in these laws. They have two dimensions: the first for tea, the second for trains. */
+/** The vectors of the texts in these laws. The first dimension stands for tea, the second for trains. */
 const plane: Readonly<Record<string, readonly [tea: number, train: number]>> = {
   "green tea": [1, 0],
   "black tea": [0.9, 0.1],
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
         assert.sameMembers(both.slice(0, 2), ["the night train", "green tea"])
         const [agreed] = (yield* store.search(ada, { ...query, text: "green", explain: true })).hits
         assert.strictEqual(agreed!.record.body, "green tea")
-        assert.approximately(agreed!.score, 1, 1e-9) // it ranks first both by words and by vector
+        assert.approximately(agreed!.score, 1, 1e-9) // the record ranks first both by words and by vector
         assert.containsAllKeys(agreed!.explanation!, ["lexical", "vector"])
         assert.deepStrictEqual(yield* found(store, ada, { ...query, mode: "lexical" }), ["the night train"])
         assert.deepStrictEqual(yield* found(store, ada, { ...query, weights: { vector: 0 } }), ["the night train"])

@@ -28,7 +28,7 @@ export const laws: ReadonlyArray<Law> = [
       Effect.gen(function*() {
         const record = yield* put(store, draft("green tea", { id: id("tea") }))
         for (const impostor of impostors) {
-          const viewer = impostor as Viewer.Viewer // this wrong cast is what the law is about
+          const viewer = impostor as Viewer.Viewer // the law tests this wrong cast
           const calls = [
             store.apply(viewer, [{ _tag: "Put", draft: draft("x") }]),
             store.put(viewer, [draft("x")]),

@@ -294,7 +294,7 @@ const strangers = [
   Viewer.system("elsewhere")
 ]
 
-/** Removes the id from an error. The caller itself passed this id, so the id reveals nothing. */
+/** Removes the id from an error, so that the errors for two different ids can be compared. The caller knows the id anyway. */
 const anonymous = (
   { detail, id: _, message, op, reason }: {
     op: string

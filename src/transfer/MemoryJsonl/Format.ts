@@ -24,7 +24,7 @@ export const RecordLine = Schema.Struct({
   /** Numbers of the revisions that are tombstones. */
   forgotten: Schema.optional(Schema.Array(Revision)),
   uses: Schema.optional(Schema.Struct({ count: Schema.NonNegativeInt, accessedAt: Schema.optional(Millis) })),
-  /** Vectors, by model and then by the hash of the text; each as little-endian 32-bit floats in base64. */
+  /** Vectors by model, and then by the hash of the text. A vector is written as little-endian 32-bit floats in base64. */
   vectors: Schema.optional(
     Schema.Record({
       key: Schema.String,
@@ -43,7 +43,7 @@ export const ThreadLine = Schema.Struct({
   messages: Schema.NonEmptyArray(ThreadRows.Stored)
 })
 
-/** Schema of the last line: the numbers of record lines and of messages that a complete file has. */
+/** Schema of the last line, which has the numbers of record lines and of messages in a complete file. */
 const EndLine = Schema.Struct({ records: Schema.NonNegativeInt, messages: Schema.NonNegativeInt })
 
 /** Schema of every line but the first. */
@@ -55,7 +55,7 @@ export const AnyLine = Schema.Union(
 
 /** Numbers of the items that were written to a file, or read from one. */
 export interface Counts {
-  /** Number of records, including tombstones (forgotten records) and internal rows. */
+  /** Number of records, including tombstones (forgotten records) and the library's own rows. */
   readonly records: number
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */
@@ -76,6 +76,6 @@ export const count = (tally: Tally, lineage: Lineage): void => {
   if (newestOf(lineage).forgotten) tally.tombstones++
 }
 
-/** Returns the viewer to whom the threads of an owner belong. */
+/** Returns the viewer whose threads have this owner. */
 export const viewerOf = (tenant: string, owner: MemoryScope): Effect.Effect<Viewer.Viewer, MemoryError.MemoryError> =>
   Viewer.decode(owner === "global" ? { tenant } : { ...owner, tenant })

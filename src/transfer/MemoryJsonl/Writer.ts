@@ -24,11 +24,11 @@ export interface WriteOptions {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Id of the user whose data is exported. Default: the data of all users. */
   readonly userId?: string | undefined
-  /** Whether to export vectors, which an embedder can compute again. Default true. */
+  /** Whether to export vectors. If false, an embedder can compute the vectors again later. Default true. */
   readonly vectors?: boolean | undefined
   /** Whether to export threads. Default true. */
   readonly threads?: boolean | undefined
-  /** Called after each line with the counts so far; writing waits for it. */
+  /** Called after each line with the counts so far. Writing waits until the returned effect is done. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
 
@@ -38,7 +38,7 @@ const page = 500
 const messagesOfLine = 100
 
 /**
- * Streams a store as lines, each with its line feed. Skips the checks of viewers, so it is for the store's operator, or for exporting one
+ * Streams a store as lines, each with its line feed. No viewer is checked. So this is for the store's operator, or for exporting one
  * person's data by `userId`. Cost: a scan of all rows of the tenants. Fails with `unsupported` if the store does not expose its rows.
  */
 export const write = (
@@ -75,7 +75,7 @@ const linesOf = (store: Service, side: Side, tenant: string, options: WriteOptio
         if (!isInternal(row.record.scope) || row.record.kind !== ThreadRows.kind) return true
         const head = readHead(row.record.data)
         if (!row.forgotten && Either.isRight(head)) heads.push({ owner: head.right.owner, name: head.right.name })
-        return false // row ids depend on this store's secret, so messages are exported instead of rows
+        return false // the ids of a thread's rows depend on the store's secret, so messages are exported instead of rows
       }),
       Stream.mapEffect((row) => recordLine(side, tenant, row, models, tally))
     )

@@ -1,6 +1,6 @@
 /**
- * Hybrid search: retrieves matches by vector and matches by words. If a match was found in only one of these ways, computes its other
- * score, too. The final score of a match combines its two scores.
+ * Hybrid search: retrieves matches by vector and matches by words. Each match gets a score by vector and a score by words, even if only one
+ * of the two searches found it. The final score of a match combines both scores.
  */
 import * as Option from "effect/Option"
 import type { Embedding, Hit } from "../../../domain/MemoryFilter.ts"
@@ -17,11 +17,11 @@ import { confidence, type LazyRanker, type Signals } from "../Ranker.ts"
 import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /**
- * A message (a record of a session) lends a share of its cosine, `lentShare`, to the messages directly before and after it. The vector
- * score of a message is the highest of its own cosine and the cosines lent to it.
+ * Largest share of its cosine that a message (a record of a session) lends to the messages directly before and after it. The vector score
+ * of a message is the highest of its own cosine and the cosines lent to it.
  */
 const lentShare = 0.8
-/** Only this many of the nearest records lend their cosine. The number is fixed, so that scores do not depend on `depth`. */
+/** Number of nearest records that lend their cosine. It is fixed, so that scores do not depend on how many matches are retrieved. */
 const maxLenders = 100
 
 /** A match, with the scores that are known so far. */
@@ -34,7 +34,7 @@ interface HybridCandidate {
   signals: Readonly<Signals> | undefined
 }
 
-/** Does one round: retrieves the best `depth` matches by vector and the best `depth` by words, and computes the missing scores. */
+/** Does one round: retrieves the best `depth` matches by vector and the best `depth` by words. Computes both scores of every match. */
 export function* hybridSearch(
   search: Search,
   embedding: Embedding,
@@ -73,8 +73,8 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
-    // the first `words` candidates are the best matches by words. The others were requested by `includeIds`, and are in `all` already,
-    // except the record of `subject`
+    // the first `words` candidates are the best matches by words. Later candidates were requested by id. The only later candidate that can
+    // be missing in `all` is the record of `subject`
     if (i < words) all.set(fact.id, one)
     else candidateOfSubject = one
   })
@@ -110,11 +110,11 @@ export function* hybridSearch(
   }
   return {
     found,
-    // matches by words, plus those found by vector only. `matches.count` may be too low; a higher `lexicalCount` replaces it
+    // matches found by vector only, plus matches by words. `matches.count` may be too low; if `lexicalCount` is higher, it is used instead
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // a deeper round can change the hits in two cases. First: there are too few hits, and this round dropped no match below `minScore`. (If
-    // it dropped one, the new matches of a deeper round would be dropped, too, since they score even less.) Second: there are enough hits,
-    // but the last one has the lowest cosine of this round. A deeper round may then find a newer record with the same cosine
+    // a deeper round can change the hits in two cases. First: there are too few hits, and no match of this round scores below `minScore`.
+    // (If one does, the new matches of a deeper round score even less, and cannot become hits.) Second: there are enough hits, but the last
+    // hit has the lowest cosine of this round. A deeper round may then find a newer record with the same cosine
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -167,7 +167,7 @@ const lentCosineOf = ({ hits }: Near, share: number): (fact: Fact) => number => 
   }
 }
 
-/** Sets the cosines of matches that were found by words only. Reads those of their vectors that `known` does not return. */
+/** Sets the cosines of matches that were found by words only. Reads the vectors of these matches, except those that `known` returns. */
 function* compare(
   { retrieval, access }: Search,
   model: string,
@@ -193,9 +193,8 @@ const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || newestFirst(a.fact.recency, a.fact.id, b.fact.recency, b.fact.id)
 
 /**
- * Explains the lexical score of a record. Returns the BM25 of the record, and the summands of the BM25. Also returns, under the name
- * `rank:<feature>`, what each feature of the ranker adds to the record's rank (its score by the ranker), divided by the highest rank of a
- * match.
+ * Explains the lexical score of a record. Returns the BM25 of the record and its summands. For each feature of the ranker, also returns
+ * `rank:<feature>`: the part of the lexical score that comes from the feature, divided by the best lexical score of a match.
  */
 export const wordsOf = (
   { options: { analyzer } }: Search,
@@ -228,8 +227,8 @@ const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, document
   })
 
 /**
- * Returns the probability that the best match answers the query; 0 if there is no match. Returns `undefined` if the query does not request
- * it or has no text.
+ * Returns the probability that the best match answers the query, or 0 if there is no match. Returns `undefined` if the query has no text,
+ * or does not ask for this probability.
  */
 export const confidenceIn = (
   { query }: Search,

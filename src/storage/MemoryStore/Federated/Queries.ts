@@ -8,8 +8,8 @@
  *   →  drop near-duplicates of a better hit  →  limit  →  budget
  * ```
  *
- * A score is relative to the best hit of the same store, which has a score of about 1. So the hits of one store do not displace
- * those of all others. But the best hits of two stores rank equally, even if one of them matches the query far better.
+ * The best hit of each store has a score of about 1, and the store's other scores are relative to it. So the hits of one store do not
+ * displace the hits of all other stores. But the best hits of two stores rank equally, even if one of them matches the query far better.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -34,7 +34,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Searches all members in parallel. A member returns at most `limitOf` hits. Fails if the query is invalid, or if all members fail. */
+/** Searches all members in parallel, for at most `limitOf(member)` hits each. Fails if the query is invalid, or if all members fail. */
 export const search = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -79,8 +79,8 @@ export const search = (
   })
 
 /**
- * Explains why a record is not among the hits. Returns the explanation of the store that the record belongs to. If that store returned the
- * record as a hit, returns the reason why merging removed it.
+ * Explains why a record is not among the hits. Returns the explanation of the store that the record belongs to. If the record is a hit of
+ * that store, returns the reason why merging removed it.
  */
 export const whyNot = (
   members: StoreRegistry.Members,
@@ -100,8 +100,8 @@ export const whyNot = (
 /**
  * Returns a page of the records of all members, newest first. A cursor of the federation is a position from which every store continues.
  * Cost: one page of each store, and further pages if many of the records were copies. Fails if any member fails, since its records would be
- * missing. The trash contains only records of writable stores, because the federation cannot restore records of other stores. Only
- * the viewer `System` sees the trash of all stores.
+ * missing. The trash contains only records of writable stores, because the federation cannot restore other records. For the viewer
+ * `System`, the trash contains records of all stores.
  */
 export const list = (
   members: StoreRegistry.Members,
@@ -123,8 +123,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // each page that is not the last one of its store has a last record; `end` is the newest of these records. Records after `end` are
-      // left out for now, since records that are not read yet may come before them
+      // each store with further pages was read up to the last record of its page; `end` is the newest of these last records. Records after
+      // `end` are read again in the next round, since unread records may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -148,8 +148,8 @@ export const stream = (
   )
 
 /**
- * Returns the neighbours of a record. Cost: one query if only one store has records that the viewer sees; otherwise reads all visible
- * records.
+ * Returns the neighbours of a record. Cost: one query if only one store has records that the viewer sees. Otherwise, all visible records
+ * are read.
  */
 export const links = (
   members: StoreRegistry.Members,
@@ -174,8 +174,8 @@ export const links = (
   })
 
 /**
- * Returns a function from an id to the member that the id belongs to. `ids` has, for each member, the ids that this member returned. An id
- * that the first member returned belongs to the first member; for other ids, all members are asked.
+ * Returns a function from an id to the member that the id belongs to. `ids[n]` are the ids that `members[n]` returned. Ids that the first
+ * member returned belong to the first member. For other ids, all members are asked.
  */
 const ownerIn = (
   members: StoreRegistry.Members,
@@ -192,7 +192,7 @@ const ownerIn = (
   )
 }
 
-/** Whether an error says that the query itself is invalid, so that every store would fail with it. */
+/** Whether an error means that the query is invalid. Every store would then fail with this error. */
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 
@@ -221,13 +221,13 @@ interface Answer {
 /** The merged search result of all stores. */
 interface Merged {
   readonly result: SearchResult
-  /** Reasons why hits of single stores are not in the merged result, by record id. */
+  /** The reason why merging removed a hit of a store, by the id of the hit's record. */
   readonly absent: ReadonlyMap<MemoryId, Absence>
 }
 
 /**
- * Merges the results of the stores. `ownerOf` returns the name of the store that a record belongs to. A store's `leftOut` counts also count
- * copies, so each count is multiplied by the fraction of the store's hits that are no copies. The counts of a mirror without hits are
+ * Merges the results of the stores. `ownerOf` returns the name of the store that a record belongs to. A store's `leftOut` counts include
+ * copies, so each count is multiplied by the fraction of the store's hits that are not copies. The counts of a mirror without hits are
  * ignored.
  */
 const merge = (
@@ -257,13 +257,13 @@ const merge = (
     (query.text !== undefined || (query.embedding !== undefined && query.mode !== "lexical"))
   for (const hit of Array.from(own.values()).sort((a, b) => b.score - a.score || byRecency(a.record, b.record))) {
     const { id } = hit.record
-    // each store has compared its own hits already
+    // hits of the same store are not compared, since each store has already removed its own near-duplicates
     const better = isFolded &&
       distinct.find(({ record, store }) => store !== hit.store && saysTheSame(record, hit.record))
     if (!better) distinct.push(hit)
     else {
       absent.set(id, "folded")
-      // each hit of `own` has the name of its store
+      // every hit in `own` has a `store`
       for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store)
     }
   }
@@ -297,8 +297,8 @@ const merge = (
 }
 
 /**
- * Returns the failures of retrievers (the search by words, the search by vectors). A failure that all stores share is listed once. In
- * any other failure, the name of the retriever, `leg`, is prefixed with the name of the store.
+ * Returns the failures of retrievers (the search by words, the search by vectors). A failure that all stores have is listed once. In other
+ * failures, the name of the retriever, `leg`, is prefixed with the name of the store.
  */
 const failuresOf = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))
@@ -322,8 +322,8 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
-    // each vector goes to the members that lack it for one of their texts, and to those that have it already; if there are no such
-    // members, it goes to the first member
+    // a vector goes to every member that needs it for a text or already has it. If there is no such member, the vector goes to the first
+    // member
     attach: (tenant, model, vectors) =>
       Effect.gen(function*() {
         const given = Array.from(vectors)

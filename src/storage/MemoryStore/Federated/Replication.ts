@@ -8,9 +8,9 @@
  *                   stays forgotten, and the caller can repeat the call
  * ```
  *
- * A copy is written after its record. After a crash in between, the copy is missing or outdated until the record is written again.
- * The revision numbers and times of a copy are given by the mirror, and are not those of the record.
- * `changes` merges the changes of all stores into one stream, without changes of copies.
+ * A copy is written after its record. If the process crashes in between, the copy is missing or outdated until the record is written again.
+ * A copy has its own revision numbers and times, which the mirror gives it.
+ * The stream `changes` merges the changes of all stores, and leaves out the changes of copies.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -33,7 +33,7 @@ export interface Written {
   readonly member: StoreRegistry.Member
 }
 
-/** The rows of the member stores as read before a batch, and the value of `Replication.copyEpoch` at that time. */
+/** The rows of the member stores, read before a batch, and the value of `Replication.copyEpoch` at that time. */
 export interface Before extends StoreRegistry.Located {
   readonly copyEpoch: number
 }
@@ -41,9 +41,9 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors after a batch. Computes the written rows from `before` and the batch's outcomes, since the caller has locked the
-   * ids in `before`. Reads only the rows whose ids were generated in the batch, since these ids are not locked. Another batch with unlocked
-   * ids may have written copies since `before` was read. If so, also reads the mirrors' rows of this batch again.
+   * Updates all mirrors after a batch. The caller has locked the ids in `before`, so most rows after the batch are computed from `before`
+   * and the outcomes. The other rows, such as rows with generated ids, are read. If another batch with unlocked ids may have written copies
+   * since `before` was read, the mirrors' rows of this batch are read again, too.
    */
   readonly follow: (
     members: StoreRegistry.Members,
@@ -52,21 +52,21 @@ export interface Replication {
     before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Returns a counter that is incremented when the copying of rows with unlocked ids starts, and again when it ends. As long as its value
-   * stays the same, no such copying starts or ends.
+   * Returns a counter that grows by 1 when the copying of rows with unlocked ids starts, and again when it ends. Two equal values mean that
+   * no such copying has started or ended in between.
    */
   readonly copyEpoch: () => number
-  /** Whether the latest change of this id in this store was the writing of a copy. */
+  /** Whether replication made the latest change of this id in this store. */
   readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
 
 /**
- * Largest number of copies whose ids are remembered, so that `changes` can leave out copies. It equals the number of changes that a stream
- * may buffer.
+ * Largest number of copies that are remembered, so that `changes` can leave out their changes. The number equals the default of
+ * `ChangeFeedCapacity`, the largest number of unread changes of a stream.
  */
 const capacity = 65_536
 
-/** Makes a replication, initially without remembered copies. */
+/** Makes a replication that remembers no copies yet. */
 export const make = (): Replication => {
   let copyEpoch = 0
   const copyKeys = new Set<string>()
@@ -81,7 +81,7 @@ export const make = (): Replication => {
     }
   }
 
-  /** Updates the copies in one mirror to `rows`, which are rows of other members. `known` has the mirror's rows that were read already. */
+  /** Updates the copies of `rows`, which are rows of other members, in one mirror. `known` has the mirror's rows that were read already. */
   const updateMirror = (
     member: StoreRegistry.Member,
     tenant: string,
@@ -172,8 +172,8 @@ export const make = (): Replication => {
 }
 
 /**
- * Returns the rows as they are after a batch, computed from its outcomes and the rows read before it. Leaves out rows whose ids were
- * generated, and rows that the batch did not write because they were duplicates or absent.
+ * Computes the rows after a batch from the outcomes of the batch and the rows before it. Leaves out rows whose ids were generated, and rows
+ * that the batch did not write because they were duplicates or absent.
  */
 const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
@@ -201,8 +201,8 @@ const copyRemains = (member: StoreRegistry.Member, error: MemoryError.MemoryErro
   })
 
 /**
- * Streams the changes of all members. Members that are attached while the stream runs are included until they are detached. The changes of
- * one store come in order.
+ * Streams the changes of all members. A member that is attached while the stream runs is included until it is detached. The changes of one
+ * store come in order.
  */
 export const changes = (
   members: Stream.Stream<StoreRegistry.Members>,
@@ -216,7 +216,7 @@ export const changes = (
     const id = change._tag === "Written" ? change.record.id : change.id
     const before = all.slice(0, all.indexOf(member))
     if (isCopy(member, tenant, id)) return Effect.succeed(false)
-    // a member that fails counts as not having the id, since reporting a change twice is better than never
+    // a member that fails to answer counts as not having the id. A change may then be reported twice, which is better than never
     return Effect.map(
       StoreRegistry.findOwners(before, viewer, before.length === 0 ? [] : [id]),
       (ownerOf) => ownerOf(id).owner === undefined

@@ -26,15 +26,15 @@ import * as Transaction from "../internal/Transaction.ts"
 /** The configuration of a member store: its layer, and how the federation may use it. */
 export interface Entry<out E = never, out R = never> {
   readonly layer: Layer.Layer<MemoryStore.MemoryStore, E, R>
-  /** Text shown to the model in the tools' descriptions. */
+  /** Description of the store, which the model reads in the descriptions of the tools. */
   readonly description?: string | undefined
   /** Largest number of hits that the store returns in a search, 1..1,000. Default 3. */
   readonly maxResults?: number | undefined
-  /** Whether the federation may write new records to the store and change records of the store. Default false. */
+  /** Whether the federation may write new records to the store, and change records in it. Default false. */
   readonly writable?: boolean | undefined
   /**
-   * Makes the store a mirror, even without `writable`. A record that is written to another store is copied here if the function returns
-   * true. Records written before the mirror was added are not copied, and rows that the library keeps for itself never are.
+   * Makes the store a mirror, even without `writable`. A record that is written to another store is copied to the mirror if the function
+   * returns true. Records written before the mirror was added are not copied. Rows with the library's own state are never copied.
    */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
@@ -45,15 +45,15 @@ export interface Named extends Pick<Entry, "description"> {
   readonly maxResults: number
   readonly writable: boolean
   /**
-   * This one store as part of the federation. Reads use only this store, and new records are written to it. A change by id is written to
-   * the member store that has the id, even if that is another store. Every write also updates the mirrors.
+   * The store as part of the federation. Reads use only this store, and new records are written to it. A change by id is written to the
+   * member store that has the id, even if that is another store. Every write also updates the mirrors.
    */
   readonly store: MemoryStore.Service
 }
 
 /** The member stores, by name. */
 export interface Registry {
-  /** The stores: first those with which the layer was made, in that order, then the attached ones in the order of attachment. */
+  /** All stores: first the stores of the layer in their given order, then attached stores in the order of attachment. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
   /** Returns the store with this name. If there is none, fails with `not_found`; the error lists the stores' names. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
@@ -73,7 +73,7 @@ interface Dependencies {
   readonly toNamed: (member: Member) => Named
 }
 
-/** Builds the stores with which a federation starts. Fails with `invalid_draft`, listing every violation. */
+/** Builds the stores with which a federation starts. Fails with `invalid_draft`, and lists all violations in the error. */
 export const begin = (
   entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
   primary: string | undefined,
@@ -174,7 +174,7 @@ export interface Member {
 /** The members, in the order of the federation. */
 export type Members = ReadonlyArray<Member>
 
-/** Orders members for the search of an id's owner. Mirrors come last, since their records may be copies. */
+/** Orders members for finding the owner of an id. Mirrors come last, since their records may be copies. */
 export const ranked = (members: Members): Members => [
   ...members.filter(({ mirror }) => mirror === undefined),
   ...members.filter(({ mirror }) => mirror !== undefined)
@@ -182,15 +182,15 @@ export const ranked = (members: Members): Members => [
 
 /** The member that has an id. */
 export interface Ownership {
-  /** The first member that has the id, even as a tombstone or hidden from the viewer. Records with this id in later members are copies. */
+  /** The first member that has the id. The record may be forgotten, or hidden from the viewer. Later members with this id have copies. */
   readonly owner: Member | undefined
   /** The record in `owner`, even if the viewer may not see the record. */
   readonly record: MemoryRecord | undefined
-  /** A member that failed to answer, and therefore may have the id: one before `owner`, or any if `owner` is `undefined`. */
+  /** The first member before `owner` that failed to answer; it may have the id. If there is no `owner`, the first of all that failed. */
   readonly unanswered: { readonly member: Member; readonly error: MemoryError.MemoryError } | undefined
 }
 
-/** Finds for each id the member that has it, asking all members in parallel. Cost: one `get` of each member. */
+/** Finds the member that has each id. All members are asked in parallel. Cost: one `get` of each member. */
 export const findOwners = (
   members: Members,
   viewer: Viewer.Any,
@@ -204,7 +204,7 @@ export const findOwners = (
   )
 }
 
-/** Finds for each id the member that has it, from the members' answers. */
+/** Finds the member that has each id. `answers` are the members' answers to a read of all `ids`. */
 const ownersFrom = (
   members: Members,
   ids: ReadonlyArray<MemoryId>,
@@ -227,7 +227,7 @@ const ownersFrom = (
 /** Rows of one member by id. Every requested id is a key, with the value `undefined` if the member has no such row. */
 export type Rows = ReadonlyMap<MemoryId, MemoryStore.Stored | undefined>
 
-/** The rows of the ids in a batch, by member. They are read once, and used by all steps of a write. */
+/** The rows with the ids of a batch, by member. The rows are read once, and used by all steps of a write. */
 export interface Located {
   readonly ownerOf: (id: MemoryId) => Ownership
   readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
@@ -251,7 +251,7 @@ export const locate = (
     })
   )
 
-/** Reads rows of a member, tombstones included. A member without a `reader` (a federation) is read through its operations, as `System`. */
+/** Reads rows of a member, including tombstones. A store without a `reader` (a federation) is read by its operations, as `System`. */
 export const rowsOf = (
   { store }: Member,
   tenant: string,
@@ -265,7 +265,7 @@ export const rowsOf = (
   return Effect.map(answer, (rows) => new Map(ids.map((id, n) => [id, Option.getOrUndefined(rows[n]!)])))
 }
 
-/** Reads rows through a store's operations, as `System`. Cost: one `get`, and a page of the trash if the `get` found a record. */
+/** Reads rows with a store's operations, as the viewer `System`. Cost: one `get`, and a page of the trash if the `get` found a record. */
 const rowsSeen = (store: MemoryStore.Service, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const system = Viewer.system(tenant)
@@ -295,14 +295,14 @@ export const revisionsOf = (
 
 const noOwner: Ownership = { owner: undefined, record: undefined, unanswered: undefined }
 
-/** Returns the member that has an id; `undefined` if no member has it. Fails if no owner is found and a member failed to answer. */
+/** Returns the member that has an id; `undefined` if no member has it. Fails if no owner was found, but a member failed to answer. */
 export const ownerOrError = (
   { owner, unanswered }: Ownership
 ): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
   owner === undefined && unanswered !== undefined ? unanswered.error : Effect.succeed(owner)
 
 /**
- * Calls `ask` once for each member that owns some of the `ids`, with these ids. Returns the results in the order of `ids`. Ids that no
+ * Groups `ids` by the member that has them, and calls `ask` once for each group. Returns the results in the order of `ids`. Ids that no
  * member has are passed to the first member, which reports them as missing.
  */
 export const each = <A>(
@@ -336,7 +336,7 @@ export const each = <A>(
     return answers
   })
 
-/** Returns the store of the member that has an id; the store of the first member if no member has it. */
+/** Returns the store of the member that has an id, or the store of the first member if no member has the id. */
 export const ownerStore = (
   members: Members,
   viewer: Viewer.Any,
@@ -375,7 +375,7 @@ export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writabl
   writable || mirror !== undefined
 
 /**
- * Returns the reasons why the federation cannot write to a member although the member's configuration allows it: the store is read-only, or
+ * Returns the reasons why the federation cannot write to a member that is configured as writable or as a mirror: the store is read-only, or
  * was built without the federation's redaction.
  */
 const conflictsOf = (

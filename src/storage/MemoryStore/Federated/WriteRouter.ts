@@ -39,8 +39,8 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Home {
   readonly primary: StoreRegistry.Member
   /**
-   * Whether all new records go to `primary`. If so, rows that the library keeps for itself go there too. Another store may have a row with
-   * the same id, but that is a different row.
+   * Whether all new records go to `primary`. If so, rows with the library's own state go to `primary`, too, even if another store has a row
+   * with the same id, since that is a different row.
    */
   readonly isOnly: boolean
   readonly of: (draft: Draft) => Io<StoreRegistry.Member>
@@ -68,13 +68,13 @@ export const make = (
     const locks = yield* Effect.replicateEffect(Effect.makeSemaphore(1), stripes)
     const mirroring = yield* Effect.makeSemaphore(1)
     /**
-     * Runs an effect while holding the locks of these ids, even of ids without a row, so that no other writer creates that row meanwhile.
-     * Ids are spread over 64 locks (stripes); writers of ids in different stripes do not wait for each other.
+     * Runs an effect while holding the locks of these ids. Even ids without a row are locked, so that no other writer creates such a row
+     * meanwhile. All ids share 64 locks (stripes). Writers whose ids have different locks do not wait for each other.
      */
     const withIdLocks =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
-          .sort((a, b) => b - a) // the lowest stripe is outermost, and so locked first by all writers, which prevents deadlocks
+          .sort((a, b) => b - a) // the lowest stripe becomes the outermost lock: all writers lock in ascending order, so no deadlock occurs
           .reduce((self, stripe) => locks[stripe]!.withPermits(1)(self), self)
 
     const write: WriteRouter["write"] = (op, members, home, viewer, mutations, provenance = {}) =>
@@ -113,7 +113,7 @@ export const make = (
             written.push({ applied: one, member, mutation: batch[indexes[i]!]! })
           })
         )
-        // one batch at a time, so that copies are written in the order of the batches
+        // the copies of one batch are written at a time, in the order of the batches
         const copied = replication.follow(members, Viewer.tenantOf(viewer), written, located)
         yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
         return applied
@@ -122,7 +122,7 @@ export const make = (
     return { write } satisfies WriteRouter
   })
 
-/** Number of locks over which ids are spread. Writers of ids with the same lock wait for each other. */
+/** Number of locks that all ids share. Writers of ids with the same lock wait for each other. */
 const stripes = 64
 const stripeOf = (id: MemoryId): number =>
   Array.from(id).reduce((sum, letter) => sum * 31 + letter.charCodeAt(0) | 0, 0) & (stripes - 1)
@@ -144,7 +144,7 @@ const partsOf = (
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
       const ownership = id === undefined ? undefined : located.ownerOf(id)
-      // a change of a hidden record is routed as if the record were missing, so that the viewer cannot tell the difference
+      // a change of a hidden record is routed like a change of a missing record, so that the viewer cannot tell them apart
       const isHidden = mutation._tag !== "Put" && ownership?.record && !Viewer.sees(viewer, ownership.record.scope)
       const owner = ownership === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* ownerToWrite(ownership))
       const mayWrite = owner !== undefined &&
@@ -170,8 +170,8 @@ const partsOf = (
   })
 
 /**
- * Returns those ids in a batch that belong to the library's own rows, which contain its state and no memories. The batch puts a row with
- * such an id, or the primary has one.
+ * Returns those ids in a batch that belong to rows with the library's own state. The batch puts such a row with the id, or the primary has
+ * one.
  */
 const internal = (
   primary: StoreRegistry.Member,
@@ -190,8 +190,8 @@ const internal = (
   })
 
 /**
- * Returns the member that has an id. Fails if a member that failed to answer may have it, since an id must not be written to two stores.
- * Ignores failures of read-only mirrors, which never own an id.
+ * Returns the member that has an id. Fails if a member that failed to answer may have the id, because no id may be written to two stores.
+ * Failures of read-only mirrors are ignored, since a read-only mirror never owns an id.
  */
 const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreRegistry.Member | undefined> =>
   unanswered !== undefined && (unanswered.member.writable || unanswered.member.mirror === undefined)
@@ -199,8 +199,8 @@ const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreR
     : Effect.succeed(owner)
 
 /**
- * Refuses a change of a record in a read-only member. If the viewer does not see the record, refuses only a put, because the id is taken.
- * Other changes are then treated as if there were no such record. A put may use the id of a forgotten copy in a mirror: the copy may
+ * Fails if a mutation changes a record in a read-only member. If the viewer does not see the record, only a put fails, because its id is
+ * taken; other changes are treated as if the record were missing. A put may use the id of a forgotten copy in a mirror: such a copy may
  * outlive its record, because each store has its own `trash` time.
  */
 const refused = (
@@ -227,7 +227,7 @@ const refused = (
     }
   })
 
-/** Whether a part of a batch cannot be rolled back once it is written: it purges, or it names an id in a store that keeps no history. */
+/** Whether a part of a batch cannot be rolled back after it was written: it purges a record, or names an id in a store without history. */
 const isIrreversible = ({ member, indexes }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   indexes.some((n) => {
     const mutation = batch[n]!
@@ -241,11 +241,11 @@ interface Part {
   readonly indexes: Array<number>
 }
 
-/** Returns the id that a mutation names; a new record may have none. */
+/** Returns the id that a mutation names; `undefined` for a put of a draft without an id. */
 const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
   mutation._tag === "Put" ? mutation.draft.id : mutation.id
 
-/** Applies all parts or none. If the process crashes in between, the parts applied so far remain. A single part is atomic in its store. */
+/** Applies all parts or none. If the process crashes in between, the parts applied so far remain. Each part is atomic in its store. */
 const apply = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
@@ -270,8 +270,8 @@ const apply = (
   })
 
 /**
- * Checks a batch for several stores, and fails with its first error before anything is written. Does not look for duplicates; each store
- * does so when it writes.
+ * Checks a batch for several stores, and fails with its first error before anything is written. Duplicates are not checked here; each store
+ * looks for duplicates when it writes.
  */
 const checkWhole = (
   op: string,

@@ -1,4 +1,4 @@
-/** Commits batches: plans the files of a batch, appends the batch to the history, which makes it durable, and then replaces the files. */
+/** Commits batches: plans the files of a batch, makes the batch durable by appending it to the history, and then replaces the files. */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,7 @@ import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A batch of changed records, with the files to write and remove, and the facts that decide which other batches can be written with it. */
+/** A batch of changed records, its planned files, and the data that decides which other batches can be written together with this batch. */
 export interface Prepared {
   readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
@@ -28,13 +28,13 @@ export interface Prepared {
   readonly tenant: string
   /** Total length of the files to write, in characters. */
   readonly size: number
-  /** Whether the batch only purges records, so that it can be written on a full disk. */
+  /** Whether the batch only purges records. Such a batch can be written even on a full disk. */
   readonly isPurge: boolean
-  /** Whether the batch purges a record, and so must be written without other batches. */
+  /** Whether the batch purges a record. Such a batch is written alone, not together with other batches. */
   readonly isSeparate: boolean
 }
 
-/** Number of records to plan before the event loop gets a turn; planning one takes about 0.1 ms. */
+/** Number of records that are planned before the event loop gets a turn. Planning one record takes about 0.1 ms. */
 const plansPerPause = 32
 
 /** Outcomes of the batches that were passed to `write`, in the same order. */
@@ -45,8 +45,8 @@ export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
    * Writes batches as a group, and returns the outcome of each. No two batches may share a record or a file. If appending to the history
-   * fails, all batches fail. A batch whose files cannot be written fails alone. A batch fails with the error `lost` if a person edited one
-   * of its files after the batch was planned; the caller then runs again and plans a new batch.
+   * fails, all batches fail. If the files of a batch cannot be written, only that batch fails. If a person edited a file of a batch since
+   * planning, the batch fails with the error `lost`, and the caller runs again and plans a new batch.
    */
   readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
 }
@@ -70,12 +70,12 @@ export interface Dependencies extends WritePlan.Dependencies {
 export const make = (dependencies: Dependencies): Commit => {
   const { erasePurged, fs, guard, history, isClean, isOurs, removeSnapshot, rollBack, state, written } = dependencies
 
-  /** Writes and removes files as planned, except files that a person edited since planning; such an edit becomes the next revision. */
+  /** Writes and removes files as planned, but leaves files that a person edited since then. Such an edit becomes the next revision. */
   const writeFiles = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
       for (const { before, content, entry, removed, parts } of plans) {
         const isPurge = parts.at(-1)?.record === null
-        // a purge removes the file even if it was edited
+        // a purge removes even files that were edited
         const changed = isPurge ? [] : yield* WritePlan.changedSince(fs, before)
         if (entry !== undefined && content !== undefined && !changed.includes(entry.path)) {
           yield* fs.write(entry.path, content, { force: false, isFenced: true })
@@ -91,7 +91,7 @@ export const make = (dependencies: Dependencies): Commit => {
       if (entry) state.set(entry.path, entry)
     }
   }
-  /** Purges records on a full disk: appends nothing to the history, but removes their files and erases their history lines in place. */
+  /** Purges records on a full disk: removes their files and erases their lines in the history, without appending to the history. */
   const purgeInPlace = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
       const locations = Array.from(ids).flatMap((id) => history.locations(tenant, id))
@@ -107,7 +107,7 @@ export const make = (dependencies: Dependencies): Commit => {
     Effect.gen(function*() {
       const view = writeFiles(plans)
       yield* view.pipe(
-        // another process may have taken the lock over by mistake, so that our writes are rejected; if we hold the lock again, write again
+        // writes are rejected if another process took over the lock by mistake. If this process holds the lock again, it writes again
         Effect.catchAll((error) =>
           Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(fs.createStaging, view) : Effect.fail(error))
         ),
@@ -134,16 +134,16 @@ export const make = (dependencies: Dependencies): Commit => {
       }
       const done = yield* Effect.either(applyBatch(plans, appended.right))
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
-      // the files of a batch could not be written, and all batches were rolled back, so each batch is now written separately
+      // all batches were rolled back, because the files of at least one could not be written. Now each batch is written separately
       const writeSeparately = (one: Prepared) =>
         Effect.forEach(one.plans, (plan) => WritePlan.replanned(fs, plan)).pipe(
           Effect.flatMap((plans) => writeUnchanged([{ ...one, plans }])),
           Effect.map(([outcome = done]) => outcome),
-          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // an outcome, not a failure: earlier batches are already written
+          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // the error is an outcome: earlier batches are already written
         )
       return yield* Effect.forEach(batches, (one) => isClean() ? writeSeparately(one) : Effect.succeed(done))
     })
-  /** Writes the batches whose files are unchanged since they were planned; the other batches fail with `lost`. */
+  /** Writes the batches whose files are unchanged since planning. The other batches fail with `lost`. */
   const writeUnchanged = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       yield* guard
@@ -191,24 +191,24 @@ export const make = (dependencies: Dependencies): Commit => {
 
 /**
  * The queue of this process's writers. A writer is an effect that reads records and commits one batch. One fiber, the leader, takes the
- * vault's lock, and lets the queued writers run one after the other, each in its own fiber. It writes their batches together, with one
- * append and one fsync (group commit), at the latest when the queue is empty. Then it releases the lock.
+ * vault's lock, and lets the queued writers run one after the other, each in its own fiber. The leader writes their batches together, with
+ * one append and one fsync (group commit), at the latest when the queue is empty, and then releases the lock.
  *
  * A committed batch is written even if its writer is interrupted, since the leader runs in a fiber of its own. Writers run, commit, get
  * their outcomes and publish changes in the order of the queue.
  */
 export interface Writers {
-  /** Runs an effect with the vault's lock held, once earlier commits are written and the writes of other processes are read. */
+  /** Runs an effect with the vault's lock held, after earlier commits were written and the writes of other processes were read. */
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Runs a writer of these records and dedupe keys when it is first in the queue. The writer may call `commit` once. */
+  /** Queues a writer that reads these records and dedupe keys, and runs the writer in its turn. The writer may call `commit` once. */
   readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
-  /** Commits a batch from a running writer, in a group with others, and waits until it is on disk. Meanwhile the next writer starts. */
+  /** Commits the batch of the running writer in a group with others, and waits until it is on disk. The next writer starts meanwhile. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
-  /** Writes the batches of earlier writers, for a running writer. Fails with `lost` if a batch fails, so that this writer runs again. */
+  /** Writes the batches of earlier writers. If one of these batches fails, fails with `lost`, so that the running writer runs again. */
   readonly writePending: Io<void>
 }
 
-/** Records and dedupe keys that a writer reads. A batch with one of them that is not on disk yet is written before the writer starts. */
+/** Records and dedupe keys that a writer reads. All committed batches with any of these are written to disk before the writer starts. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -216,7 +216,7 @@ export interface About {
 
 /** A queued or running writer. */
 interface QueuedWriter {
-  /** Records and dedupe keys that the writer reads; `undefined` if it may read any, so that it must run alone while the lock is held. */
+  /** Records and dedupe keys that the writer reads. `undefined` if the writer may read any; it then runs alone while the lock is held. */
   readonly about: (About & { readonly tenant: string }) | undefined
   /** Done when the writer may start; fails if the lock could not be taken. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
@@ -224,7 +224,7 @@ interface QueuedWriter {
   readonly released: Deferred.Deferred<void>
   /** Done when the writer has finished. */
   readonly finished: Deferred.Deferred<void>
-  /** Done when the lock under which the writer wrote is released; `undefined` if the writer wrote nothing, since it then need not wait. */
+  /** Done when the lock under which the writer ran is released. The writer's caller waits for this; `undefined` if it need not wait. */
   unlocked?: Deferred.Deferred<void> | undefined
 }
 
@@ -238,12 +238,12 @@ interface Waiting {
 /** Approximate limits of a group of batches: records, and characters in files. A larger group would block other writers for too long. */
 const maxRecords = 256
 const maxCharacters = 524_288
-/** Number of writers after which the lock is left free for `yieldMillis`, so that other processes, which retry every 5 ms, can take it. */
+/** Number of writers after which the lock is left free for `yieldMillis`. Other processes, which retry every 5 ms, can then take it. */
 const maxWriters = 128
 /** Milliseconds for which the lock stays free after `maxWriters` writers. */
 const yieldMillis = 8
 
-/** Characters of planned files after which the leader yields to the event loop; each writer counts as another 4,096. */
+/** Characters of planned files after which the leader yields to the event loop. Each writer counts as 4,096 more characters. */
 const charactersPerPause = 65_536
 
 /**
@@ -266,7 +266,7 @@ export const makeWriters = (
     let waiting: Array<Waiting> = []
     /** Done when a writer is queued; `undefined` while the leader is working. */
     let idle: Deferred.Deferred<void> | undefined
-    /** Whether a batch failed, so that the state must be made current before the next writer starts. */
+    /** Whether a batch failed. If so, the vault's state is updated before the next writer starts. */
     let isBehind = false
     /** Number of writers served since the lock was last left free for other processes. */
     let writersServed = 0
@@ -372,7 +372,7 @@ export const makeWriters = (
           let batch = yield* prepare
           if (waiting.length > 0 && (batch.isSeparate || waiting.some((one) => isShared(one.batch, batch)))) {
             yield* writePending
-            batch = yield* prepare // planned again, since it may contain files that were just written
+            batch = yield* prepare // the batch is planned again, since `writePending` may have written the same files
           }
           const outcome = signal<MemoryError.MemoryError>()
           writer.unlocked = unlocked

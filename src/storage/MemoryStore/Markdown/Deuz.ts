@@ -1,6 +1,6 @@
 /**
- * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in the vault's folder. These files are never modified:
- * the next write of a record that was read from such a file creates a file in this library's format, and removes Deuz's file.
+ * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in the vault's folder. Such a file is never modified:
+ * the next write of its record creates a file in this library's format, and removes Deuz's file.
  *
  * ```text
  * <id>.md               in the root folder; characters of the id other than [a-zA-Z0-9._-] become _
@@ -27,14 +27,14 @@ import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** Names of the scope fields in this library, by the names that Deuz gives them. */
+/** Maps Deuz's names of the scope fields to this library's names. */
 const scopeFields = { userId: "userId", agentId: "agentId", runId: "runId", chatId: "sessionId", actorId: "actorId" }
 const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as const
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
 
 /**
- * Fields by which a Deuz file is recognised, since only Deuz writes all of them in this form. Files of this library have a date as
- * `createdAt`, not a number.
+ * Fields by which a Deuz file is recognised. Only Deuz writes all of them in this form: files of this library have a date as `createdAt`,
+ * not a number.
  */
 const Head = Schema.Struct({
   id: Schema.NonEmptyString,
@@ -45,17 +45,17 @@ const isHead = Schema.is(Head)
 const isScopeId = Schema.is(ScopeId)
 const isTag = Schema.is(Tag)
 
-/** Whether Deuz could have written a file at this path, that is, directly in the root folder. */
+/** Whether a file is directly in the root folder. Deuz writes files only there. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
-/** Whether the file with these properties is a Deuz file: it is in the root folder, has a scope field, and is named after its id. */
+/** Whether a file with these properties is a Deuz file. Such a file is in the root folder, has a scope field, and is named after its id. */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
 
 /**
  * Splits a file into properties and body. Deuz writes one key per line, and writes invalid YAML for tags that contain a comma or a quote.
- * If a file of Deuz is not valid YAML, each line is read by itself, and a line that cannot be read loses only its own key.
+ * If the YAML of a Deuz file is invalid, each line is read by itself, and lines that cannot be read are skipped.
  */
 export const split = (path: string, text: string): ReturnType<typeof Frontmatter.split> =>
   Either.orElse(Frontmatter.split(text), (issue) =>
@@ -65,16 +65,16 @@ export const split = (path: string, text: string): ReturnType<typeof Frontmatter
 
 /** The record of a Deuz file. */
 export interface Read {
-  /** Fields of the record, as its schema accepts them; importance may be absent. */
+  /** Fields of the record, as the schema of a record accepts them. `importance` may be absent. */
   readonly fields: Readonly<Record<string, unknown>>
   /**
-   * Properties to keep in the file that the library writes: at most one, the embedding model of the record's vector. Empty if the text was
-   * edited after Deuz hashed it, since Deuz's vector then belongs to the old text.
+   * Properties to keep in the file that the library writes. The only such property is the embedding model of the record's vector. Empty if
+   * the text was edited after Deuz hashed it, since Deuz's vector then belongs to the old text.
    */
   readonly extra: Readonly<Record<string, unknown>>
 }
 
-/** Reads the record of a Deuz file. Its id is derived from Deuz's id. `Left` names the field that cannot be read. */
+/** Reads the record of a Deuz file. The id of the record is derived from Deuz's id. `Left` names the field that cannot be read. */
 export const read = (matter: Matter & typeof Head.Type, body: string): Either.Either<Read, string> =>
   Either.gen(function*() {
     const scope: Record<string, string> = {}
@@ -107,7 +107,7 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
         links: [],
         data: {},
         metadata: isWhole ? metadata : { ...metadata, tags },
-        ...(typeof importance === "number" && { importance: Math.min(1, Math.max(0, importance)) }), // Deuz has no limits for it
+        ...(typeof importance === "number" && { importance: Math.min(1, Math.max(0, importance)) }), // Deuz does not limit the importance
         source: { origin: "file", trust: 2, reference: id },
         revision: 1
       },
@@ -139,8 +139,8 @@ const lines = (text: string): Either.Either<Matter, string> =>
 const json = Schema.decodeUnknownEither(Schema.parseJson())
 
 /*
- * The vectors in Deuz's vector file, imported when their model is first used. Another program writes this file, so every value in it is
- * validated.
+ * Vectors from Deuz's vector file. They are imported when their model is first used. Another program writes this file, so every value in it
+ * is validated.
  */
 
 /** A vector backend that imports Deuz's vectors of a tenant and model when `follow` is first called for them. */
@@ -154,7 +154,7 @@ const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Sche
 
 /**
  * Makes a backend that has the vectors of `vectorBackend`, and Deuz's vectors of the records that were not edited after Deuz wrote them.
- * `unnamed` is the model assumed for records whose files name no model; if it is set, each such file is read once more.
+ * `unnamed` is the model assumed for records whose files name no model. If `unnamed` is set, each such file is read once more.
  */
 export const vectors = (
   fs: VaultFileSystem,
@@ -200,7 +200,7 @@ export const vectors = (
         const rows = wanted.flatMap(({ row: { record } }) => {
           const vector = vectors.get(record.source.reference ?? "")
           return isVector(vector) ? [[hashOf(record), Float32Array.from(vector)] as const] : []
-        }).filter(([, vector]) => vector.every(Number.isFinite)) // a number may be too large for 32 bits
+        }).filter(([, vector]) => vector.every(Number.isFinite)) // a number that is too large for 32 bits has become infinite
         const dimensions = embeddings.dimensions(model) ?? mostCommon(rows.map(([, { length }]) => length))
         const fit = rows.filter(([, { length }]) => length === dimensions)
         if (fit.length > 0) yield* vectorBackend.append(tenant, model, fit)
@@ -236,7 +236,7 @@ export const vectors = (
 
 const isVector = Schema.is(Schema.NonEmptyArray(Schema.Number))
 
-/** Returns the most common of the vectors' lengths, which is assumed to be the model's dimensions, since a few vectors may be damaged. */
+/** Returns the most common length of the vectors. It is assumed to be the model's dimensions, since a few vectors may be damaged. */
 const mostCommon = (lengths: ReadonlyArray<number>): number | undefined => {
   const counts = new Map<number, number>()
   for (const length of lengths) counts.set(length, (counts.get(length) ?? 0) + 1)
