@@ -1,7 +1,7 @@
 /**
- * The file system calls of the vault, made fast for many small files: most are synchronous calls of Node, on the event loop. Such a call
- * takes a few microseconds for a small file; an asynchronous call, which uses a thread, takes ten times as long. An fsync and large reads
- * and writes take long, so these are asynchronous. After several synchronous calls in a row, the event loop runs.
+ * The file system calls of the vault, made fast for many small files. Most are synchronous calls of Node, which block the event loop. A
+ * synchronous call takes a few microseconds for a small file; an asynchronous call, which uses a thread, takes ten times as long. An fsync
+ * and large reads and writes take long, so these are asynchronous. The event loop runs after several synchronous calls in a row.
  */
 import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
@@ -15,8 +15,8 @@ import * as Stream from "effect/Stream"
 import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
- * Metadata of a file, from which a change is recognised: times in epoch ms, size in bytes, inode. The platform reports no change time of
- * the inode (`ctime`). It reports the creation time (`born`), which a tool that replaces a file cannot set back.
+ * Metadata that shows whether a file has changed: times in epoch ms, size in bytes, inode. `born` is the creation time, which a tool that
+ * replaces a file cannot set back. The change time of the inode (`ctime`) is missing, since the platform does not report it.
  */
 export interface Stat {
   readonly mtime: number
@@ -31,7 +31,7 @@ export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAll
 /** Status of a file, symbolic link or folder. For a link, this is the status of the link itself, not of its target. */
 export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
 
-/** The file system calls that the vault makes. The platform's service implements all required ones. */
+/** The file system calls of the vault. The `FileSystem` service of @effect/platform implements all calls that are not optional. */
 export interface Files extends
   Pick<
     FileSystem.FileSystem,
@@ -42,26 +42,26 @@ export interface Files extends
     path: string,
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
-  /** Returns a path's status synchronously, not following links: "nothing" if the path does not exist, `undefined` if it cannot be read. */
+  /** Synchronous status of a path; links are not followed. "nothing" if the path does not exist; `undefined` if it cannot be read. */
   readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
   /** Synchronous `stat`: "nothing" if there is no file; `undefined` on errors, or after many calls in this iteration of the event loop. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
-   * Opens a file, writes bytes if there are any, syncs the file if `force` is set, and closes it, even after a failure. If this
-   * method is absent, callers use separate calls.
+   * Opens a file, writes the bytes if there are any, syncs the file if `force` is true, and closes the file even if a step fails. If this
+   * method is absent, callers use a separate call for each step.
    */
   readonly writeWhole?: (
     path: string,
     options: FileSystem.OpenFileOptions & { readonly force: boolean },
     bytes: Uint8Array
   ) => Effect.Effect<void, PlatformError>
-  /** Reads up to `length` bytes from an offset, in one call. If this method is absent, callers use several calls. */
+  /** Reads up to `length` bytes from an offset. If this method is absent, callers open the file, and then seek and read. */
   readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
 }
 
 /**
- * Makes the vault's file system from a `FileSystem` of @effect/platform. If its methods `reads` and `writes` are Node's own, most
- * operations and `watch` call Node directly. A service with other methods, such as a wrapper of Node's, is used as it is.
+ * Makes the vault's file system from a `FileSystem` service of @effect/platform. If all methods named in `reads` and `writes` are those of
+ * Node's service, the vault calls Node directly. Any other service, such as a wrapper of Node's, is used as it is.
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
@@ -72,40 +72,40 @@ export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
         : service
   )
 
-/** Node's file system, for a program whose bundle contains @effect/platform-node. Default: `None`; the package is then imported by name. */
+/** Node's `FileSystem`, set by a program that bundles @effect/platform-node. Default: `None`; the package is then imported by name. */
 export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles", {
   defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
 }) {}
 
-/** Names of the `FileSystem` methods that are replaced by direct calls of Node: those that read, and those that write. */
+/** Names of the reading and the writing `FileSystem` methods that are replaced by direct calls of Node. */
 const reads = ["stat", "readFile", "readDirectory", "readLink", "open"] as const
 const writes = ["makeDirectory", "rename", "remove", "link"] as const
 
-/** Node's file system as @effect/platform-node provides it; `None` if the package is not installed. */
+/** Node's `FileSystem` service, imported from @effect/platform-node-shared; `None` if this package is not installed. */
 const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
-  const name: string = "@effect/platform-node-shared/NodeFileSystem" // typed as a string, so that bundlers do not include the package
+  const name: string = "@effect/platform-node-shared/NodeFileSystem" // a variable, so that bundlers do not include the package
   return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // the type of the published module
 }).pipe(
   Effect.flatMap(({ layer }) => Effect.provide(FileSystem.FileSystem, layer)),
   Effect.option
 )
 
-/** Largest number of bytes that are read or written synchronously. */
+/** Largest number of bytes that one synchronous call reads or writes. */
 export const most = 262_144
-/** Number of synchronous calls per iteration of the event loop. Each 16,384 bytes, or 16 names in a folder, count as one more call. */
+/** Largest number of synchronous calls per event loop iteration. Each 16,384 bytes, or 16 names in a folder, count as one more call. */
 const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Returns the vault's file system, which calls Node directly. Recursive operations and reads of large files use `service`. */
+/** Makes a file system that calls Node directly. Only recursive calls, and `readFile` of a large file, use `service`. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
   let isPausing = false
   /**
-   * Waits for the next iteration of the event loop, independent of the configured clock. All fibers share the wait; else each could make
-   * `stretch` calls per iteration. Uses an asynchronous file call, which surely completes in a later iteration; a timer that is already due
-   * may run in the same iteration.
+   * Waits for the next iteration of the event loop, whatever `Clock` is configured. All fibers share one wait, so the limit of `stretch`
+   * calls per iteration holds for all fibers together. The wait is an asynchronous file call, which always completes in a later iteration.
+   * A timer would not be enough: if it is already due, it may run in the same iteration.
    */
   const pause = Effect.async<void>((resume) => {
     isPausing = true
@@ -116,7 +116,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     isPausing = false
     return open.open
   })))
-  /** Runs a synchronous call: at once, or in the next iteration if many ran in this one. A call counts as one plus what `work` returns. */
+  /** Runs a synchronous call, after a pause if the budget of this iteration is spent. A call costs 1, plus what `work` returns. */
   const now = <A>(
     method: string,
     path: string,
@@ -146,7 +146,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
       } catch (cause) {
         done(cause)
       }
-    }).pipe(Effect.uninterruptible) // the file must not be closed while a thread uses it
+    }).pipe(Effect.uninterruptible) // an interruption must not close a file that a thread still uses
 
   const fileOf = (path: string, opened: Opened, isAppending: boolean): OpenFile => {
     let position = 0
@@ -304,7 +304,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         const begin = () => fs.watch(path, () => emit.single(event)).on("error", (cause) => emit.fail(failed(cause)))
         const watcher = Effect.try({ try: begin, catch: failed })
         return Effect.acquireRelease(watcher, (watcher) => Effect.sync(() => watcher.close()))
-      }, { bufferSize: 1, strategy: "dropping" }) // one event stands for all that follow until it is read
+      }, { bufferSize: 1, strategy: "dropping" }) // all events are equal, so one unread event is enough
   }
 }
 
@@ -312,15 +312,15 @@ export const direct = (service: FileSystem.FileSystem): Files => {
 interface Opened {
   fd: number | undefined
 }
-/** Returns the descriptor of an open file. Throws `EBADF` if it is closed. */
+/** Returns the descriptor of an open file. Throws `EBADF` if the file is closed. */
 const numberOf = ({ fd }: Opened): number => {
   if (fd === undefined) throw Object.assign(new Error("EBADF: the file is closed"), { code: "EBADF" })
   return fd
 }
 
 /**
- * Returns the status of a path without following links; `undefined` if the path does not exist or cannot be read. The platform's `stat`
- * follows links, and its `readLink` fails for files that are no links; calling both would take a sixth of the time of a first scan.
+ * Returns the status of a path without following links; `undefined` if the path does not exist or cannot be read. The platform has no such
+ * call: its `stat` follows links. Calling `stat` and `readLink` instead would take a sixth of the time of a first scan.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))
@@ -389,11 +389,11 @@ export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   ino
 })
 
-/** Whether the file at a path is unchanged, and is still a regular file, not a link. Its metadata was `was`, and is `now`. */
+/** Whether a file is unchanged, given its earlier metadata (`was`) and its status `now`. False for anything but a regular file. */
 export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born
 
-/** Whether `a` and `b` are metadata of the same file, and the file has not changed from one to the other. */
+/** Whether `a` and `b` are equal, that is, metadata of the same unchanged file. */
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

@@ -1,9 +1,9 @@
 /**
- * Converts a record to the text of its file and back: YAML frontmatter, a blank line, the body as it is, and a line break.
+ * Prints a record as the text of its file, and reads the record back. The text consists of YAML frontmatter, a blank line, the body as it
+ * is, and a line break.
  *
- * The property `hash` is a signature of the record with the vault's own key. A text without a valid signature may come from a person, from
- * another vault (as in a clone) or from another program. The content of such a text is read, but the revision, trust and origin that it
- * states are ignored.
+ * The property `hash` is a signature of the record with the vault's key. A text without a valid signature may come from a person, another
+ * program, or another vault (as in a clone). The content of such a text is read, but its revision, trust and origin are ignored.
  */
 import * as Either from "effect/Either"
 import type * as ParseResult from "effect/ParseResult"
@@ -31,38 +31,36 @@ export type { Context } from "./VaultFile.ts"
 export interface Parsed {
   readonly tenant: string
   /**
-   * The record. If the text is unsigned, the record has revision 1, origin `file`, and trust 2. Exception: if the file is a note that the
-   * library did not write, and its record had trust 3 (less trusted) before, the trust stays 3.
+   * The record. The record of an unsigned text has revision 1, origin `file` and trust 2. Exception: if a note that the library did not
+   * write had a record with trust 3 (less trusted) before, the trust stays 3.
    */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /**
-   * Whether the text has a `hash`, but it is no valid signature of this vault; for example, another vault signed the text. Default false.
-   */
+  /** Whether the text has a `hash` that is no valid signature of this vault, for example one of another vault. Default: false. */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
   /**
-   * Reasons why parts of a note that the library did not write could not be read, one sentence each. They are reported along with the
-   * record. Absent if there are none.
+   * Reasons why parts of the text could not be read, one sentence each. They are reported along with the record. Only a note that the
+   * library did not write has such reasons. Empty or absent if there are none.
    */
   readonly issues?: ReadonlyArray<string>
-  /** Whether the record has only the beginning of the text. Writing the file would then lose the rest of the text. Default false. */
+  /** Whether the record has only the beginning of the text. Writing the record to the file would lose the rest. Default: false. */
   readonly isPartial?: boolean
-  /** Text around the body. Present for a note that the library did not write, which has no `hash` of the library. */
+  /** Text around the body. Present only for a note that the library did not write and that has no `hash` in the library's format. */
   readonly frame?: Frontmatter.Frame | undefined
 }
 
 const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
-/** Makes a record from the fields in a text, without the constructor of `MemoryRecord`, which would validate the fields again. */
+/** Makes a record from the fields in a text. Does not use the constructor of `MemoryRecord`, which would validate the fields again. */
 const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
   sign(key, canonicalJson([tenant, encoded(record)]))
 
 /**
- * Prints a record as the signed text of the file at `path`. Unless the text is certain to be read back correctly, checks that reading it
- * returns the same record. If the file has a name that its author chose, the record's id is not printed, and the author's own property
- * `id`, if any, is kept as an extra property. `Left` if no file can contain the record.
+ * Prints a record as the signed text of the file at `path`. Unless the text is very simple, parses it again to check that it contains the
+ * same record. If the author chose the file's name, the text does not state the record's id; the author's own property `id`, if any, is
+ * kept. `Left` if no file can contain the record.
  */
 export const print = (
   context: Context,
@@ -98,14 +96,14 @@ export const print = (
   })
   const fields = { ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }
   const framed = (yaml: string) => `---\n${yaml}---\n\n${record.body}\n`
-  // a file at the record's canonical path with simple keys and values is always read back correctly, so it needs no full check
+  // simple YAML, at the library's own path and without extra properties, is always read back correctly, so it needs no full check
   const isPlain = path === Layout.pathOf(tenant, scope, record.id) && Object.keys(properties).length === 0 &&
     record.body.isWellFormed()
   const plain = isPlain ? Frontmatter.printPlain(fields) : undefined
   if (plain !== undefined) return Either.right(framed(plain))
   const text = (options: Yaml.ToStringOptions) =>
     framed(Yaml.stringify(fields, { lineWidth: 0, aliasDuplicateObjects: false, ...options }))
-  // checked before it is written, since the YAML library sometimes quotes wrongly
+  // parses the text again, since the YAML library sometimes quotes a value wrongly
   const checked = (text: string): Either.Either<string, string> =>
     Either.flatMap(
       parse(context, path, text, record.createdAt, { record }),
@@ -118,12 +116,12 @@ export const print = (
 }
 
 /**
- * Divides a note's metadata: `properties` has the entries that are properties in the author's text, `metadata` has all other entries.
- * Divides nothing if the file is no note: `properties` are then the extra properties.
+ * Divides the metadata of a note: `properties` gets the entries that are properties in the author's text, `metadata` all other entries. If
+ * the file is not a note, returns the metadata undivided, and `extra` as `properties`.
  */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
-  // an `id` in the library's format next to a `hash` would mark the note as a copy of a file of the library
+  // an `id` in the library's format stays in the metadata: next to `hash`, it would make the note count as the copy of a record
   const names = new Set(Object.keys(extra).filter((key) => key !== "id" || !isId(metadata["id"])))
   const [properties, rest] = [true, false].map((isProperty) =>
     Object.fromEntries(Object.entries(metadata).filter(([key]) => names.has(key) === isProperty))
@@ -132,9 +130,9 @@ const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, ext
 }
 
 /**
- * Reads the record of a file's text. `mtime` is used for times that the text does not state. In a note that the library did not write,
- * fields without a property get their value from `previous`, the record that was last read from the file. `Left` is the reason why the text
- * is not a record.
+ * Reads the record in the text of a file. `mtime` is used for times that the text does not state. `previous` is the record that was last
+ * read from the file: in a note that the library did not write, a field without a property keeps its value in `previous`. `Left` is the
+ * reason why the text is not a record.
  */
 export const parse = (
   context: Context,
@@ -170,8 +168,8 @@ export const parse = (
 }
 
 /**
- * Reads a text that the library wrote, or that a person wrote in the library's format. `bound` is the id of the record that this file
- * contained before. Default: the id in the path, else one derived from the path.
+ * Reads a text in the library's format, which the library or a person wrote. `bound` is the id of the record that was in the file before.
+ * Default: the id in the path or, if the path has none, an id derived from the path.
  */
 const strict = (
   context: Context,
@@ -250,11 +248,11 @@ const strict = (
           metadata: { ...ForeignNote.jsonOf(Object.entries(extra)), ...asObject(written.metadata) }
         })
         : ours
-      // earlier releases did not copy properties into metadata, so their signatures of notes do not cover properties
+      // earlier releases did not copy a note's properties to the metadata, so their signatures cover only `ours`, without properties
       if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
         return { tenant, record: frozen(whole.right), signed: true, extra }
       }
-      // records of earlier releases had no field `actor`, so their signatures do not cover it
+      // records of earlier releases had no field `actor`, so their signatures do not cover `actor`
       const before = decodeRecord({ ...written, source: defined({ ...source, actor: undefined }) })
       if (actor !== undefined && isSigned(before)) {
         return { tenant, record: frozen(before.right), signed: true, extra: { ...extra, actor } }
@@ -273,7 +271,7 @@ const strict = (
     return { ...parsed, isSealed: typeof hash === "string" }
   })
 
-/** Makes a record from a text without a valid signature. */
+/** Makes a record from the fields of a text without a valid signature. */
 const unsigned = (
   context: Context,
   tenant: string,
@@ -304,13 +302,13 @@ const asObject = (value: unknown): object => typeof value === "object" && value 
 const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
-/** Returns the default summary of a text: the file's name if its author chose it, else a summary derived from the body. */
+/** Returns the default summary: the file's name if the author chose that name, else a summary derived from the body. */
 const summaryOf = (recordPath: Layout.RecordPath, body: string): string | undefined =>
   recordPath.id === undefined ? deriveSummary(recordPath.name) : deriveSummary(body) || undefined
 
 /**
- * Converts tags to a list. As in Obsidian, they may be a list, or words in one line. Returns other values unchanged, so that the schema
- * rejects them.
+ * Converts the property `tags` to a list. The value may be a list or, as in Obsidian, a line of words. Any other value is returned
+ * unchanged, so that the schema rejects it.
  */
 const tagsOf = (tags: unknown): unknown =>
   typeof tags === "string"
@@ -323,5 +321,5 @@ const frozen = (record: MemoryRecord): MemoryRecord =>
   unchecked({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) })
 
 const defined = <A extends object>(fields: A): A =>
-  // all keys of these objects are optional, so the type stays valid
+  // the cast is safe: reading a missing key gives `undefined`, too
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A

@@ -1,13 +1,13 @@
 /**
- * Claims a path for one process by creating a file there. While the file exists, every other process fails to create it. The vault's lock
- * is such a file.
+ * Claims a path for one process by creating a file there. No other process can claim the path while the file exists. The lock of a vault is
+ * such a file.
  *
- * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`), and claims the
- * path by a hard link to this file. Creating and removing a file for each claim would get slower over time, because file systems skip the
- * inodes of recently removed files. On a file system without hard links, each claim creates a new file.
+ * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`). To claim the path,
+ * the process makes a hard link to this kept file at the path. Creating a new file for each claim would get slower over time, because file
+ * systems skip the inodes of recently removed files. On a file system without hard links, each claim does create a new file.
  *
- * Laws: while the kept file is open, no other file has the same inode. Its content is written before the file is linked to the path. A
- * process that takes over the path first moves the staging folder of the old holder away; the old holder then creates a new kept file.
+ * Laws: while the kept file is open, no other file has its inode. The content is written to the kept file before the link is made. A
+ * process that takes over the path first moves away the staging folder of the old holder. The old holder then creates a new kept file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"
@@ -17,18 +17,18 @@ import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import type { Files, OpenFile } from "./DirectFiles.ts"
 
-/** An open file of this process. As long as it is open, no other file can get its inode. */
+/** An open file with which this process claims a path. While the file is open, no other file can have its inode. */
 export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
   /** Whether the claim is a new hard link to a file in the staging folder. If so, the folder existed when the path was claimed. */
   readonly isFromStaging: boolean
-  /** Overwrites the content in place. A text must not be shorter than the previous one, since the file is not truncated. */
+  /** Overwrites the content in place. The text must be at least as long as the previous one, since the file is not truncated. */
   readonly write: (text: string) => Effect.Effect<void, E>
   /** Closes the file at the end of the claim. Does nothing if the file is kept for further claims. */
   readonly close: Effect.Effect<void>
 }
 
-/** The open file in this process's staging folder. Each claim of a path is a hard link to it. `name` is the file's own path. */
+/** The file that this process keeps open in its staging folder. Each claim is a hard link to this file. `name` is the file's own path. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
   /** Whether the file system supports hard links, and reports the same inode for two names of one file. */
@@ -44,17 +44,17 @@ export interface Platform {
 }
 
 /**
- * Makes a function that claims a path, and returns `None` if another process has claimed it. The function can be called many times.
- * `folder` is the staging folder of this process.
+ * Makes a function that claims a path for this process. The function returns `None` if another process has claimed the path. It can be
+ * called many times. `folder` is the staging folder of this process.
  */
 export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {
-    // the child scope is forked first, and so closes last: finalizers that are added to `scope` later may still claim the path
+    // `parent` is forked first, so it closes last: finalizers that are added to `scope` later can still claim the path
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: HeldFile | undefined
     let isOver = false
-    // runs before the kept file is closed, so that later claims see `isOver`, and do not open a new kept file
+    // sets `isOver` before the kept file is closed, so that a later claim does not open another kept file
     yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true))
 
     const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<ExclusiveFile, PlatformError> =>
@@ -64,7 +64,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
         close,
         write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
       }))
-    /** Writes the content of a claim. Ignores the error of a full disk, since a purge needs the lock to free space. */
+    /** Writes the content of a claim. Ignores the error of a full disk: a purge, which frees space, needs the lock. */
     const marked = (claim: Pick<ExclusiveFile, "write">, text: string) =>
       Effect.catchIf(claim.write(text), isFull, () => Effect.void)
     const inodeAt = (path: string): Effect.Effect<number | undefined> =>
@@ -90,7 +90,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
             (file) => claimOf(file, Scope.close(scope, Exit.void))
           )
           let isOpen = true
-          // a late `write` (a heartbeat of the lock) must not reach another file that got the same descriptor
+          // writes nothing once the file is closed: a late heartbeat of the lock could reach another file with the same descriptor
           const claim = {
             ...file,
             write: (text: string) => Effect.suspend(() => isOpen ? file.write(text) : Effect.void)
@@ -109,7 +109,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
           )
           return { ...claim, name, hasTwoNames }
         }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
-      }).pipe(Effect.catchIf(alreadyExists, () => keep(n + 1))) // another process has a file of this name: tries the next number
+      }).pipe(Effect.catchIf(alreadyExists, () => keep(n + 1))) // a file of this name exists: tries the next number
     const known = Effect.suspend(() =>
       kept === undefined ? Effect.tap(keep(), (made) => Effect.sync(() => kept = made)) : Effect.succeed(kept)
     )
@@ -119,10 +119,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
       return close
     })
 
-    /**
-     * Links the kept file to the path. If the path is already a link to this file, because an earlier claim could not be removed, uses that
-     * link.
-     */
+    /** Makes the path a hard link to the kept file. Uses the link of an earlier claim if that link could not be removed. */
     const linked = (file: HeldFile, path: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.matchEffect(fs.link(file.name, path), {
         onFailure: (error) => alreadyExists(error) ? Effect.succeed(false) : Effect.fail(error),
@@ -131,7 +128,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
         Effect.flatMap(inodeAt(path), (ino) =>
           ino === file.ino
             ? Effect.succeedSome({ ...file, isFromStaging: isNew, close: Effect.void })
-            : isNew // another process has replaced the kept file, or has taken the claim already
+            : isNew // the link was made, but another process has replaced the kept file or taken over the path
             ? Effect.as(dropKept, Option.none())
             : Effect.succeedNone)
       ))

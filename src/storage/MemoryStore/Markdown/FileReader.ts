@@ -1,4 +1,4 @@
-/** Reads a file of the vault. Finds out whether the file is a record, which record it is, and which revision of it the text is. */
+/** Reads files of the vault. Finds out whether a file is a record, which record it is, and which revision of the record the text is. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -33,32 +33,32 @@ export interface Known {
 /** Reads files of a vault, and makes the entries of the vault's state from them. */
 export interface FileReader {
   /**
-   * Reads a file; `undefined` if there is none. `listed` says whether a scan from the root found the file; if so, no folder above the file
-   * is a link.
+   * Reads a file; `undefined` if there is none. `listed` is true if a scan from the vault's root found the file. If so, no folder above the
+   * file is a symbolic link.
    */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
   /**
-   * Makes the entry of a file from its text. `known` is the record to which the file already belongs, if the file is a note and not new.
-   * `Left` tells why the text is not a record.
+   * Makes the entry of a file from its text. `known` is the record to which a note already belongs; `undefined` if the note is new, or if
+   * the file is not a note. `Left` is the reason why the text is not a record.
    */
   readonly entryOf: (
     seen: Seen,
     text: Text,
     known: KnownNote | undefined
   ) => Io<Either.Either<Entry, string>>
-  /** Makes an entry for a file that cannot be read, from its last revision in the history; `undefined` if that revision is unreadable. */
+  /** Makes the entry of an unreadable file from its last revision in the history. `undefined` if that revision is unreadable, too. */
   readonly lastGood: (
     path: string,
     location: RevisionLocation,
     seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
   ) => Io<Entry | undefined>
-  /** Whether the history has a later revision of a note than the note's file has. Then the file alone does not determine the record. */
+  /** Whether the history has a newer revision of a note than the note's file. The record then cannot be read from the file alone. */
   readonly isBehind: (known: Entry | Bad) => boolean
-  /** Starts a scan: drops the caches that were computed from the history, which may have grown. */
+  /** Starts a scan. Clears the caches that were computed from the history, since the history may have grown. */
   readonly begin: () => void
 }
 
-/** Milliseconds within which two changes of a file may have the same mtime, so that the second one goes unnoticed. */
+/** Two changes of a file within this time, in milliseconds, may have the same mtime. The second change then goes unnoticed. */
 const racy = 2_000
 
 /** Makes the reader of a vault. `vault` returns what is known about a file or a record. */
@@ -87,10 +87,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }))
 
   /**
-   * Returns the record with its revision number, which depends on the text. If the record's newest revision in the history has the hash of
-   * the text, the text is that revision. A text that the library signed but that is not in the history has the revision number that it
-   * states, if all known revisions have lower numbers. Any other text was written or restored by a person, and becomes the next revision.
-   * `same` is the record of a note whose text is unchanged, but whose file was moved or was missing for a while.
+   * Returns the record with its revision number. If the text has the hash of the record's newest revision in the history, the text is that
+   * revision. A signed text that the history lacks keeps the number that it states, if all known revisions have lower numbers. Any other
+   * text was written or restored by a person, and becomes the next revision. `same` is the record of a note whose text is unchanged, but
+   * whose file was moved or was missing for a while.
    */
   const counted = (
     { record, signed, tenant }: Document.Parsed,
@@ -117,7 +117,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }
       if (signed && newest?.revision === record.revision && !newest.forgotten && last <= record.revision) {
         const kept = yield* history.read(newest)
-        // a person added properties, or formatted the YAML differently
+        // the record is the same: a person only added properties to the text, or formatted its YAML differently
         if (Option.exists(kept, (old) => canonicalJson(old.record) === canonicalJson(record))) return { record, signed }
       }
       if (!signed && known === 0) return { record, signed }
@@ -154,8 +154,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       const { isLink, stat: found } = yield* fs.status(path)
       const known = file(path)
       /**
-       * Returns the last good revision of a file that cannot be read, with the error. If the history does not know the file, returns only
-       * the error.
+       * Returns the last good revision of a file that cannot be read, together with the error. Returns only the error if the history has no
+       * readable revision of the file.
        */
       const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
         Effect.gen(function*() {
@@ -204,8 +204,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
 const noValidation = { disableValidation: true }
 
 /*
- * Finds out to which record a note belongs. A note is a file that the library did not write. The id of a new note is derived from its path,
- * and stays the same when the note moves. So the history, which maps paths to ids, is consulted first.
+ * Finds the record of a note. A note is a file that the library did not write. The id of a new note is derived from its path, and stays the
+ * same when the note moves. So an existing note is first looked up by its path, in the last scan and in the history.
  *
  * ```text
  * known         the record that had this path in the last scan or in the history, whichever of the two is newer
@@ -214,22 +214,22 @@ const noValidation = { disableValidation: true }
  * ```
  */
 
-/** The record to which the file of a note belongs: the file's text is the current or the next revision of this record. */
+/** The record of a note that is not new. The note's text is the current or the next revision of this record. */
 export interface KnownNote extends ForeignNote.Previous {
   /** Whether the text is unchanged. The record is then unchanged too, except for the fields that are derived from the path. */
   readonly isSame: boolean
 }
 
-/** Finds the record to which a note that the library did not write already belongs. */
+/** Finds the records of notes. A note is a file that the library did not write. */
 export interface NoteIdentity {
   /**
-   * Returns the record to which the note at `path` already belongs, found by this path or by the note's text, whose hash is `hash`. Returns
-   * `undefined` if the note is new, or if the library wrote the file.
+   * Returns the record to which the note at `path` already belongs. `hash` is the hash of the note's text. Returns `undefined` if the note
+   * is new, or if the library wrote the file.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
-  /** Returns the record of a new note. If a note that was at this path before and moved away has the record's id, changes the id. */
+  /** Returns the record of a new note. The record gets another id if its id belongs to a note that was at this path and has moved away. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
-  /** Drops the caches that were computed from the history. */
+  /** Clears the caches that were computed from the history. */
   readonly reset: () => void
 }
 
@@ -243,8 +243,8 @@ export const makeIdentity = (
   }
 ): NoteIdentity => {
   /**
-   * Has, for each forgotten record, the location of its last revision that had a file. The keys are the paths of these files. Computed when
-   * first needed, in a pass over all records of the history.
+   * Maps a path to the forgotten records whose last file was at this path, each as the location of its last revision with a file. Computed
+   * when first needed, in a pass over all records of the history.
    */
   let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined
   const departedFrom = (path: string): ReadonlyArray<RevisionLocation> => {
@@ -290,7 +290,7 @@ export const makeIdentity = (
           })
         }
       }
-      // `false` (not known to have the same text) is always safe, since `counted` compares the hash of the text with the history
+      // `false` (the text may have changed) is always safe, since the caller compares the hash of the text with the history
       if (location !== undefined) return read(location, false)
       const last = departedFrom(path).find(({ after }) => after === hash)
       const newest = last && history.newest(last.tenant, last.id)
@@ -308,7 +308,7 @@ export const makeIdentity = (
   }
 }
 
-/** Number of a note's former names that are kept, so that links to a former name still find the note. */
+/** Largest number of former names that are kept for a note. A link to a former name still finds the note. */
 const maxNames = 16
 
 /** Returns the record of a note whose file was moved from the path `from` to the path `to`. */

@@ -1,10 +1,9 @@
 /**
  * Applies a change of a record to the text of a Markdown note that the library did not write, and leaves the rest of the text untouched.
  *
- * Writes a property if the author's frontmatter has this property, and its value in the record changed. Writes the body if the body
- * changed. A changed field for which the frontmatter has no property is not written to the text, and must be stored elsewhere. Law: all
- * bytes outside of the changed properties and the body stay the same, including comments, order, quoting, line ends and the BOM. All
- * functions are pure.
+ * A changed field is written to its property, if the author's frontmatter has that property. A changed field without a property is not
+ * written to the text, and must be stored elsewhere. A changed body is written. Law: all bytes outside of the changed properties and the
+ * body stay the same, including comments, order, quoting, line ends and the BOM. All functions are pure.
  */
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
@@ -26,7 +25,7 @@ interface Property {
   readonly name: string
   readonly key: Yaml.Scalar
   readonly value: Yaml.Node | null
-  /** The value as JSON, in the form in which a record's metadata has it. */
+  /** The value as JSON, in the same form as in the metadata of a record. */
   readonly json: Json
 }
 
@@ -34,15 +33,15 @@ interface Property {
 interface Note {
   readonly body: readonly [start: number, end: number]
   readonly eol: string
-  /** Range of the frontmatter's YAML in the text; absent if the note has none, or one that cannot be parsed. */
+  /** Range of the frontmatter's YAML in the text. Absent if the note has no frontmatter, or if its YAML cannot be parsed. */
   readonly matter?: readonly [start: number, end: number]
   readonly isFlow: boolean
   readonly properties: ReadonlyArray<Property>
 }
 
 /**
- * Returns the note's text with the changes of the record from `before` to `after`, where `before` was read from `text`. Returns `text`
- * itself if neither a property nor the body changed. `Left` is the reason why the change cannot be written to this text.
+ * Writes the changes from the record `before` to the record `after` into a note's text. `before` must have been read from `text`. Returns
+ * `text` itself if neither a property nor the body changed. `Left` is the reason why the changes cannot be written.
  */
 export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): Either.Either<string, string> => {
   const note = parseNote(text)
@@ -76,7 +75,7 @@ export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): E
   return Either.left("frontmatter: the change cannot be written without touching the rest")
 }
 
-/** Whether a note's text has exactly these properties and this body. */
+/** Whether a note's text has exactly the expected properties, in this order, and the given body. */
 const reads = (text: string, body: string, expected: ReadonlyMap<string, Json>): boolean => {
   const { body: at, properties } = parseNote(text)
   return text.slice(...at) === body && canonicalJson(properties.map(({ json, name }) => [name, json])) ===
@@ -130,13 +129,13 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
     : [undefined, undefined]
   const isMetadata = Object.hasOwn(before.metadata, name) && same(before.metadata[name], json)
   if (!same(old, next) && (!isMetadata || name === "summary")) {
-    // the fields in `fields` have JSON values
+    // the cast is safe: times, links, and the fields in `fields` have JSON values
     return time === undefined || typeof json === "number" ? next as Json | undefined : Frontmatter.time(after[time])
   }
   if (isMetadata) return after.metadata[name]
   if (name === "metadata" && typeof json === "object" && json !== null && !Array.isArray(json)) {
     const kept = Object.entries(json as JsonObject).flatMap(([key, value]) =>
-      // the condition above excludes arrays
+      // the cast is safe: the condition above excludes arrays
       same(before.metadata[key], value)
         ? after.metadata[key] === undefined ? [] : [[key, after.metadata[key]] as const]
         : [[key, value] as const]
@@ -148,11 +147,11 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
 
 const same = (a: unknown, b: unknown): boolean => canonicalJson(a ?? null) === canonicalJson(b ?? null)
 
-/** Returns the note's list of tags without the removed tags and with the added ones; the property's value itself if nothing changed. */
+/** Returns the property `tags` without the removed tags and with the added tags. Returns the old value itself if nothing changed. */
 const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord): Json => {
   const added = ForeignNote.without(after.tags, before.tags)
   const removed = ForeignNote.without(before.tags, after.tags)
-  const items = ForeignNote.listOf(json) as ReadonlyArray<Json> // the property is JSON, so its items are too
+  const items = ForeignNote.listOf(json) as ReadonlyArray<Json> // the cast is safe: the items of a JSON value are JSON
   const kept = items.filter((item) =>
     typeof item === "object" || ForeignNote.without([String(item).trim().replace(/^#/, "")], removed).length > 0
   )
@@ -164,14 +163,12 @@ const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord
 
 const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 
-/**
- * Ways to write a changed property, tried in this order: by single list items (fewest bytes), as a whole value, or as a value in quotes.
- */
+/** Ways to write a changed property, in the order in which they are tried: single list items (fewest bytes), whole value, quoted value. */
 type Way = "items" | "values" | "quoted"
 
 /**
- * Removes a property with the rest of its line. If `way` is `quoted`, also removes the comments after the property, since they might
- * otherwise become part of the preceding property.
+ * Removes a property with the rest of its line. If `way` is `quoted`, also removes the comments after the property, since these comments
+ * could otherwise become part of the preceding property.
  */
 const removal = (text: string, note: Note, { key, name, value }: Property, way: Way): ReadonlyArray<Splice> => {
   const offset = offsetOf(note)
@@ -192,10 +189,10 @@ const removal = (text: string, note: Note, { key, name, value }: Property, way: 
   const line = way !== "quoted" ? least : following === undefined ? matterEnd : offset + following
   const to = line === 0 || line > matterEnd ? matterEnd : line
   if (to < matterEnd || start === offset) return [{ start, end: to, text: "" }]
-  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // removes the line break before it too
+  return [{ start: start - (text.slice(0, start).endsWith("\r\n") ? 2 : 1), end: to, text: "" }] // includes the preceding line break
 }
 
-/** Replaces the value of a property, item by item if `way` and the values permit. */
+/** Replaces the value of a property. If `way` is `items`, changes only single items of a list, where possible. */
 const replacement = (
   text: string,
   note: Note,
@@ -212,7 +209,7 @@ const replacement = (
     return [{ start: colon, end: colon, text: ` ${inline(next)}` }]
   }
   if (way === "items" && Yaml.isSeq(value) && Array.isArray(next) && Array.isArray(json)) {
-    // `isArray` is checked above, and both values are JSON
+    // the casts are safe: both values are JSON, and the condition above checks that they are arrays
     const items = itemwise(text, offset, note.eol, value, json as ReadonlyArray<Json>, next as ReadonlyArray<Json>)
     if (items) return items
   }
@@ -225,7 +222,7 @@ const replacement = (
   const tail = /\r?\n$/.exec(text.slice(start, end))?.[0] ?? ""
   const replaced = lines.join(note.eol + " ".repeat(isLong ? column : 0)) + tail
   if (!isBlock || isLong) return [{ start, end, text: replaced }]
-  // a block value starts on the line after its key; a new value on the key's line must come before the comment of that line
+  // the old value starts below the line of its key. The new value goes on the key's line, before the comment of that line
   const colon = text.indexOf(":", offset + (key.range?.[1] ?? 0)) + 1
   const line = trimmedEnd(text, text.indexOf("\n", colon) + 1)
   return line > start
@@ -233,7 +230,7 @@ const replacement = (
     : [{ start: colon, end: colon, text: ` ${inline(next)}` }, { start: line, end: end - tail.length, text: "" }]
 }
 
-/** Removes items from a list, and appends others. Returns `undefined` if the list changed in another way. */
+/** Changes a list by removing items and appending new items. Returns `undefined` if the list changed in another way. */
 const itemwise = (
   text: string,
   offset: number,
@@ -258,7 +255,7 @@ const itemwise = (
     if (isThere) continue
     const [start, end] = [offset + nodes[i]![0], offset + nodes[i]![1]]
     if (!isFlow) {
-      // removes the line break before the item, since there may be none after the last line
+      // removes the line break before the item, since the last line may have no line break after it
       splices.push({
         start: lineStart(start) - (text[lineStart(start) - 2] === "\r" ? 2 : 1),
         end: trimmedEnd(text, lineEnd(end)),
@@ -281,7 +278,7 @@ const itemwise = (
   return splices
 }
 
-/** Returns the position before a line's break, given the position after it. */
+/** Returns the position of the line break that ends at `end`; `end` itself if there is none. */
 const trimmedEnd = (text: string, end: number): number =>
   text.endsWith("\r\n", end) ? end - 2 : text.endsWith("\n", end) ? end - 1 : end
 
@@ -290,7 +287,7 @@ type Style = "PLAIN" | "QUOTE_SINGLE" | "QUOTE_DOUBLE"
 const styleOf = (node: unknown): Style =>
   Yaml.isScalar(node) && (node.type === "QUOTE_SINGLE" || node.type === "QUOTE_DOUBLE") ? node.type : "PLAIN"
 
-/** Prints JSON as one line of YAML. Without `style`, prints a plain text that is valid within brackets. */
+/** Prints JSON as one line of YAML. If `style` is `undefined`, prints an item of a list in brackets. */
 const written = (json: Json, style: Style | undefined): string => {
   const options = { lineWidth: 0, blockQuote: false, flowCollectionPadding: false } as const
   if (style === undefined) return Yaml.stringify([json], { ...options, collectionStyle: "flow" }).trimEnd().slice(1, -1)

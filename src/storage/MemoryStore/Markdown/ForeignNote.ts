@@ -32,7 +32,7 @@ type Matter = Readonly<Record<string, unknown>>
 /** The record that was last read from a note's file, for comparison. */
 export interface Previous {
   readonly record: MemoryRecord
-  /** Names of the properties that the file had when `record` was read. If one is missing now, the author has removed it. Default: none. */
+  /** Names of the properties that the file had when `record` was read. The author has removed those that are missing now. Default: none. */
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
@@ -45,16 +45,16 @@ export const withAllProperties = ({ record }: Previous): Previous => ({
   properties: [...fieldNames, ...Object.keys(record.metadata)]
 })
 
-/** The record read from a note, and further results. */
+/** The result of reading a note. */
 export interface Read {
   readonly tenant: string
   /** Fields of the record, as its schema accepts them. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Properties that are not fields of a record, with the values that the text has. */
+  /** Properties that are not fields of a record, with their values in the text. */
   readonly extra: Matter
   /** Reasons why parts of the text could not be read, one sentence for each. */
   readonly issues: ReadonlyArray<string>
-  /** Whether the text is longer than a record's body may be, so that the body contains only its beginning. */
+  /** Whether the text is too long for the body of a record. The body then contains only the beginning of the text. */
   readonly isPartial: boolean
 }
 
@@ -64,36 +64,36 @@ export const fieldNames: ReadonlySet<string> = new Set([
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
   ...MemoryScope.fields
 ])
-/** Names of properties that belong to the library if the text has a hash of the library, and to the author otherwise. */
+/** Names of properties that the library wrote if the text has a hash of the library. Otherwise, they are properties of the author. */
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /**
- * Whether a text is a note that the library did not write: the path is not one that the library writes, and the text does not have both an
- * id and a hash of the library.
+ * Whether a text is a note that the library did not write. Such a note is at a path that the library does not use, and lacks an id or a
+ * hash in the library's format.
  */
 export const isForeign = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
   !recordPath.isOurs && !(isId(matter["id"]) && Layout.isLibraryText(matter))
 
 /**
- * Whether a text whose frontmatter cannot be parsed has lines that only the library writes. Such a text is a damaged copy of a record, not
- * a note.
+ * Whether a text with unreadable frontmatter is a damaged copy of a record, not a note. Such a copy has an `id` line and a `hash` line in
+ * the library's format.
  */
 export const isBrokenCopy = (text: string): boolean =>
   /^id: ["']?[0-9A-HJKMNP-TV-Z]{26}["']?\s*$/m.test(text) && /^hash: ["']?[0-9a-f]{64}["']?\s*$/m.test(text) &&
   text.trimStart().startsWith("---")
 
 /**
- * Whether drover (another memory program) wrote the text: its path has the library's format, its property `scope` is a word that drover
- * uses, and it has no hash.
+ * Whether drover (another memory program) wrote a text. Such a text has a path in the library's format, no hash, and a property `scope`
+ * with a word that drover uses.
  */
 export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
   recordPath.isOurs && recordPath.scope !== Layout.internal && matter["hash"] === undefined &&
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
 /**
- * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the time of creation if the text has none. A field without
- * a property gets the value that it has in `previous`. `Left` in two cases. First, the name of a tenant or scope folder is a hash, and the
- * text does not state the id. Second, drover (another memory program) wrote the text, and its path states another tenant or scope.
+ * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the creation time if the text states none. A field without
+ * a property keeps its value in `previous`. `Left` if the name of a tenant or scope folder is a hash, and the text does not state the id.
+ * Also `Left` if drover (another memory program) wrote the text, and the text and its path state different tenants or scopes.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -137,7 +137,7 @@ const readAt = (
   const kept = <K extends keyof MemoryRecord>(key: K): MemoryRecord[K] | undefined =>
     before === undefined || isGone(key) ? undefined : before[key]
 
-  /** Properties from which no field was read; they become metadata. */
+  /** Properties from which no field has been read so far. Those that remain in the end become metadata. */
   const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.properties.has(key)))
   const isSigned = Layout.isLibraryText(matter)
   const source = isSigned
@@ -196,7 +196,7 @@ const readAt = (
   const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
     createdAt
   const stated = take("metadata", asObject) ?? {}
-  // drover (another memory program) wrote other properties, too; they are kept as `extra`, not as metadata
+  // properties of drover (another memory program) that are not fields of a record are kept in `extra`, not in the metadata
   const properties = Array.from(rest).filter(([key]) => !recordPath.isOurs || fieldNames.has(key))
   const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.properties.has(key))
   return {
@@ -218,8 +218,8 @@ const droverProperties: ReadonlySet<string> = new Set([...MemoryScope.fields, "t
 type Take = <A>(key: string, as: (value: unknown) => A | undefined) => A | undefined
 
 /**
- * Returns a kind, and data that the kind's schema accepts. Takes each of them from the text if possible, else from `previous`. Returns
- * `reference` without data if the schema accepts neither the data nor `{}`.
+ * Returns a kind, and data that the kind's schema accepts. Takes the kind and the data from the text if possible, else from the previous
+ * record. Returns the kind `reference` without data if the schema accepts neither the data nor `{}`.
  */
 const payloadOf = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -241,8 +241,8 @@ const payloadOf = (
 }
 
 /**
- * Returns the summary: that of the text, else one that was given to the previous record explicitly, else one derived from the body if the
- * file is named after an id, else the file's name.
+ * Returns the first summary that exists of these: the summary in the text; the summary that was set explicitly in the previous record; a
+ * summary derived from the body, if the file is named after an id; the file's name.
  */
 const named = (
   recordPath: Layout.RecordPath,
@@ -262,12 +262,12 @@ const named = (
     : { summary: derived, summaryDerived: true }
 }
 
-/** Returns the name of the file without `.md`, which is the default summary of a note. */
+/** Returns the default summary of a note: the file's name without `.md`, or `Untitled` if the name is blank. */
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
 /**
- * Returns at most 32 tags: first those of the property `tags`, or `base` if there is no such property, and then `inline`, the tags in the
- * body. If the property has an invalid tag or more than 32 tags, leaves the property in `rest`, so that it becomes metadata.
+ * Returns at most 32 tags: first the tags of the property `tags`, then `inline`, the tags in the body. `base` stands in for a missing
+ * property. If the property has an invalid tag or more than 32 tags, the property stays in `rest`, and so becomes metadata.
  */
 const tagsOf = (
   rest: Map<string, unknown>,
@@ -286,7 +286,7 @@ const tagsOf = (
 
 const maxTags = 32
 
-/** Converts tags to a list. As in Obsidian, they may be a list, or words in one line. An empty property becomes an empty list. */
+/** Returns the property `tags` as a list. The value may be a list or, as in Obsidian, a line of words. Empty if there is no value. */
 export const listOf = (tags: unknown): ReadonlyArray<unknown> =>
   typeof tags === "string"
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "")
@@ -345,7 +345,7 @@ const asLine = (value: unknown, wasCut: () => void): string | undefined => {
   return line
 }
 
-/** Makes a function that returns a value unchanged if the schema accepts it, else `undefined`. */
+/** Makes a function that returns a value unchanged if the schema accepts the value, and `undefined` otherwise. */
 const fit = <A, I>(schema: Schema.Schema<A, I>): (value: unknown) => A | undefined => {
   const is = Schema.is(schema)
   return (value) => is(value) ? value : undefined

@@ -8,7 +8,7 @@ import * as Yaml from "yaml"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Wikilink from "../../../domain/Wikilink.ts"
 
-/** Largest frontmatter that is parsed, in UTF-16 units: with a signature of the library (`maxSigned`), and without one (`maxMatter`). */
+/** Largest frontmatter that is parsed, in UTF-16 units: `maxSigned` if the frontmatter has a hash of the library, else `maxMatter`. */
 const maxSigned = 262_144
 const maxMatter = 32_768
 
@@ -21,7 +21,7 @@ export type Extra = Readonly<Record<string, unknown>>
 export interface Parts {
   /** The YAML between the `---` lines; absent if the text does not start with such a line. */
   readonly matter: readonly [start: number, end: number] | undefined
-  /** The body, without the line break before it and the one at its end, which belong to the file's format. */
+  /** The body. One line break before the body and one at its end are left out, since they belong to the file's format. */
   readonly body: readonly [start: number, end: number]
   readonly eol: "\n" | "\r\n"
 }
@@ -33,7 +33,7 @@ export const locate = (text: string): Either.Either<Parts, string> => {
   const open = /^---[ \t]*\r?\n/.exec(from === 0 ? text : text.slice(from))
   if (!open) return Either.right({ matter: undefined, body: trimmed(text, from, eol), eol })
   const start = from + open[0].length
-  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // no flag `m`: it would make `^` match after U+2028, too
+  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // no flag `m`, since `^` would also match after U+2028
   if (!end) return Either.left("the frontmatter has no end")
   return Either.right({
     matter: [start, start + end.index],
@@ -42,7 +42,7 @@ export const locate = (text: string): Either.Either<Parts, string> => {
   })
 }
 
-/** Returns the whole text as a body, for a text whose frontmatter cannot be read. */
+/** Returns the whole text as the body. Used if the frontmatter cannot be read. */
 export const bodyOf = (text: string): string =>
   text.slice(...trimmed(text, text.startsWith("\uFEFF") ? 1 : 0, eolOf(text)))
 
@@ -64,7 +64,7 @@ export const split = (
     return Either.map(within(text.slice(...matter), read), (fields) => [fields, rest] as const)
   })
 
-/** Parses a frontmatter by `read`. `Left` if the frontmatter is larger than the limit, or if `read` fails. */
+/** Parses a frontmatter with `read`. `Left` if the frontmatter is larger than the limit, or if `read` fails. */
 export const within = <A>(
   matter: string,
   read: (matter: string) => Either.Either<A, string>
@@ -91,13 +91,11 @@ const full = (text: string): Either.Either<Matter, string> =>
           return Either.left("frontmatter: expected keys and values")
         }
         if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
-        return Either.right(matter as Matter) // checked to be an object and not an array
+        return Either.right(matter as Matter) // the cast is safe: `matter` is an object, not an array
       })
     ))
 
-/**
- * Parses YAML to nodes with their ranges in the text. Detects duplicate keys without the YAML library, which needs quadratic time for that.
- */
+/** Parses YAML into nodes with their ranges in the text. Finds duplicate keys itself: the YAML library takes quadratic time for this. */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({
     try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", uniqueKeys: false }),
@@ -126,11 +124,11 @@ const hasKeyTwice = (document: Yaml.Document.Parsed): boolean => {
   return isTwice
 }
 
-/** Prints a time as an ISO date; a time beyond the range of dates as epoch milliseconds. */
+/** Prints a time as an ISO date. A time beyond the range of JavaScript dates is printed as epoch milliseconds. */
 export const time = (millis: number | undefined): string | number | undefined =>
   millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
 
-/** Reads a field that is a date or epoch milliseconds, rounded down. Returns `absent` if the field is missing. */
+/** Reads a field that is a date or a number of epoch milliseconds, which is rounded down. Returns `absent` if the field is missing. */
 export const timeOf = <A>(
   fields: Readonly<Record<string, unknown>>,
   name: string,
@@ -145,9 +143,9 @@ export const timeOf = <A>(
 }
 
 /**
- * Reads a time that the library did not write, and returns it in epoch milliseconds. Accepts a date with or without a time of day (in UTC
- * unless it states a zone), also in the form `[[2024-05-02]]`. Also accepts a number that is plausible as epoch milliseconds. Returns
- * `undefined` for other values, and for times before 1970.
+ * Reads a time that the library did not write, and returns it in epoch milliseconds. Accepts a date with or without a time of day, also in
+ * the form `[[2024-05-02]]`. The zone is UTC unless the text states another. Also accepts a number that is plausible as epoch milliseconds.
+ * Returns `undefined` for other values, and for times before 1970.
  */
 export const instantOf = (value: unknown): number | undefined => {
   if (typeof value === "number") return value >= 1e11 && value <= 8.64e15 ? Math.floor(value) : undefined
@@ -183,7 +181,7 @@ const fault = (error: unknown): string => {
 export const printLinks = ({ links }: Pick<MemoryRecord, "links">) =>
   links.length === 0 ? undefined : links.map(({ to, type, weight }) => ({ to: `[[${to}]]`, type, weight }))
 
-/** Reads links, whose ids may be in brackets. Returns an invalid item unchanged, so that the schema rejects it. */
+/** Reads links. The id of a link may be in brackets. An invalid item is returned unchanged, so that the schema rejects it. */
 export const readLinks = (links: unknown): unknown => Array.isArray(links) ? links.map(linkOf) : links ?? []
 
 const linkOf = (link: unknown): unknown => {
@@ -198,15 +196,16 @@ const defaults = { type: "related_to", weight: 1 }
 const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to
 
 /*
- * The frame: the text around a record's body in the file of a note that the library did not write. With the frame, the history can restore
- * the author's text byte for byte without storing the body twice. A file that the library wrote needs no frame: it can be printed again.
+ * A frame is the text around the body of a note that the library did not write. The history stores the frame next to the record, and so can
+ * restore the author's text byte for byte without storing the body twice. A file that the library wrote needs no frame, since its text can
+ * be printed again.
  */
 
 /** The text around the body in a file. */
 export interface Frame {
   /** Path of the file. */
   readonly path: string
-  /** Text before the body, and after it. */
+  /** Text before the body (`head`) and after the body (`tail`). */
   readonly head: string
   readonly tail: string
 }
@@ -220,14 +219,14 @@ export const frameIn = (path: string, text: string, body: string): Frame | undef
 /** Returns the text of a file: the frame's text before the body, the body, and the frame's text after it. */
 export const framed = ({ head, tail }: Frame, body: string): string => head + body + tail
 
-/** Returns the names of the properties in the frontmatter, which is in the text before the body; empty if it cannot be parsed. */
+/** Returns the names of the properties in the frontmatter, which precedes the body. Empty if the frontmatter cannot be parsed. */
 export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
 /*
- * A fast reader for simple YAML, which most frontmatter is. Each key has its own line; its value is a scalar, empty, or a list of scalars.
- * The reader returns the same values as the YAML library with the core schema, in a small part of the time. If the YAML library might
- * return other values, the reader returns `undefined`, and the YAML library parses the text.
+ * A fast reader for simple YAML, which most frontmatter is. In simple YAML, each key has its own line, and its value is empty, a scalar, or
+ * a list of scalars. The reader returns the same values as the YAML library with the core schema, in a small part of the time. The reader
+ * returns `undefined` if the YAML library might return other values; the YAML library then parses the text.
  */
 
 /** Returns the keys and values of simple YAML; `undefined` if the YAML library has to parse the text. Cost: one pass. */
@@ -250,7 +249,7 @@ export const readPlain = (text: string): Readonly<Record<string, unknown>> | und
     const next = lines[at + 1] ?? ""
     const indent = /^ *(?=- )/.exec(next)?.[0]
     if (indent === undefined) {
-      if (next !== "" && !start.test(next)) return undefined // the next line might belong to this key
+      if (next !== "" && !start.test(next)) return undefined // the next line may belong to the value of this key
       found.set(name, null)
       continue
     }
@@ -278,7 +277,7 @@ const reserved = new Set([
 
 /** Reads a scalar; `undefined` if the YAML library has to parse it. */
 const scalarOf = (text: string): string | number | boolean | undefined => {
-  // the pattern matches only valid JSON strings
+  // the cast is safe: `quoted` matches only JSON strings
   if (text.startsWith("\"")) return quoted.test(text) ? JSON.parse(text) as string : undefined
   if (text.startsWith("'")) return single.test(text) ? text.slice(1, -1) : undefined
   if (plain.test(text) && !text.endsWith(" ")) {
@@ -298,13 +297,13 @@ const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
 }
 const flow = /^[A-Za-z0-9][A-Za-z0-9 _./-]*$/
 
-/** Matches a JSON string without control characters, and with only those escapes that have the same meaning in YAML. */
+/** Matches a JSON string that has no control characters, and only escapes that mean the same in YAML. */
 const quoted = /^"(?:[^"\\\p{C}\u2028\u2029]|\\["\\/bfnrt])*"$/u
 /** Matches a text in single quotes that contains no single quote itself. */
 const single = /^'[^'\p{C}\u2028\u2029]*'$/u
-/** Matches a text that starts with a letter and has no character with a meaning in YAML. */
+/** Matches a text that starts with a letter, and contains nothing with a special meaning in YAML. */
 const plain = /^\p{L}(?:[\p{L}\p{M}\p{N}\p{So} _.,;/()'!?%&*+=@$^~|<>"-]|:(?! |$))*$/u
-/** Matches a text that starts with digits, a space and a letter. */
+/** Matches a text that starts with digits, an optional full stop, a space and a letter, such as `2. step`. */
 const numbered = /^[0-9]+\.? \p{L}(?:[\p{L}\p{M}\p{N} _.,/()'-]*[\p{L}\p{M}\p{N}_.)])?$/u
 /** Matches a number in JSON format, with so few digits that every parser reads the same value. */
 const number = /^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$/
@@ -314,11 +313,11 @@ const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
 const timeText =
   /^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)$/
 
-/* A fast printer for simple YAML. Its output is equal to that of the YAML library, byte for byte. */
+/* A fast printer for simple YAML. Prints the same bytes as the YAML library. */
 
 /**
- * Prints keys and values, except values that are `undefined`. Keys must be plain words. Returns `undefined` if a value is not simple, or if
- * reading the output would return another value. Cost: one pass to print, one to read back.
+ * Prints keys and values, and leaves out keys with the value `undefined`. Keys must be plain words. Returns `undefined` if a value is not
+ * simple, if the text is too long, or if reading the text would return other values. Cost: one pass to print, one to read back.
  */
 export const printPlain = (matter: Matter): string | undefined => {
   let text = ""
@@ -356,7 +355,7 @@ const plainOf = (value: unknown): string | undefined => {
 const printable = /^[A-Za-z0-9][ -[\]-~]*$/
 
 const isReadBack = (text: string, matter: Matter): boolean => {
-  const read = readPlain(text.slice(0, -1)) // drops the final line break, which would be read as an empty line
+  const read = readPlain(text.slice(0, -1)) // omits the final line break, which would be read as an empty line
   if (read === undefined) return false
   for (const name in matter) {
     const [value, back] = [matter[name], read[name]]

@@ -1,12 +1,12 @@
 /**
- * The history of a vault: a log of every revision of every record, in one append-only file. A revision is appended here and synced before
- * its `.md` file is written, so the history is authoritative, and the `.md` files are a view of it. Each line states its byte offset,
- * except lines that a compaction wrote. If a writer that has lost the lock appends late, its line is at a wrong offset, and readers ignore
- * it. Each rewrite of the file increments the epoch, a counter. Every line states the epoch, in case the first line is damaged.
+ * The history of a vault: a log of every revision of every record, in one append-only file. A revision is appended to the history and
+ * synced before its `.md` file is written. So the history is authoritative, and the `.md` files are a view of it. Each line states its byte
+ * offset, except lines that a compaction wrote. A line at another offset was appended late, by a writer that had lost the lock, and is
+ * ignored. Each rewrite of the file increments a counter, the epoch. Every line states the epoch, in case the first line is damaged.
  *
- * Laws: a batch counts only if all its parts are there, at their offsets. A checkpoint is a line which states that the `.md` files of all
- * batches so far are on disk. Later batches are pending; the next holder of the lock writes their `.md` files. Erased lines are overwritten
- * in place.
+ * Laws: a batch (revisions that take effect together) counts only if all its lines are there, at their offsets. A checkpoint is a line
+ * which states that the `.md` files of all batches so far are on disk. Later batches are pending: the next holder of the lock writes their
+ * `.md` files. A line is erased by overwriting it in place.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -28,64 +28,64 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface History {
   /** Whether the vault has a history. A new vault, or one whose hidden folder was lost, has none. */
   readonly isThere: () => boolean
-  /** Returns the locations of a record's revisions, newest first, at most `revisionsKept`. */
+  /** Returns the locations of a record's last revisions, at most `revisionsKept`, newest first. */
   readonly locations: (tenant: string, id: MemoryId) => ReadonlyArray<HistoryLine.RevisionLocation>
   readonly newest: (tenant: string, id: MemoryId) => HistoryLine.RevisionLocation | undefined
   /** Returns the location of the newest revision whose `.md` file is at a path. */
   readonly at: (path: string) => HistoryLine.RevisionLocation | undefined
-  /** Returns, for every record of a tenant, the location of its newest revision. */
+  /** Returns the location of the newest revision of every record of a tenant. */
   readonly all: (tenant: string) => Iterable<HistoryLine.RevisionLocation>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
   /** Number of erasures of records (purges) that were read since the history was last rewritten. */
   readonly erasures: () => number
-  /** Reads a revision; `None` if its line was erased or damaged, or the file was rewritten since. Cost: one read of the line. */
+  /** Reads a revision. `None` if its line was erased or damaged, or if the file has been rewritten. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether the line at a location is undamaged, and is still the line of this revision. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed, and again when the new file is read. Old locations are then invalid. */
+  /** Counter, incremented when a rewrite of the file is noticed and when the new file is read. Earlier locations are then invalid. */
   readonly generation: () => number
-  /** Whether the history file was rewritten and not read completely since. If so, locations are invalid until the next call of `news`. */
+  /** Whether the file was rewritten, and the new file is not read completely yet. Locations are then invalid until `news` is called. */
   readonly isReplaced: Io<boolean>
   /**
-   * Files that batches of other processes wrote, each with the number of the last such batch. The vault removes a file from this map once
-   * it has read the file with the content that the history states.
+   * Files that batches of other processes wrote or removed, each with the number of the last such batch. The vault removes a file from this
+   * map once it has read the file with the content that the history states.
    */
   readonly unreadFiles: Map<string, number>
   /** Returns the sequence number of the last batch. */
   readonly last: () => number
   /** Returns the pending batches, whose `.md` files may not be on disk yet, oldest first. */
   readonly pending: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read, for the snapshot; `None` if a batch is pending or incomplete. Cost: reads 8 KiB, visits all locations. */
+  /** Index of all that was read, for the snapshot. `None` if a batch is pending or incomplete. Cost: reads 8 KiB, visits all locations. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
   /**
-   * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only
-   * what follows that part. Returns true if an index of an earlier release lacked the times of tombstones; they were read from the file.
+   * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only the
+   * rest of the file. Returns true if the index of an earlier release lacked times of tombstones, which were then read from the file.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
-   * Reads what was appended since the last call, or the whole file if it was rewritten. Without the lock, an incomplete batch at the end is
-   * left for the next call.
+   * Reads what was appended since the last call; reads the whole file if it was rewritten. If this process does not have the lock
+   * (`locked`), an incomplete batch at the end is left for the next call.
    */
   readonly news: (locked: boolean) => Io<void>
-  /** Appends a batch and syncs it. Fails with `conflict` if another process appended first. Needs the lock. */
+  /** Appends a batch and syncs the file. Fails with `conflict` if another process appended first. Needs the lock. */
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
   /** Rolls back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
   /** Reads what was appended, and rolls back failed appends of this process and incomplete batches of dead processes. Needs the lock. */
   readonly rollBackFailed: Io<void>
-  /** Whether an append failed and was not rolled back yet. */
+  /** Whether there is a failed append that was not rolled back yet. */
   readonly hasFailedAppend: () => boolean
   /** Appends a checkpoint: a line which states that the `.md` files of all batches so far are on disk. */
   readonly checkpoint: Io<void>
-  /** Overwrites these lines in place. The `.md` files of their batches must be on disk, or each line must be the only one of its batch. */
+  /** Overwrites the lines in place. The batch of each line must have its `.md` files on disk, or must consist of this line only. */
   readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>) => Io<void>
   /** Replaces the whole history by these revisions. The revisions of one record must be in order, oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
-  /** Rewrites the file without the revisions that are erased or no longer kept, if most of the file consists of these. Needs the lock. */
+  /** Rewrites the file without the lines of erased and outdated revisions, if such lines are most of the file. Needs the lock. */
   readonly compact: Io<void>
 }
 
@@ -93,27 +93,27 @@ const file = `${hidden}/history`
 /** The file is rewritten if its erased and outdated lines have at least this many bytes, and at least as many as all other lines. */
 const tolerated = 1_048_576
 
-/** Makes the history of a vault, of which nothing is read until `news` is called. */
+/** Makes the history of a vault. Reads nothing until `news` or `restore` is called. */
 export const make = (fs: VaultFileSystem): History => {
   let ino: number | undefined
   let [generation, epoch] = [0, 0]
-  let isPartial = false // whether the file was rewritten and has not been read since
+  let isPartial = false // whether the file was rewritten, and the new file is not read yet
   let [end, torn] = [0, 0] // bytes read so far, and bytes of an incomplete line after them
   let [batch, lastCheckpoint, dead] = [0, 0, 0]
   let revisions = RevisionIndex.make()
   const unreadFiles = new Map<string, number>()
-  let isTorn = false // whether an append failed and may have left a part of its lines
+  let isTorn = false // whether a failed append may have left some of its lines in the file
   const queue = EventLoop.makeSerialQueue()
   /** Runs readers and writers of the file one at a time, uninterruptibly, since each continues where the previous one stopped. */
   const serialized = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(queue(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
-   * Batches to roll back, by offset. If this process failed to append the batch, `bytes` are the batch's lines, and `checksum` is that of
-   * the first line; they show whether another process has since written at this offset. A batch of a dead process has only its number.
+   * Batches to roll back, by offset. An incomplete batch of a dead process has only its number. A batch that this process failed to append
+   * also has its lines (`bytes`) and the checksum of its first line, which show whether another process has written at the offset since.
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
-  /** Adds the revisions of a batch to the index. Adds the batch to `pending`, too, unless its `.md` files are on disk (`isSynced`). */
+  /** Adds a batch to the index and to `pending`. If its `.md` files are on disk (`isSynced`), adds the batch to the index only. */
   const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, { isOurs = false, isSynced = false }) => {
     const made: HistoryLine.Batch = { number, locations: parts, erased: revisions.add(parts), isOurs }
     batch = Math.max(batch, number)
@@ -144,11 +144,11 @@ export const make = (fs: VaultFileSystem): History => {
     pending = []
   }
 
-  /** Parses the lines from offset `end` on. Applies complete batches, and all readable parts of batches whose `.md` files are on disk. */
+  /** Parses lines from offset `end` on. Applies complete batches, and all readable parts of a batch whose `.md` files are on disk. */
   const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
       const { at, checkpoint, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
-      if (epoch > 0 && newest > epoch) { // the rewritten file happens to have the inode of the old one
+      if (epoch > 0 && newest > epoch) { // the file was rewritten, but happens to have the same inode as before
         const same = ino
         clear()
         ino = same
@@ -158,7 +158,7 @@ export const make = (fs: VaultFileSystem): History => {
       end += at
       const known = Math.max(lastCheckpoint, checkpoint)
       let open: Array<HistoryLine.Parsed> = []
-      /** Ends the current batch: it counts if it is complete, or if its `.md` files are on disk. */
+      /** Ends the current batch. The batch counts if it is complete, or if its `.md` files are on disk. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
@@ -199,7 +199,7 @@ export const make = (fs: VaultFileSystem): History => {
       }
       yield* EventLoop.forEach(lines, 512, read)
       if (open.length > 0 && !locked) {
-        end = open[0]!.offset // the rest of the batch may still be being written
+        end = open[0]!.offset // another process may still be writing the rest of the batch
         torn = 0
       } else close()
     })
@@ -212,9 +212,9 @@ export const make = (fs: VaultFileSystem): History => {
         ino = stat.value.ino
       } else if (stat.value.size === end) return Effect.void
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
-    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false]))) // makes readers read again
+    }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false])))
 
-  /** Appends the lines that `make` returns for the offset at which they start, checks that they are there, and returns this offset. */
+  /** Appends lines, checks that they are in the file, and returns their offset. `make` returns the lines, given their offset. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
     Effect.gen(function*() {
       const from = end + torn
@@ -234,7 +234,7 @@ export const make = (fs: VaultFileSystem): History => {
       return start
     })
 
-  /** Rolls back the batch of `length` bytes at offset `at`: appends a line that says so; on a full disk, blanks the batch's lines. */
+  /** Rolls back the batch of `length` bytes at offset `at`: appends a line that says so or, on a full disk, blanks the batch's lines. */
   const undo = (number: number, at: number, length: number): Io<void> =>
     appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(
       Effect.asVoid,
@@ -250,7 +250,7 @@ export const make = (fs: VaultFileSystem): History => {
     yield* news(true)
     isTorn = false
     for (const [offset, { bytes, number }] of failed) {
-      // the file may have only a part of this process's lines, followed by lines of another process
+      // the length of the part of the batch that is in the file; lines of another process may follow this part
       const length = bytes === undefined
         ? 0
         : HistoryLine.commonPrefixLength(bytes, yield* fs.bytesFrom(file, offset, bytes.length))
@@ -261,22 +261,22 @@ export const make = (fs: VaultFileSystem): History => {
   /** Rolls back failed batches, if there are any. */
   const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
 
-  /** Fails if the file has changed since it was read. If so, a process that had lost the lock has appended to the file. */
+  /** Fails if the file has changed since it was read. The change was made by a process that appended although it had lost the lock. */
   const failIfChanged: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Replaces the file by a new one, which has a first line and the lines of all values. `make` is called with a few values at a time. */
+  /** Replaces the file by a new one: a first line, and the lines that `make` returns for all values. `make` gets a few values at a time. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>
   ) =>
     Effect.gen(function*() {
       const next = epoch + 1
-      const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batch numbers continue
+      const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // `landed` lets the batch numbers continue
       const bytes = yield* HistoryLine.printFile(head, all, (some) => make(some, next))
       yield* fs.write(file, bytes, { isFenced: true, guard: failIfChanged })
-      const known = new Set(unreadFiles.keys()) // rewritten lines are not news, so they add no unread files
+      const known = new Set(unreadFiles.keys()) // reading the rewritten lines must not add unread files
       clear()
       yield* news(true)
       for (const path of unreadFiles.keys()) if (!known.has(path)) unreadFiles.delete(path)
@@ -297,7 +297,7 @@ export const make = (fs: VaultFileSystem): History => {
       const noted = (error: MemoryError.MemoryError) => {
         const [line] = made?.lines ?? []
         if (isLost(error) || made === undefined || line === undefined) return Effect.void
-        batch = number // the line may be in the file, so its number must not be used again
+        batch = number // lines with this number may be in the file, so the number must not be used again
         failed.set(HistoryLine.spanOf(made.parsed).offset, {
           number,
           bytes: HistoryLine.concat(made.lines),
@@ -313,7 +313,7 @@ export const make = (fs: VaultFileSystem): History => {
     return pending.length === 0 && waste >= Math.max(tolerated, end - waste)
   }
   const compacted = serialized(Effect.gen(function*() {
-    if (!isWasteful()) return // checked again, since a reader before us in the queue may have found a rewritten file
+    if (!isWasteful()) return // checked again, since another process may have rewritten the file meanwhile
     const kept = yield* HistoryLine.liveLines(
       yield* fs.bytesFrom(file, 0),
       yield* EventLoop.paced(() => revisions.all(), 2_048)
@@ -371,7 +371,7 @@ export const make = (fs: VaultFileSystem): History => {
     undo: (made) =>
       serialized(Effect.zipRight(
         rollBackIfFailed,
-        // nothing is undone if the file was rewritten or the `.md` files are on disk
+        // a batch that is not pending is not undone: the file was rewritten, or the batch's `.md` files are on disk
         Effect.suspend(() => {
           const { length, offset } = HistoryLine.spanOf(made.locations)
           return length > 0 && pending.includes(made) ? undo(made.number, offset, length) : Effect.void
@@ -380,7 +380,7 @@ export const make = (fs: VaultFileSystem): History => {
     rollBackFailed: serialized(rollBackFailed),
     hasFailedAppend: () => isTorn || failed.size > 0,
     checkpoint: serialized(Effect.gen(function*() {
-      yield* rollBackIfFailed // a failed append must not count as written to the `.md` files
+      yield* rollBackIfFailed // the checkpoint must not cover a batch whose append failed
       if (pending.length === 0) return
       yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
       markCheckpointed(batch)
