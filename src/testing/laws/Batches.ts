@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`Restore` can restore a revision that its own batch wrote, if history is kept, but no revision of a record that the batch purged",
+    "`Restore` restores a revision that the same batch wrote (if the store keeps history), but no revision of a purged record",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -34,7 +34,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a batch can forget duplicates of a draft and then put the draft; the put returns the oldest duplicate left, or creates a record",
+    "deduplication within a batch ignores records that the batch has already forgotten",
     (store) =>
       Effect.gen(function*() {
         for (const name of ["first", "second", "third"]) {
@@ -96,7 +96,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "each mutation of a batch is applied to the result of the mutations before it",
+    "a batch applies each mutation to the result of the previous mutations",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")
@@ -129,7 +129,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a batch of 160 drafts with 80 different texts creates 80 records; it writes nothing if one of its mutations is refused",
+    "a batch of 160 drafts with 80 different texts creates 80 records, or writes nothing if one mutation is refused",
     (store) =>
       Effect.gen(function*() {
         const facts = Array.from({ length: 160 }, (_, n) => Put(fact(`Tea number ${n % 80}`)))

@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the `changes` stream emits nothing for a put of a duplicate, a touch, a forget of an unknown id, a refused batch or a compaction",
+    "the `changes` stream emits nothing for `touch`, `compact` and calls that write no record",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, fact("Tea"))
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the `changes` stream emits `Forgotten` when a record leaves the scopes that the viewer sees, and `Written` when it enters them",
+    "the `changes` stream emits a record's move as `Forgotten` if the viewer does not see the new scope, and otherwise as `Written`",
     (store) =>
       Effect.gen(function*() {
         const toAda = yield* listen(store, ada)
@@ -109,7 +109,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a change that a subscriber may not see takes no space in the subscriber's buffer, and so cannot end a slow subscriber's stream",
+    "changes that a subscriber may not see take no space in the subscriber's buffer",
     (store) =>
       Effect.gen(function*() {
         const buffered = 1_024
@@ -150,7 +150,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a subscriber of `changes` can unsubscribe after two changes, and later writes still succeed",
+    "writes still succeed after a subscriber of `changes` has unsubscribed",
     (store) =>
       Effect.gen(function*() {
         const firstTwo = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))

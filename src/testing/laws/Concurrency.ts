@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`put` fails with `conflict` if `ifRevision` is 0 and the record exists, or if `ifRevision` is 1 and the record was forgotten",
+    "`put` with `ifRevision: 0` fails with `conflict` if the record exists, and succeeds if the record was forgotten",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))
@@ -72,7 +72,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("an interrupted put has written either all of its drafts or none of them", (store) =>
+  law("an interrupted `put` writes either all of its drafts or none", (store) =>
     Effect.gen(function*() {
       for (let patience = 0; patience < 25; patience++) {
         const tags = [`round-${patience}`]

@@ -24,7 +24,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`forget` returns `true` for an existing record and `false` from then on, and every read then answers as if the record did not exist",
+    "`forget` returns `true` for an existing record, and every later read or update answers as if the record did not exist",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -61,7 +61,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put under the id of a forgotten record creates a new record that continues the revision numbers of the forgotten one",
+    "a put with the id of a forgotten record creates a new record, which continues the old record's revision numbers",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea"), tags: ["hot"] }))
@@ -77,7 +77,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put under the id of a purged record starts at revision 1 with no earlier history",
+    "a put with the id of a purged record creates a record of revision 1 without earlier history",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea") }))
@@ -102,7 +102,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "`history` returns revisions newest first, and at most as many as the argument `limit`, by default 20",
+    "`history` returns at most `limit` revisions (20 by default), newest first",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("1"))
@@ -119,7 +119,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "`history` of an id that was forgotten and put again omits the revisions before the forget; only the viewer `System` gets these",
+    "`history` of a record that was forgotten and put again shows the earlier revisions to the viewer `System` only",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("secret", { id: id("tea") }))
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`Restore` fails with `not_found` for an unknown or purged revision, and for a record that the viewer does not see",
+    "`Restore` fails with `not_found` if the revision is unknown or purged, or if the viewer does not see the record",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -200,7 +200,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "`Restore` of an earlier revision brings back every field of the record, also after the record was forgotten",
+    "`Restore` of an earlier revision restores every field, even after the record was forgotten",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea", { tags: ["hot"], confidence: 0.5 }))

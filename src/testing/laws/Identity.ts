@@ -28,7 +28,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the gap between two ids generated in one millisecond does not depend on the number of ids that other tenants generated in between",
+    "the ids of a tenant do not reveal how many ids were generated for other tenants in the same millisecond",
     (store) =>
       Effect.gen(function*() {
         const mint = (viewer: Viewer.Any, count: number) =>
@@ -112,7 +112,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a draft with the updated text of a record is a duplicate of the record; a draft with the text before the update is not",
+    "a draft with the new text of an updated record is a duplicate, and a draft with the old text is not",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))
@@ -138,7 +138,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "drafts of a kind without deduplication, and drafts with an id, are never treated as duplicates",
+    "drafts with an id, and drafts of a kind without deduplication, are never duplicates",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [draft("Tea"), draft("Tea")])
@@ -167,7 +167,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put of a duplicate returns the oldest live record with the same text, whether that record's id was generated or given",
+    "a put of a duplicate returns the oldest live record with the same text",
     (store) =>
       Effect.gen(function*() {
         const minted = yield* put(store, fact("Tea"))
@@ -194,7 +194,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "deduplication compares a draft with the current text of records, not with their earlier revisions",
+    "deduplication compares drafts with the current revisions of records, never with earlier revisions",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))
@@ -206,7 +206,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "an id belongs to its tenant: the same id in another tenant is a separate record",
+    "records with the same id in two tenants are separate records",
     (store) =>
       Effect.gen(function*() {
         const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })

@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the viewer `System` can list records of scope `Internal`, change them in one batch with a viewer's records, and purge them",
+    "the viewer `System` can list and purge records of scope `Internal`, also in one batch with a viewer's records",
     (store) =>
       Effect.gen(function*() {
         const own = yield* put(store, row("own"), system)

@@ -77,7 +77,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`links` omits links of a record to itself, and returns each target once for each type of link",
+    "`links` omits a record's links to itself, and returns each target at most once for each type of link",
     (store) =>
       Effect.gen(function*() {
         const links = [{ to: tea, type: "x", weight: 1 }, { to: cup, type: "x", weight: 0.5 }, {
@@ -97,7 +97,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the result of `links` is up to date after every put, rename, edit, forget and purge of the linking or the linked record",
+    "`links` reflects every put, update, forget and purge of the linking record and of the linked record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, cup, "Cup", "of [[tea]]")
@@ -123,7 +123,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a [[wikilink]] that several records match resolves to one in the linking record's scope, else to the newest, else to the first by id",
+    "a [[wikilink]] that matches several records prefers the linking record's scope, then the newest record, then the lowest id",
     (store) =>
       Effect.gen(function*() {
         const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // restores the type of a pair, which `sort` loses

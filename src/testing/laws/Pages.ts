@@ -14,7 +14,7 @@ import { ada, bob, draft, id, listed, put, system } from "../Sample.ts"
 /** The laws of `list` and `stream`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`list` orders records by `updatedAt` (`createdAt` if never updated), newest first, and records of the same time by id",
+    "`list` orders records by the time of their last change, newest first, and then by id",
     (store) =>
       Effect.gen(function*() {
         const names = ["a", "b", "c", "d"]
@@ -49,7 +49,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the pages of a list contain each unchanged record exactly once, even if other records are put, updated or forgotten meanwhile",
+    "paging through a list returns each unchanged record exactly once, even if other records are written meanwhile",
     (store) =>
       Effect.gen(function*() {
         const drafts = Array.from({ length: 25 }, (_, n) => draft(`kept ${n}`, { id: id(`kept ${n}`) }))
@@ -78,7 +78,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the pages of a list contain each record once, even if all have the same timestamp",
+    "paging through a list returns every record, even if all records have the same timestamp",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, Array.from({ length: 23 }, (_, n) => draft(String(n))))

@@ -37,7 +37,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the store gives the same answers as a simple reference model to random sequences of calls by random viewers",
+    "the store and a simple reference model give the same answers to random sequences of calls by random viewers",
     (store, another) =>
       each(store, course(anything), (questions) =>
         Effect.gen(function*() {
@@ -64,7 +64,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a viewer's random calls and `changes` stream give the same results as in a store that lacks the records that the viewer does not see",
+    "random calls and the `changes` stream of a viewer do not depend on records that the viewer does not see",
     (store, another) =>
       each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {

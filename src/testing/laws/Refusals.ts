@@ -129,7 +129,7 @@ const badQueries: ReadonlyArray<readonly [Reason, object]> = [
 /** The laws of invalid input. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`put` refuses an invalid draft with the reason that fits the invalid field, and writes no draft of the batch",
+    "`put` with an invalid draft fails with the reason that fits the invalid field, and writes no draft",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept", { id: id("kept") }))
@@ -152,7 +152,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the error for an invalid draft names every invalid field, not only the first",
+    "the error of an invalid draft names all invalid fields",
     (store) =>
       Effect.gen(function*() {
         const { detail } = yield* refuses(
@@ -249,7 +249,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`put` refuses `ifRevision` unless there is exactly one draft and the draft has an id",
+    "`put` accepts `ifRevision` only for a single draft that has an id",
     (store) =>
       Effect.gen(function*() {
         yield* refuses(
@@ -263,7 +263,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`apply` refuses a malformed mutation, and `put` refuses an invalid `origin` or `trust` in its options",
+    "`apply` refuses malformed mutations, and `put` refuses an invalid option `origin` or `trust`",
     (store) =>
       Effect.gen(function*() {
         const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {

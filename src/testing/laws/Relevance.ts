@@ -155,7 +155,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the weights of a query decide the order of records that match the query's text equally, and which of these reach `minScore`",
+    "the weights of a query order hits that match the text equally, and decide which hits reach `minScore`",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -193,7 +193,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "a search by vector accepts finite query vectors of any magnitude and returns finite scores of 0..1",
+    "a search accepts finite query vectors of any magnitude, and returns scores from 0 to 1",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, [draft("green tea"), draft("the night train")])

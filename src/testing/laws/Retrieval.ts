@@ -9,7 +9,7 @@ import { ada, draft, found, id, listed, put, system, whyNot } from "../Sample.ts
 /** The laws of filters, search and `whyNot`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`list` and `search` apply every clause of a filter, and return only records that pass all clauses",
+    "`list` and `search` return exactly the records that pass every clause of the filter",
     (store) =>
       Effect.gen(function*() {
         yield* put(
@@ -101,7 +101,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "`search` for a text of only spaces, punctuation or common words (the, a) returns no hits",
+    "`search` returns no hits for a text of only spaces, punctuation or common words such as `the`",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("the tea and a"))
@@ -152,7 +152,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`search` orders hits by score (0..1), best first; a short record with all words of the query is the best hit",
+    "`search` orders hits by score (0..1), and ranks a short record with all words of the query first",
     (store) =>
       Effect.gen(function*() {
         const best = "green tea"
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "`search` returns 20 hits by default, and `leftOut` counts the hits cut off by the limit and by the budget",
+    "`search` returns 20 hits by default, and `leftOut` counts the hits beyond the limit and beyond the budget",
     (store) =>
       Effect.gen(function*() {
         const words = Array.from({ length: 26 }, (_, n) => String.fromCharCode(97 + n).repeat(8))
@@ -222,7 +222,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("`search` finds an updated record by its new words and not by its old ones", (store) =>
+  law("`search` finds an updated record by its new words, not by its old words", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("Tea", { tags: ["hot"] }))
       yield* store.update(ada, id, { body: "Coffee", tags: ["black"] })
@@ -252,7 +252,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`whyNot` returns the reason that keeps a record out of the hits of a search, and `None` for a hit",
+    "`whyNot` returns the reason why a search does not return a record, or `None` if the record is a hit",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")

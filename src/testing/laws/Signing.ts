@@ -6,7 +6,7 @@ import { type Law, law } from "../Law.ts"
 /** The laws of `sign`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`sign` returns the same signature for the same text and purpose, and another signature for any other text or purpose",
+    "`sign` returns equal signatures if and only if text and purpose are equal",
     (store) =>
       Effect.gen(function*() {
         const signature = yield* store.sign("receipt", "tea")

@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`list` and `search` omit a record that is no longer valid, unless `closed: true` is given; `get` always returns it",
+    "a record that is no longer valid is returned by `get`, but by `list` and `search` only with `closed: true`",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Lives in Bern"))
@@ -110,7 +110,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`list` by the viewer `System` returns records whatever their `validAt` and `invalidAt`, and with `asOf` only those valid at that time",
+    "`list` by the viewer `System` also returns records that are not valid now, unless `asOf` is given",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("10 seconds")

@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "a hybrid search gives the nearest record the highest `relevance`, and its scores are proportional to cosines",
+    "a hybrid search whose text matches no record scores hits in proportion to their cosines",
     (store, vectors) =>
       Effect.gen(function*() {
         const records = yield* Effect.forEach(["one", "two", "three"], (body) => put(store, draft(body)))
@@ -119,7 +119,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "the vectors of one tenant affect neither the searches, nor the pending texts, nor the dimensions of another tenant",
+    "the vectors of one tenant do not affect searches, pending texts or vector dimensions in another tenant",
     (store, vectors) =>
       Effect.gen(function*() {
         const [here, there] = [yield* put(store, draft("green tea")), yield* put(store, draft("green tea"), elsewhere)]

@@ -58,7 +58,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a filter's `scope` limits `list` and `search` to this scope and narrower ones, and never adds records that the viewer does not see",
+    "a filter's `scope` limits `list` and `search` to the visible records of this scope and of narrower scopes",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(system, Object.entries(scopes).map(([name, scope]) => draft(name, { scope })))
@@ -233,7 +233,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a record put under the id of a purged record of another scope has a use count of 0",
+    "a new record with the id of a purged record starts with a use count of 0",
     (store) =>
       Effect.gen(function*() {
         const again = id("again")

@@ -45,7 +45,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "`put` fills omitted fields: the importance of the kind, the current time as `validAt`, revision 1, origin `user` and trust 1",
+    "`put` fills omitted fields with defaults, such as the importance of the kind and the current time as `validAt`",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")
@@ -95,7 +95,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepEqual({ ...record.source }, { reference: "r", origin: "import", trust: 3 })
     })),
 
-  law("`put` accepts a kind that is not registered, and then sets importance 0.5", (store) =>
+  law("`put` accepts an unregistered kind, with importance 0.5 by default", (store) =>
     Effect.gen(function*() {
       const record = yield* put(store, draft("Leek soup", { kind: "recipe", data: { minutes: 25 } }))
       assert.strictEqual(record.kind, "recipe")
@@ -175,7 +175,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`update` of the body also updates a summary that was derived from the body, but not a summary that was given",
+    "`update` of a body also updates a derived summary, but not a summary that was given",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))

@@ -12,22 +12,29 @@ import { stores } from "../../stores.ts"
 import { bodiesIn, byKind, faulty, law, memory, notesAndFacts } from "./World.ts"
 
 describe("search of a federation", () => {
-  law("`search` mixes the best hits of each store, ordered by score", notesAndFacts, (store) =>
-    Effect.gen(function*() {
-      yield* store.put(
-        ada,
-        Array.from({ length: 9 }, (_, n) => draft(`tea ${"x".repeat(n + 1)} and ${"y".repeat(n + 1)}`))
-      )
-      yield* TestClock.adjust("1 second")
-      yield* store.put(ada, [fact("on tea, in a longer text than any"), fact("a remark about this and that, and tea")])
-      const { hits, leftOut } = yield* store.search(ada, { text: "tea", limit: 4 })
-      assert.deepStrictEqual(new Set(hits.slice(0, 2).map(({ store }) => store)), new Set(["notes", "facts"]))
-      assert.deepStrictEqual([hits.length, leftOut.limit], [4, 7])
-      assert.deepStrictEqual(hits.map(({ score }) => score), hits.map(({ score }) => score).sort((a, b) => b - a))
-    }))
+  law(
+    "`search` returns the best hits of all stores in one list, ordered by score",
+    notesAndFacts,
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(
+          ada,
+          Array.from({ length: 9 }, (_, n) => draft(`tea ${"x".repeat(n + 1)} and ${"y".repeat(n + 1)}`))
+        )
+        yield* TestClock.adjust("1 second")
+        yield* store.put(ada, [
+          fact("on tea, in a longer text than any"),
+          fact("a remark about this and that, and tea")
+        ])
+        const { hits, leftOut } = yield* store.search(ada, { text: "tea", limit: 4 })
+        assert.deepStrictEqual(new Set(hits.slice(0, 2).map(({ store }) => store)), new Set(["notes", "facts"]))
+        assert.deepStrictEqual([hits.length, leftOut.limit], [4, 7])
+        assert.deepStrictEqual(hits.map(({ score }) => score), hits.map(({ score }) => score).sort((a, b) => b - a))
+      })
+  )
 
   law(
-    "`search` folds records of equal text in two stores into one hit that names both stores; a query without text returns both records",
+    "`search` for a text returns near-duplicates in two stores as one hit, which names both stores",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -49,7 +56,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`whyNot` returns `beyond_limit` or `beyond_budget` for a record that was displaced by a hit of another store",
+    "`whyNot` returns `beyond_limit` or `beyond_budget` if hits of another store use up the limit or the budget",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -65,7 +72,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`search` of a federation of one store returns that store's hits with the store's name",
+    "a federation of one store returns the same search results as the store, with the store's name in each hit",
     Federated.layer({ only: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -88,7 +95,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "each store returns at most the call's `maxResults` hits, else its own `maxResults`, else 3; `limit` applies to the hits of all stores together",
+    "`maxResults` limits the hits of each store, by default to 3; `limit` limits the hits of all stores together",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),
@@ -116,7 +123,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`search` of an unknown store fails with `not_found` and lists the known names, before any store is searched",
+    "`search` with an unknown store name fails with `not_found`, lists the known names, and searches no store",
     Federated.layer({ a: faulty({ ops: ["search"], fault: "crash" }), b: memory }),
     (_, federated) =>
       Effect.gen(function*() {
@@ -127,7 +134,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`search` reports the error of a store that fails, beside the hits of the other stores",
+    "`search` returns the hits of the stores that succeed, and the error of a store that fails",
     Federated.layer({ a: memory, b: faulty({ ops: ["search"], fault: "unavailable" }) }),
     (store) =>
       Effect.gen(function*() {
@@ -141,7 +148,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`search` fails if all stores fail: with the reason they share, else with `unavailable` and the names of the stores",
+    "`search` fails if all stores fail, with their common reason, or with `unavailable` if their reasons differ",
     Federated.layer({
       a: faulty({ ops: ["search"], at: 1 }, { ops: ["search"], fault: "corrupt" }),
       b: faulty({ ops: ["search"] })
@@ -153,7 +160,7 @@ describe("search of a federation", () => {
       })
   )
 
-  it.effect("`search` returns `leftOut.exact: false` if the search of one member store does", () =>
+  it.effect("`search` returns `leftOut.exact: false` if one member store returns `leftOut.exact: false`", () =>
     Effect.gen(function*() {
       const inexact = Layer.map(MemoryStore.layerInMemory, (context) => {
         const store = Context.get(context, MemoryStore.MemoryStore)
@@ -175,7 +182,7 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("`search` with an embedding reports one failure per store without vectors, but only one in all if no store has vectors", () =>
+  it.effect("`search` with an embedding reports one failure for each store without vectors, or a single failure if no store has vectors", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
       const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
@@ -194,7 +201,7 @@ describe("search of a federation", () => {
 
 describe("a federation with a member store that cannot be read", () => {
   law(
-    "`get`, `list` and `put` fail if the failing store may have the record; records found in other stores can be read and updated",
+    "a record of a readable store can be read and updated, but a call that must also read the unreadable store fails",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {
@@ -208,7 +215,7 @@ describe("a federation with a member store that cannot be read", () => {
   )
 
   law(
-    "a change of a record fails and overwrites nothing if a store that may have the record cannot be read",
+    "`update` fails and changes nothing if a store that may have the record cannot be read",
     Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
@@ -250,7 +257,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   )
 
   law(
-    "the result of `search` reports a store as unavailable if the store's own search dies with a defect",
+    "`search` returns an `unavailable` failure for a member store whose search dies with a defect",
     Federated.layer({ a: memory, b: over(() => ({ search: () => Effect.die("a bug") })) }),
     (store) =>
       Effect.gen(function*() {
@@ -264,7 +271,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   )
 
   law(
-    "a mirror rule that throws does not make the write fail, and no copy is made",
+    "a write succeeds and makes no mirrored copy if the mirror rule throws",
     Federated.layer({
       main: memory,
       copies: {
@@ -283,7 +290,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   )
 
   law(
-    "a route that throws makes the write fail with `invalid_draft`",
+    "a write fails with `invalid_draft` if the route function throws",
     Federated.layer({ main: memory }, {
       route: () => {
         throw new Error("a bug")

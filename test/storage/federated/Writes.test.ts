@@ -11,7 +11,7 @@ import { bodiesIn, byKind, faulty, law, memory, mirrored, notesAndFacts, Put, up
 
 describe("a write to a federation", () => {
   law(
-    "a new record is written to the store that the route names, else to the primary, which is the first writable store by default",
+    "a new record is written to the store that the route names, or by default to the first writable store",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -22,7 +22,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a new record is written to the store that the option `primary` names",
+    "a new record is written to the store that the option `primary` names if there is no route",
     Federated.layer({ first: memory, second: memory }, { primary: "second" }),
     (store, federated) =>
       Effect.zipRight(
@@ -32,7 +32,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a change is written to the store that has the record, even if the route now names another store",
+    "a change of a record is written to the store that has the record, even if the route names another store",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -52,7 +52,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a route that names a read-only or unknown store makes the write fail without effect",
+    "a write fails and changes nothing if the route names a read-only or unknown store",
     Federated.layer({ main: memory, archive: { layer: MemoryStore.layerInMemory } }, {
       route: ({ body }) => body === "main" ? undefined : body as "archive" // an untyped route may return any name
     }),
@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a change of a read-only store's record fails with `read_only`, or with `not_found` or `invalid_id` if the viewer does not see the record", () =>
+  it.effect("a record in a read-only store cannot be changed; the error is `read_only` only if the viewer sees the record", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -113,7 +113,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "concurrent puts under one id write the record to one store only, even if the route names different stores for them",
+    "concurrent puts with the same id all write to one store, even if their drafts have different routes",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -129,7 +129,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a put into one member store, obtained by its name, writes to that store and ignores the route",
+    "`put` of a single member store writes to that store, even if the route names another store",
     notesAndFacts,
     (_, federated) =>
       Effect.gen(function*() {
@@ -139,7 +139,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write to one member store puts a new record there, but changes an existing record in whichever store has it",
+    "a write to a member store puts new records into this store, and changes existing records in the stores that have them",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -157,7 +157,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write of Internal records (the library's own rows) goes to the same store as the rest of its batch; no route or mirror rule applies to it",
+    "the library's own records (scope `Internal`) are written to the same store as the rest of the batch, and are not routed or mirrored",
     Federated.layer({
       main: memory,
       facts: memory,
@@ -185,7 +185,7 @@ describe("a batch over several stores of a federation", () => {
   const both = (n: string) => [Put(draft(`note ${n}`)), Put(fact(`fact ${n}`))]
 
   law(
-    "the batch is applied in all stores, and the results are in the order of its mutations",
+    "a batch over several stores returns one result per mutation, in the order of the mutations",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -195,7 +195,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "a mutation can update a record that an earlier mutation of the same batch put",
+    "a batch can put a record and then update the same record",
     notesAndFacts,
     (store, federated) =>
       Effect.gen(function*() {
@@ -206,7 +206,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "the batch changes nothing in any store if one store refuses a mutation",
+    "a batch changes nothing in any store if one mutation is refused",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -222,7 +222,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "the batch is undone in the first store if the second one fails",
+    "a batch is undone in the first store if the second store fails",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 2 }) }, byKind),
     (store) =>
       Effect.gen(function*() {
@@ -247,7 +247,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "purges, which cannot be undone, are applied after all other mutations of the batch",
+    "a batch applies its purges last, because a purge cannot be undone",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

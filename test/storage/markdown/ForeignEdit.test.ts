@@ -30,7 +30,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
-  it("a tag in a list with one tag per line is added or removed with its line, and the other lines are kept", () => {
+  it("a change of tags adds or removes whole lines and keeps all other lines if each tag has its own line", () => {
     assert.strictEqual(
       edited(list, { tags: ["garden", "plants", "hot"] }),
       list.replace("  - plants\n", "  - plants\n  - hot\n")
@@ -46,7 +46,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     )
   })
 
-  it("a change of tags keeps the form of the tags property where possible, such as a list in one line, or words separated by commas", () => {
+  it("a change of tags keeps the format of the `tags` property if possible, such as words separated by commas", () => {
     const inLine = "---\ntags: [garden, \"plants\"] # mine\n---\nSow."
     assert.strictEqual(edited(inLine, { tags: ["garden", "plants", "hot"] }), inLine.replace("s\"]", "s\", \"hot\"]"))
     assert.strictEqual(edited(inLine, { tags: ["plants"] }), inLine.replace("garden, ", ""))
@@ -63,7 +63,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited(bare, { tags: ["hot"] }), bare.replace("tags:", "tags: [hot]"))
   })
 
-  it("an edit keeps quotes, line ends and the BOM; the removal of a property deletes all of its lines", () => {
+  it("an edit keeps the quotes, line ends and BOM of the text, and removes a property with all of its lines", () => {
     const text =
       "\uFEFF---\r\nsummary: \"Tea\"\r\nmood: sunny # today\r\nmore:\r\n  - 1\r\n---\r\n\r\nSow.\r\nReap.\r\n"
     const { record } = read(text)
@@ -77,7 +77,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited(text, { body: "Sow.\r\nRest." }), text.replace("Reap.", "Rest."))
   })
 
-  it("an edit changes only fields that the frontmatter already has as properties, and changes no inline tag such as #hot", () => {
+  it("an edit adds no properties to the frontmatter, and does not change inline tags such as #hot", () => {
     for (const text of [list, "Sow. #hot", "---\n---\nSow.", "---\na: b: c\n---\nSow.", "---\nnot a map\n---\nSow."]) {
       const { record: { tags } } = read(text)
       const fields = { importance: 1, kind: "project", confidence: 0.5, summary: "Other", invalidAt: 9, updatedAt: 9 }
@@ -87,7 +87,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.strictEqual(edited("Sow. #hot", { tags: [] }), "Sow. #hot")
   })
 
-  it("any body that an edit writes is read back unchanged, even one that looks like frontmatter or begins with a line break", () => {
+  it("every body written by an edit is read back unchanged, even a body that looks like frontmatter", () => {
     for (const text of ["Sow.", "---\na: 1\n---\nSow.\n", "---\na: b: c\n---\nSow.", "\r\nSow.\r\n", ""]) {
       for (
         const body of ["---\nb: 2\n---\nReap.", "\nReap.", "Reap.\n", "\r\n\r\nx\r\n\r\n", "", "---\n", "x\u2028---"]
@@ -98,7 +98,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     }
   })
 
-  it("an edit fails if the text is not the one from which the record was read", () => {
+  it("an edit fails if the text has changed since the record was read", () => {
     const { record } = read(list)
     assert.isTrue(Either.isLeft(ForeignEdit.edit(list.replace("Sow", "Reap"), record, changed(record, { body: "x" }))))
   })
@@ -163,7 +163,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("random changes of random notes give texts that are read as the changed records, and keep every byte of the other properties", () => {
+  it("random edits of random notes are read back as the changed records, and keep every byte of the unchanged properties", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(
@@ -213,7 +213,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     assert.isAbove(written, 50)
   })
 
-  it("a record whose note is read again keeps values that were never in the text, and loses a value whose property or inline tag was deleted from the text", () => {
+  it("a record keeps values that were never in its note's text, and loses values that are deleted from the text", () => {
     const known = read("---\nmood: sunny\ntags: [a]\n---\nSow. #hot")
     const record = changed(known.record, {
       id: MemoryId.stableId("kept"),

@@ -13,7 +13,7 @@ const keys = (text: string) =>
 
 describe("Frontmatter", () => {
   // a quadratic search for duplicate keys would exceed the test's timeout
-  it("frontmatter with twenty thousand keys is read if it has the library's signature, and is otherwise refused as too large", () => {
+  it("frontmatter with 20,000 keys is accepted only if it has a signature (the property `hash`)", () => {
     assert.strictEqual(keys(matter(20_000, signature)), 20_001)
     assert.strictEqual(keys(matter(20_000)), "the frontmatter is too large")
     assert.strictEqual(keys(matter(40_000, signature)), "the frontmatter is too large")
@@ -22,7 +22,7 @@ describe("Frontmatter", () => {
     assert.strictEqual(keys("---\na: {b: 1, b: 2}\n---\n"), "frontmatter: a key is said twice")
   })
 
-  it("a value is read as a time if it is a date, with or without time and zone, or plausible epoch milliseconds, and otherwise not", () => {
+  it("only dates like 2024-05-02 (with or without a time) and plausible epoch milliseconds are read as a time", () => {
     const may = Date.UTC(2024, 4, 2)
     for (
       const [value, instant] of [

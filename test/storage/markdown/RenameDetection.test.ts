@@ -11,13 +11,13 @@ const found = (vanished: ReadonlyArray<Vanished>, appeared: ReadonlyArray<Appear
 const words = (from: number, count: number) => Array.from({ length: count }, (_, n) => `word${from + n}`).join(" ")
 
 describe("the detection of renamed files between two scans of a vault", () => {
-  it("a new file with the same content hash as a missing file counts as that file renamed", () => {
+  it("a new file with the same content hash as a missing file is detected as a rename of the missing file", () => {
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "x")]), { "b.md": "a.md" })
     assert.deepEqual(found([{ path: "a.md", hash: sha256("x") }], [fresh("b.md", "y")]), {})
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("missing and new files of equal content are paired only if their names are equal, or if one missing and one new file are left over", () => {
+  it("several files of equal content are paired by name; a last missing file and a last new file are paired whatever their names", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",
@@ -31,7 +31,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found(olds, [fresh("b/1.md", "same")]), {})
   })
 
-  it("files of equal content are paired before files of similar content, and more similar files before less similar ones", () => {
+  it("the most similar files are paired first, starting with files of equal content", () => {
     const text = words(0, 100)
     const near = `${words(0, 95)} ${words(500, 5)}`
     const far = `${words(0, 80)} ${words(600, 20)}`
@@ -42,7 +42,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([gone("a.md", text)], [fresh("c.md", far), fresh("d.md", near)]), { "d.md": "a.md" })
   })
 
-  it("files below the similarity threshold are not paired, and neither are empty or blank files", () => {
+  it("blank files, and files below the similarity threshold, are not paired", () => {
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 60)} ${words(900, 40)}`)]), {})
     assert.deepEqual(found([gone("a.md", words(0, 100))], [fresh("b.md", `${words(0, 75)} ${words(900, 25)}`)]), {
       "b.md": "a.md"
@@ -50,19 +50,19 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const text of ["", "\n", " \n\t"]) assert.deepEqual(found([gone("a.md", text)], [fresh("b.md", text)]), {})
   })
 
-  it("a missing file is not paired if two new files are equally similar to it, even if further files are less similar", () => {
+  it("a missing file is not paired if its two most similar new files are equally similar", () => {
     const text = words(0, 100)
     const tied = [fresh("b.md", `${text} one`), fresh("c.md", `${text} two`)]
     assert.deepEqual(found([gone("a.md", text)], tied), {})
     assert.deepEqual(found([gone("a.md", text)], [...tied, fresh("d.md", words(0, 90))]), {})
   })
 
-  it("similarity is also computed for texts without spaces between words", () => {
+  it("similar texts are paired even if the texts have no spaces between words, such as Japanese texts", () => {
     const old = "今日は公園を散歩してから図書館で本を読みました。とても楽しかったです。"
     assert.deepEqual(found([gone("a.md", old)], [fresh("b.md", old.replace("公園", "海岸"))]), { "b.md": "a.md" })
   })
 
-  it("pairs share no file and do not depend on the order of files; two files of equal, non-empty text are paired if no other has this text", () => {
+  it("random files are each paired at most once, and the pairs do not depend on the order of the files", () => {
     const text = FastCheck.array(FastCheck.constantFrom("a", "b", "c", "d", "e"), { maxLength: 12 }).map((all) =>
       all.join(" ")
     )
@@ -91,7 +91,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     )
   })
 
-  it("every note is paired with its old path when a folder of three thousand notes is renamed", () => {
+  it("all 3,000 notes of a renamed folder are paired with their old paths", () => {
     const notes = Array.from({ length: 3_000 }, (_, n) => `# Note ${n}\n\n${words(n * 7, 40)}`)
     const result = detect(
       notes.map((text, n) => gone(`old/${n}.md`, text)),
@@ -101,7 +101,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("notes made from one template that are all edited and renamed are paired with their old paths, even if each has only one word of its own", () => {
+  it("edited and renamed notes are paired with their old paths, even if the notes differ from each other in only one word", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")

@@ -21,18 +21,18 @@ const read = (text: string) => Either.getOrThrow(Document.parse(context, path, t
 describe("the actor (speaker of a message) in a record's file", () => {
   const text = Either.getOrThrow(Document.print(context, path, "default", record("Mel")))
 
-  it("the actor is written to the file, covered by the file's signature, and read back from the file", () => {
+  it("the actor is written to a record's signed file, and read back unchanged", () => {
     assert.match(text, /^actor: Mel$/m)
     const { record: again, signed } = read(text)
     assert.deepStrictEqual([again.source, signed], [record("Mel").source, true])
   })
 
-  it("the record keeps its actor if a person edits the text of the file", () => {
+  it("a record keeps its actor if a person edits the text of the record's file", () => {
     const { record: edited, signed } = read(text.replace("green tea.\n", "black tea.\n"))
     assert.deepStrictEqual([edited.body, edited.source.actor, signed], ["I like black tea.", "Mel", false])
   })
 
-  it("an `actor` property that an author added to a signed file of an earlier release is kept, and the file stays signed", () => {
+  it("a signed file of an earlier release stays signed, and keeps an `actor` property that was added by hand", () => {
     const encoded = Schema.encodeSync(MemoryRecord)(record())
     const before = Either.getOrThrow(Document.print(context, path, "default", record()))
       .replace(/^hash: .*$/m, `actor: a hand's\nhash: ${sign("k", canonicalJson(["default", encoded]))}`)
