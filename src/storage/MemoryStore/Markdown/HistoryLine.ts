@@ -1,7 +1,7 @@
 /**
- * A line of the history, a vault's append-only file of all revisions: a checksum, metadata, and content, separated by tabs. A batch is a
- * number of revisions that take effect together; each revision has one line, a part of the batch. The key `landed` marks a checkpoint:
- * the `.md` files of the batches up to this number are on disk. A compaction rewrites the file, and increments the epoch in every line.
+ * A line of the history, a vault's append-only file of all revisions. A line has a checksum, metadata and content, separated by tabs. A
+ * batch is a group of revisions that take effect together. Each revision has one line, a part of its batch. The key `landed` marks a
+ * checkpoint: the `.md` files of all batches up to this number are on disk. A compaction rewrites the file, with a new epoch in every line.
  *
  * ```text
  * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
@@ -21,57 +21,57 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** The files of a revision: the `.md` file of the record, and the files to remove. */
+/** The files of a revision: the `.md` file of the record, and the files that the revision removes. */
 export interface View {
-  /** Path of the record's file; `null` if the record has no file from this revision on. */
+  /** Path of the record's file; `null` if the record has no file in this revision. */
   readonly path: string | null
-  /** Other files that contained the record or its id; this revision removes them. */
+  /** Paths of other files that contain the record or its id. The revision removes these files. */
   readonly removed: ReadonlyArray<string>
   /** Hash of the text at `path` before the revision; `null` if there was no file. */
   readonly before: string | null
-  /** Hash of the text at `path` after the revision. */
+  /** Hash of the text at `path` after the revision; `null` if there is no file. */
   readonly after: string | null
 }
 
-/** One revision of a batch that is to be appended. */
+/** A revision to append to the history, as a part of a batch. */
 export interface Part extends View {
   readonly tenant: string
   readonly id: MemoryId
-  /** The record; `null` if it is erased with all its revisions. */
+  /** The record; `null` if this part erases the record with all its revisions. */
   readonly record: MemoryRecord | null
   readonly forgotten: boolean
   readonly extra: Extra
-  /** Text around the body in the file of a note that the library did not write. A tombstone has that of the removed file. */
+  /** Text before and after the body in a note that the library did not write. A tombstone has the frame of the removed file. */
   readonly frame?: Frame | undefined
 }
 
-/** The location of a revision in the history: the position of its line in the file, and the metadata of this line, without the record. */
+/** The position of a revision's line in the history file, and the metadata of this line. The record is not included. */
 export interface RevisionLocation extends View {
   readonly tenant: string
   readonly id: MemoryId
   readonly batch: number
   readonly revision: number
   readonly forgotten: boolean
-  /** The times of a tombstone, which compaction needs. Absent if the revision is no tombstone or the line is damaged. */
+  /** Times of a tombstone, which compaction needs. Absent if the revision is no tombstone, or if its line is damaged. */
   readonly times?: Times | undefined
   /** Offset of the line in the file, and its length, in bytes. */
   readonly offset: number
   readonly length: number
-  /** Index of this part in its batch, from 0, and the number of parts of the batch. */
+  /** Index of this part in its batch, from 0. `parts` is the number of parts in the batch. */
   readonly part: number
   readonly parts: number
   /** Whether a compaction wrote the line. Such a line does not state its offset. */
   readonly isKept: boolean
 }
 
-/** Times of a tombstone in epoch milliseconds: when the record was forgotten, and when it expires, if it does. */
+/** Times of a tombstone, in epoch milliseconds: when the record was forgotten, and when the record expires, if ever. */
 export type Times = readonly [forgotten: number, expires?: number]
 
 /** A batch of revisions, which take effect together. */
 export interface Batch {
   readonly number: number
   readonly locations: ReadonlyArray<RevisionLocation>
-  /** Earlier revisions of the records that the batch erases. The lines of these revisions still have their content. */
+  /** Locations of the earlier revisions of the records that the batch erases. The lines at these locations have to be overwritten. */
   readonly erased: ReadonlyArray<RevisionLocation>
   /** Whether this process appended the batch. Its files count as read once this process has written them. */
   readonly isOurs: boolean
@@ -93,7 +93,7 @@ export interface Meta {
   readonly landed?: number
   /** Number of the batch that this line rolls back. */
   readonly undone?: number
-  /** Offset of the batch that this line rolls back. Absent in lines of an earlier release. */
+  /** Offset of the batch that this line rolls back. Absent in lines that an earlier release wrote. */
   readonly at?: number
   readonly batch?: number
   readonly part?: number
@@ -115,13 +115,13 @@ const RowJson = Schema.parseJson(Schema.Struct({
 }))
 const decodeRow = Schema.decodeOption(RowJson)
 
-/** Prints a line of metadata and content (`row`), with its checksum. */
+/** Prints a line: the checksum, the metadata, and the content (`row`). */
 export const print = (meta: Meta, row = ""): Uint8Array => {
   const body = `${JSON.stringify(meta)}\t${row}`
   return encoder.encode(`${sha256(body)}\t${body}\n`)
 }
 
-/** Prints a line without content. It has `length` bytes, so that it can replace a line of that length in place. */
+/** Prints an erased line, which has no content. The line has `length` bytes, like the line that it overwrites in the file. */
 export const blank = (meta: Meta, length: number): Uint8Array => {
   const body = `${JSON.stringify({ ...meta, state: "blank" } satisfies Meta)}\t`.padEnd(length - checksumLength - 2)
   return encoder.encode(`${sha256(body)}\t${body}\n`)
@@ -138,13 +138,13 @@ export const encode = ({ extra, frame, record }: WrittenRevision): string =>
 /** Returns the content of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
-/** Decodes the revision at a location. `None` if its line was erased or damaged, or the file has another line there now. */
+/** Decodes the revision in a line. `None` if the line is damaged or erased, or has another revision than `location` states. */
 export const read = (line: Uint8Array, location: RevisionLocation): Option.Option<WrittenRevision> =>
   isOf(line, location)
     ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
     : Option.none()
 
-/** Whether a line is undamaged, and has the revision of this location. */
+/** Whether a line is undamaged, and has the revision that the location states. */
 export const isOf = (line: Uint8Array, { id, revision, tenant }: RevisionLocation): boolean => {
   const meta = metaOf(line)
   return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
@@ -164,10 +164,10 @@ export const metaOf = (line: Uint8Array): Meta | undefined => {
   if (first !== checksumLength) return undefined
   const body = line.subarray(first + 1)
   if (decoder.decode(line.subarray(0, first)) !== sha256(body)) return undefined
-  return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // the checksum proves that the library wrote the value
+  return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // the checksum proves that the library wrote the line
 }
 
-/** A line as read, before it is known whether all lines of its batch exist. */
+/** A line that was read. The other lines of its batch may be missing. */
 export interface Line {
   readonly meta: Meta | undefined
   readonly offset: number
@@ -182,12 +182,12 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
     const lines: Array<Line> = []
     let checkpoint = 0
     let newest = 0
-    /** Numbers of the batches that were rolled back, by offset. A later batch may start at the same offset. */
+    /** Maps the offset of each rolled-back batch to its number. The number matters, since a later batch may start at the same offset. */
     const undone = new Map<number, number | undefined>()
     let at = 0
     for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
       const line = bytes.subarray(at, next)
-      yield* paced(line.length >> 6) // about ten milliseconds per megabyte
+      yield* paced(line.length >> 6) // checking and parsing lines takes about ten milliseconds per megabyte
       const meta = metaOf(line)
       const offset = start + at
       lines.push({ meta, offset, line, times: timesIn(meta, line) })
@@ -196,24 +196,24 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
       if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
       at = next + 1
     }
-    /** `at` is the number of bytes up to the end of the last line; `newest` is the highest epoch that a line states. */
+    /** `newest` is the highest epoch, `checkpoint` the highest batch number of a checkpoint, `at` the end of the last complete line. */
     return { at, checkpoint, lines, newest, undone }
   })
 
 const lineBreak = 10
 
-/** The location of a line that was read, and whether the line erases a record or was itself erased. */
+/** The location of a line. Also says whether the line erases a record, and whether the line itself was erased. */
 export interface Parsed extends RevisionLocation {
-  /** Whether the line erases the record, with all its revisions. */
+  /** Whether the line erases all revisions of the record. */
   readonly isErased: boolean
-  /** Whether the content was erased. The line still counts as a part of its batch. */
+  /** Whether the content of the line was erased. The line still counts as a part of its batch. */
   readonly isBlank: boolean
 }
 
-/** Makes the location of the line at `offset`, of `length` bytes, from its metadata. */
+/** Makes the location of a line from its metadata. The line starts at `offset`, and has `length` bytes. */
 export const parsedLine = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
   tenant: meta.tenant ?? "",
-  id: meta.id ?? ("" as MemoryId), // only a blank line lacks an id, which is then never used
+  id: meta.id ?? ("" as MemoryId), // only blank lines lack an id, and the id of a blank line is never used
   batch: meta.batch ?? 0,
   part: meta.part ?? 0,
   parts: meta.parts ?? 1,
@@ -239,15 +239,15 @@ export const timesOf = ({ createdAt, expiresAt, updatedAt }: Ended): Times => {
   return expiresAt === undefined ? [recency] : [recency, expiresAt]
 }
 
-/** Returns the times in an undamaged line of a tombstone; `undefined` for any other line. */
+/** Returns the times of the tombstone in a line; `undefined` if the line is damaged or is no tombstone. */
 export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undefined =>
   meta?.state === "forgotten"
-    ? timesOf((JSON.parse(textOf(line)) as { readonly record: Ended }).record) // the checksum proves that the library wrote the value
+    ? timesOf((JSON.parse(textOf(line)) as { readonly record: Ended }).record) // the checksum proves that the library wrote the line
     : undefined
 
 /**
- * Prints the lines of a batch, and returns them with their locations. `from` is the offset of the first line. If `from` is `undefined`,
- * prints the lines of a compaction: these state no offset, and each is a batch by itself.
+ * Prints the lines of a batch, and returns the lines with their locations. `from` is the offset of the first line. If `from` is
+ * `undefined`, prints lines for a rewritten history file: each line states no offset, and is a batch of its own.
  */
 export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number, from: number | undefined) => {
   const lines: Array<Uint8Array> = []
@@ -277,7 +277,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, parsed }
 }
 
-/** Prints a history file: `head`, then the lines that `make` returns for a few values at a time. Lets the event loop run in between. */
+/** Prints a history file: `head`, then the lines of all values. Calls `make` with 16 values at a time, and pauses between calls. */
 export const printFile = <A>(
   head: Uint8Array,
   all: ReadonlyArray<A>,
@@ -294,7 +294,7 @@ export const printFile = <A>(
     return yield* EventLoop.paced(() => concatSteps(lines))
   })
 
-/** Returns the range of a batch's lines in the file, in bytes. The lines are contiguous. */
+/** Returns the offset and the length of a batch in the file, in bytes. The lines of a batch are contiguous. */
 export const spanOf = (batch: ReadonlyArray<RevisionLocation>) => {
   const [first] = batch
   const last = batch.at(-1)
@@ -304,29 +304,29 @@ export const spanOf = (batch: ReadonlyArray<RevisionLocation>) => {
 }
 
 /*
- * The index of a history. It is stored in the snapshot, so that the next process that opens the vault reads only what was appended since.
- * It is valid if the file's first bytes, and the last bytes that the index covers, are unchanged.
+ * The index of a history, which is saved in the vault's snapshot. A process that opens the vault then reads only the lines that were
+ * appended after the snapshot. The index is valid if the file's first 4 KiB, and the last 4 KiB that the index covers, are unchanged.
  */
 
-/** The index of a history up to an offset in its file. */
+/** The index of the first `end` bytes of a history file. */
 export interface HistoryIndex {
   readonly epoch: number
   /** Number of bytes that the index covers, from the start of the file. */
   readonly end: number
-  /** Number of the last batch. The `.md` files of this batch and all earlier ones are on disk. */
+  /** Number of the last batch. The `.md` files of all batches up to this number are on disk. */
   readonly batch: number
-  /** Number of bytes of lines whose revision is erased, replaced, or no longer kept. */
+  /** Number of bytes in lines that are no longer needed, such as the lines of erased or replaced revisions. */
   readonly dead: number
-  /** Hash of the first and the last bytes that the index covers. */
+  /** Hash of the first 4 KiB and the last 4 KiB that the index covers. */
   readonly hash: string
-  /** Locations of the revisions of all records, those of one record newest first. */
+  /** Locations of all revisions. The locations of one record are adjacent, newest first. */
   readonly locations: ReadonlyArray<RevisionLocation>
 }
 
-/** Number of bytes that are hashed at each end. Few are enough, since a rewritten file has another epoch in the lines at both ends. */
+/** Number of bytes that are hashed at the start and at the end. A rewritten file differs there, since all its lines have a new epoch. */
 const compared = 4_096
 
-/** Returns a hash of the beginning and the end of the first `end` bytes of a file. */
+/** Returns a hash of the start and the end of the first `end` bytes of a file. */
 export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.Effect<string, MemoryError> =>
   Effect.zipWith(
     fs.bytesFrom(file, 0, Math.min(end, compared)),
@@ -367,7 +367,7 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Returns the undamaged lines at `locations`, in reverse order, for a compaction. `bytes` is the whole history file. */
+/** Returns metadata and content of the undamaged lines at `locations`, in reverse order. `bytes` is the whole history file. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -381,7 +381,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads the times that tombstones lack in an index of an earlier release. Maps each of their locations to a copy with the times. */
+/** Adds missing times to tombstones in an index of an earlier release. Maps each location without times to a copy with the times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

@@ -1,8 +1,8 @@
 /**
- * A map with string keys that grows in small steps. A full `Map` copies all its entries at once to grow. For 65,536 entries this takes 10
- * ms, and several maps with the same keys grow at the same time. A `LargeMap` of more than 4,096 entries divides them among 64 maps by a
- * hash of the key. Iteration then is not in the order of insertion. An iterator must be used up before the map is changed: an iterator that
- * was made before the entries were divided does not see later changes.
+ * A map with string keys that grows in small steps. A plain `Map` that is full copies all its entries at once, which takes 10 ms for 65,536
+ * entries. Several maps with the same keys grow at the same time. A `LargeMap` with more than 4,096 entries distributes its entries among
+ * 64 maps, by a hash of the key. The order of iteration is then not the order of insertion. An iterator must be used up before the map is
+ * changed, since the iterator may not see later changes.
  */
 export class LargeMap<K extends string, V> {
   #parts: ReadonlyArray<Map<K, V>> = [new Map()]
@@ -56,12 +56,12 @@ export class LargeMap<K extends string, V> {
   }
 }
 
-/** Largest number of entries of an undivided map. */
+/** Largest number of entries that are kept in a single `Map`. */
 const largest = 4_096
-/** Number of maps among which the entries are divided: a power of two. */
+/** Number of maps among which the entries of a larger map are distributed. Must be a power of two. */
 const count = 64
 
-/** Returns which of the `count` maps contains a key, as an index: a hash (FNV-1a) of the key's last sixteen characters. */
+/** Returns the index of the map that contains a key: a hash (FNV-1a) of the last sixteen characters of the key. */
 const partOf = (key: string): number => {
   let hash = 0x811c9dc5
   for (let i = Math.max(0, key.length - 16); i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)

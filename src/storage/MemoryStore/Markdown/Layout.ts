@@ -5,9 +5,9 @@
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
  * ```
  *
- * An id is used as it is if every disk can store and distinguish it, that is, if it matches `[a-z0-9_-]{1,64}` and is no device name of
- * Windows. An upper-case letter becomes `+` and the lower-case letter. Any other id becomes `~` and a hash; the frontmatter then states the
- * id.
+ * The id of a tenant, user, agent or run is the name of its folder if the id matches `[a-z0-9_-]{1,64}` and is no device name of Windows:
+ * every disk can store and distinguish such names. An upper-case letter becomes `+` and the lower-case letter. Any other id becomes `~` and
+ * a hash of the id. The frontmatter of the file then states the id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -16,11 +16,9 @@ import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } from "../../../domain/MemoryScope.ts"
 
-/** The folder of the library's own files. Of the files in it, only those in `internal` are records. */
+/** The folder of the library's own files. Only the files in its subfolder `internal` are records. */
 export const hidden = ".effect-memory"
-/**
- * The folder of the rows that the library keeps for itself. They contain raw conversations, so git ignores them like the rest of `hidden`.
- */
+/** The folder of the library's internal records. They contain raw conversations, so git ignores them like the rest of `hidden`. */
 export const internal = `${hidden}/outbox`
 
 const folders: Readonly<Record<Field, string>> = {
@@ -31,14 +29,14 @@ const folders: Readonly<Record<Field, string>> = {
   actorId: "actors"
 }
 const fieldOf = new Map(fields.map((field) => [folders[field], field]))
-/** The folders in which the library creates files of records. */
+/** The folders below which the library writes the files of records. */
 export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.values(folders), "global"]
 
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
 
 /**
- * Returns the path segment of an id: a hash of the id, or the id in lower case with its upper-case letters escaped, so that
- * case-insensitive disks can distinguish ids.
+ * Returns an id as a path segment. An upper-case letter becomes `+` and the lower-case letter, since some disks ignore case. A long id, a
+ * device name of Windows, or an id with characters other than `[A-Za-z0-9_-]` becomes `~` and a hash of the id.
  */
 export const segmentOf = (id: string): string => {
   const name = id.normalize("NFC")
@@ -47,8 +45,8 @@ export const segmentOf = (id: string): string => {
 }
 
 /**
- * Returns the id that a path segment stands for; `undefined` if the segment is a hash, or no id. A person, or drover (another memory
- * program), may have named a folder by the unescaped id.
+ * Returns the id that a path segment stands for; `undefined` if the segment is a hash or no valid id. Also accepts an unescaped id, since a
+ * person or drover (another memory program) may have named the folder.
  */
 export const idOf = (segment: string): string | undefined => {
   const id = segment.replace(/\+([a-z])/g, (_, letter: string) => letter.toUpperCase())
@@ -58,16 +56,16 @@ export const idOf = (segment: string): string | undefined => {
 }
 const isScopeId = Schema.is(ScopeId)
 
-/** Whether a path segment is a form of an id: the one that the library writes, or the unescaped id. */
+/** Whether a path segment stands for an id: the segment is the escaped id that the library writes, or the unescaped id. */
 export const encodes = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
-/** Returns the folder of a tenant, with a trailing slash; empty for the default tenant. */
+/** Returns the folder of a tenant, with a trailing slash; an empty string for the default tenant. */
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
 /**
- * Returns the id of a note whose author chose its file name. `n` is greater than 1 if the ids with smaller `n` belong to other notes, which
- * were at this path before and have moved away.
+ * Returns the id of a note whose author chose the file name. The id is derived from the path. A new note at the path of an earlier note
+ * that has moved away gets an id with the next `n`, since the earlier note keeps its id.
  */
 export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
@@ -85,15 +83,15 @@ const folderOf = (scope: MemoryScope.MemoryScope): string =>
 
 /** The tenant, scope and id that a path states. */
 export interface RecordPath {
-  /** `undefined` for the default tenant. */
+  /** Path segment of the tenant; `undefined` for the default tenant. */
   readonly tenant: string | undefined
-  /** Path segments of the scope's ids, by field; `Global` if the path has no folder of an id; `internal` for the library's own rows. */
+  /** Path segments of the ids in the scope, by field. `Global` if there are no such segments; `internal` for internal records. */
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
-  /** Id that is the file's name; `undefined` if the author chose another name. */
+  /** The file's name, if it is the id of a record; `undefined` if the author chose another name. */
   readonly id: MemoryId | undefined
   /**
-   * Whether the library could have written a file at the path: the file is named by an id and directly in the folder of a scope, or is a
-   * row that the library keeps for itself.
+   * Whether the library writes files at such paths: the file is named by a record's id and is directly in the folder of a scope, or the
+   * file is in the folder `internal`.
    */
   readonly isOurs: boolean
   /** Name of the file, without `.md`. */
@@ -104,14 +102,14 @@ export interface RecordPath {
 export const isBelow = (path: string): boolean =>
   !path.includes("\0") && path.split(/[\\/]/).every((part) => part !== "" && part !== "." && part !== "..")
 
-/** Whether a scan of the vault would read this path as a record. */
+/** Whether a scan of the vault reads the file at this path as a record. */
 export const isRecord = (path: string): boolean =>
   isBelow(path) && path.endsWith(".md") && !/(?:^|\/)\./.test(isInternal(path) ? path.slice(internal.length) : path)
 
-/** Whether a file is a row that the library keeps for itself. */
+/** Whether a file is one of the library's internal records, that is, a file in the folder `internal`. */
 export const isInternal = (path: string): boolean => path.startsWith(`${internal}/`)
 
-/** Shortens a path for an error: keeps its end, if it has more than 150 UTF-16 units. */
+/** Shortens a path for an error message. Keeps only the end of a path that has more than 150 UTF-16 units. */
 export const shortened = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
 /** Parses a path. Caches the last result, since reading a file parses its path several times. */
@@ -123,7 +121,7 @@ let last: { readonly path: string; readonly parsed: RecordPath } | undefined
 
 const parse = (path: string): RecordPath => {
   const parts = (isInternal(path) ? path.slice(internal.length + 1) : path).split("/")
-  const name = parts.pop()!.replace(/\.md$/, "") // split returns at least one part
+  const name = parts.pop()!.replace(/\.md$/, "") // `split` returns at least one part
   const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
   const scope = new Map<Field, string>()
   for (let i = 0; i + 1 < parts.length; i += 2) {
@@ -134,25 +132,25 @@ const parse = (path: string): RecordPath => {
   const isScope = scope.size > 0 ? 2 * scope.size === parts.length : parts.length === 1 && parts[0] === "global"
   return {
     tenant,
-    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // further folders do not change the scope
-    id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // the pattern matches only ids
+    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // folders below those of the scope do not change the scope
+    id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // `ULID_RE` matches only ids
     isOurs: isInternal(path) || (ULID_RE.test(name) && isScope),
     name
   }
 }
 
-/* Checks that the tenant and scope in a text agree with those in its path. `Left` names the field in which they differ. */
+/* Checks that a text and the path of its file state the same tenant and scope. If not, `Left` names the field that differs. */
 
 /**
- * Whether the library wrote a text, that is, whether the text has a hash. Such a text must state its tenant and its whole scope, so that a
- * copy of the file in another folder is detected.
+ * Whether the library wrote a text, that is, whether the frontmatter has a hash. Such a text must state every id that its path states, so
+ * that a copy of the file in another folder is detected.
  */
 export const isLibraryText = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
 /**
- * Returns the tenant of a text in the library's format. `Left` if the text and the path state different tenants, or if the folder's name is
- * a hash and the text does not state the tenant.
+ * Returns the tenant of a text in the library's format. `Left` if the text and its path state different tenants. Also `Left` if the name of
+ * the tenant's folder is a hash and the text does not state the tenant.
  */
 export const claimedTenant = (
   recordPath: RecordPath,
@@ -174,8 +172,8 @@ export const claimedTenant = (
 }
 
 /**
- * Returns the scope of a text in the library's format. `Left` if the text and the path state different ids, or if a folder's name is a hash
- * and the text does not state the id.
+ * Returns the scope of a text in the library's format. `Left` if the text and its path state different ids. Also `Left` if the name of a
+ * folder is a hash and the text does not state the id.
  */
 export const claimedScope = (
   recordPath: RecordPath,
@@ -208,7 +206,7 @@ export const claimedScope = (
     return yield* agreed(ids, matter)
   })
 
-/** Tenant and scope of a note that the library did not write. `properties` has the names of the properties that determined the two. */
+/** Tenant and scope of a note that the library did not write. `properties` names the properties that state the tenant or scope. */
 export interface Belonging {
   readonly tenant: string
   readonly scope: MemoryScope.MemoryScope
@@ -216,8 +214,8 @@ export interface Belonging {
 }
 
 /**
- * Returns tenant and scope of a note that the library did not write. The folder decides. A property may add an id to the scope, but one
- * that contradicts an id of the folder becomes metadata. `Left` if a folder's name is the hash of an id that no property states.
+ * Returns the tenant and the scope of a note that the library did not write. The path determines both. A property may add an id to the
+ * scope. A property that contradicts the path becomes metadata. `Left` if a folder's name is a hash and no property states the id.
  */
 export const belonging = (
   recordPath: RecordPath,
@@ -247,7 +245,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Checks that the property `scope`, which drover (another memory program) writes, agrees with the scope of the path. */
+/** Checks that the property `scope`, written by drover (another memory program), agrees with the scope of the path. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"
@@ -260,14 +258,14 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Reco
 }
 
 /**
- * Returns the staging folder of a process, which contains the process's temporary files while it holds the vault's lock. A process that
- * steals the lock first moves this folder away, so that the old holder can no longer rename its temporary files into place.
+ * Returns the staging folder of a process: the folder of its temporary files while the process holds the vault's lock. A process that
+ * steals the lock first moves this folder away. The old holder can then no longer rename its temporary files into place.
  */
 export const stagingFolderOf = (own: string): string => `${hidden}/turns/${own}`
 /**
- * Returns the name under which a file is written before it is renamed to `name`. The returned name contains the id of the writing process,
- * so that two writers of one file use different names.
+ * Returns the name of the temporary file that is later renamed to `name`. The temporary name contains the id of the writing process, so
+ * that two writers of one file use different temporary files.
  */
 export const temporaryOf = (name: string, writerId: string): string => `.${name}.~${writerId}.tmp`
-/** Whether a name is that of a temporary file of any process. */
+/** Whether a file name is the name of a temporary file, of any process. */
 export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)

@@ -1,8 +1,8 @@
 /**
- * The lock of a vault, which lets only one process write. It is a file that is created exclusively, to which the holder writes a heartbeat.
- * A process that finds the file unchanged for `timeout`, measured by its own clock, steals the lock. If several processes try, a rename
- * lets only one succeed. A process holds the lock as long as the lock file has the same inode as the file that the process has open. Before
- * a thief takes the lock, it fences the holder, that is, moves away the folder of the holder's temporary files (`Layout.stagingFolderOf`).
+ * The lock of a vault. Only the process that holds the lock may write. The lock is a file that only one process can create, and to which
+ * the holder writes heartbeats. A process that sees no change of the file for `timeout`, by its own clock, steals the lock: it renames the
+ * file. Only one of several renames succeeds. Before the rename, the thief fences the holder: it moves away the folder of the holder's
+ * temporary files (`Layout.stagingFolderOf`). A process holds the lock as long as the lock file has the inode of the file that it has open.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -18,8 +18,8 @@ import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 /** The lock of a vault. */
 export interface Lock {
   /**
-   * Runs an effect while holding the lock. Waits for the lock while `isWanted` returns true (default: always). Fails with `unavailable` if
-   * `isWanted` returns false, or if the same holder, still alive, has kept the lock for twenty timeouts.
+   * Runs an effect while holding the lock. Waits while another process holds the lock. Fails with `unavailable` if `isWanted` (default:
+   * always true) returns false while waiting, or if one holder, still alive, keeps the lock for twenty timeouts.
    */
   readonly withLock: <A, E>(
     self: Effect.Effect<A, E>,
@@ -30,20 +30,20 @@ export interface Lock {
 }
 
 const file = `${hidden}/lock`
-/** Largest number of heartbeats while the lock is held once (a session): enough for nine hours with a timeout of 0.1 seconds. */
+/** Largest number of heartbeats in a session (one holding of the lock): enough for nine hours with a timeout of 0.1 seconds. */
 const perSession = 1_000_000
-/** Time between two attempts to lock while another process holds the lock. */
+/** Pause between two attempts to take the lock while another process holds the lock. */
 const wait = Duration.millis(5)
 /**
- * Number of timeouts after which a waiter gives up, because one holder is alive and does not release the lock. Each new holder starts the
- * count again.
+ * Number of timeouts after which a waiting process gives up, if one holder is alive and keeps the lock. The count starts again whenever a
+ * process takes the lock.
  */
 const patience = 20
 
-/** Monotonic time in milliseconds, so that a change of the system time does not make a lock look old. */
+/** Time of a monotonic clock in milliseconds. A change of the system time must not make a lock look old. */
 const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
-/** Makes the lock of a folder. `timeout` is the time without a heartbeat after which a lock may be stolen. */
+/** Makes the lock of a folder. `timeout` is the time without a heartbeat after which another process may steal the lock. */
 export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Effect<Lock, never, Scope.Scope> =>
   Effect.gen(function*() {
     const queue = EventLoop.makeSerialQueue()
@@ -51,8 +51,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let thefts = 0
     let sessions = 0
     /**
-     * Returns the content of the lock file: the id of this process, and a number made of the session and the heartbeats so far. The session
-     * is included, since the lock file may have the inode of the previous session's file and, on a disk with coarse times, its mtime, too.
+     * Returns the content of the lock file: the id of this process, and a number made from the session and its heartbeats so far. The
+     * session is included, since the lock files of two sessions may have the same inode and, on a disk with coarse times, the same mtime.
      */
     const textOf = (beats: number) => `${fs.writerId} ${sessions * perSession + beats}`
 
@@ -61,7 +61,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         const found = yield* fs.stat(path)
         if (Option.isNone(found)) return (yield* fs.isLink(path)) ? "a link to nothing" : undefined
         const { ino, mtime, type } = found.value
-        // reads only a regular file, since reading a pipe or device may never end
+        // only a regular file is read, since reading a pipe or a device may never end
         const text = type === "File" ? yield* fs.readLoose(path) : Option.some(type)
         return Option.isNone(text) ? undefined : `${text.value}/${ino}/${mtime}`
       })
@@ -69,17 +69,16 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const steal = (seen: string) =>
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
-        const aside = `${file}.${fs.writerId}.${++thefts}` // numbered, since a folder from an earlier theft may still be there
-        // fences the holder first (moves away its temporary files). Otherwise the holder might resume, and overwrite files that the
-        // next holder has written
+        const aside = `${file}.${fs.writerId}.${++thefts}` // numbered, since the path of an earlier theft may still exist
+        // first moves away the holder's temporary files. Otherwise the holder might resume, and overwrite files of the next holder
         yield* fs.fence(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
-          // the moved lock may be that of a process that was faster; it is put back, unless yet another process has created a lock
-          // meanwhile
+          // another process may have stolen the lock first, and the moved file is then the lock of that process. This file is put back,
+          // unless a third process has created a lock meanwhile
           if ((yield* look(aside)) !== seen) yield* fs.link(aside, file)
           yield* Effect.catchAll(
             fs.remove(aside, { force: false }),
-            // a folder may have been in place of the lock file; `remove` fails on it
+            // `remove` fails if there was a folder in place of the lock file
             (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error)
           )
         }
@@ -98,11 +97,11 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock is a link to a file in this process's staging folder; so the folder exists, and a thief of the lock can move it away
+            // the lock is a link to a file in this process's staging folder. So the folder exists, and a thief can move the folder away
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // the lock was created before the staging folder. A process that stole the lock in between found no folder to move away. So
+            // the lock may be older than the staging folder. A process that steals the lock in between finds no folder to move away. So
             // this process creates the folder, and then checks that the lock file is still its own
             const isKept = yield* Effect.zipRight(fs.createStaging, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
@@ -119,11 +118,11 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
-            yield* EventLoop.sleepLive(0) // lets a delayed heartbeat of a holder in this process run first
+            yield* EventLoop.sleepLive(0) // lets a holder in this process write a delayed heartbeat first
             yield* steal(seen)
           }
-          // gives up if the caller no longer wants the lock, or if one holder that is alive has kept it for too long. Does not give up
-          // because of a stale lock, since that was stolen just above
+          // gives up if the caller no longer wants the lock, or if one holder that is alive has kept the lock for too long. A stale lock is
+          // no reason to give up, since this process has just tried to steal the lock
           if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
@@ -137,25 +136,25 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let beating: Fiber.Fiber<void> | undefined
     let isClosed = false
     let beats = 0
-    /** Runs effects one at a time, so that no heartbeat is written to a file while it is being closed. */
+    /** Runs effects one at a time: the writes of heartbeats, and the closing of the lock file. */
     const inWriting = EventLoop.makeSerialQueue()
-    /** Whether the lock was used since the last heartbeat. */
+    /** Whether this process has taken the lock since the last heartbeat. */
     let isUsed = false
     /**
-     * Writes a heartbeat after each third of the timeout, as long as the lock is used from time to time. One fiber serves many sessions,
-     * since most sessions are shorter than a third of the timeout.
+     * Writes a heartbeat after each third of the timeout. Ends once the lock was not used for a third of the timeout. One fiber serves many
+     * sessions (periods in which this process holds the lock), since most sessions are shorter than a third of the timeout.
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
       isUsed = false
-      // a heartbeat is written to the file that this process created, not to the lock file of a process that has stolen the lock
+      // `held` is the file that this process created. So a heartbeat never changes the lock file of a process that stole the lock
       const written = Effect.suspend(() => held?.write(textOf(++beats)) ?? Effect.void)
       return inWriting(Effect.catchAll(written, (error) => Effect.logDebug("no heartbeat", error))).pipe(
         Effect.zipRight(due)
       )
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
-    /** Lets a new heartbeat fiber start. Runs when the previous one has ended for any reason. */
+    /** Runs when the heartbeat fiber has ended for any reason, so that `begun` can start a new fiber. */
     const over = Effect.sync(() => beating = undefined)
     const begun = Effect.suspend(() => {
       beats = 0
@@ -164,7 +163,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         ? Effect.map(Effect.forkDaemon(Effect.ensuring(Effect.interruptible(due), over)), (fiber) => beating = fiber)
         : Effect.void
     })
-    /** Stops the heartbeat when the Effect scope closes or, if the lock is held at that time, when the lock is released. */
+    /** Stops the heartbeat if the Effect scope is closed and the lock is not held. */
     const ended = Effect.suspend(() => {
       if (!isClosed || held !== undefined || beating === undefined) return Effect.void
       return Effect.asVoid(Fiber.interrupt(beating))
@@ -187,7 +186,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     return {
       isOurs,
       withLock: (self, isWanted = () => true) =>
-        // callers in this process wait in its queue, without polling
+        // one caller of this process at a time tries to take the lock; other callers wait in `queue`, without polling
         queue(Effect.uninterruptibleMask((restore) =>
           Effect.flatMap(acquire(restore, isWanted), (claim) => {
             held = claim
@@ -200,7 +199,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     }
   })
 
-/** Whether both observations are of the same session of a holder, with a heartbeat in between. */
+/** Whether a holder has written a heartbeat between two observations of the lock file, without releasing the lock meanwhile. */
 const isBeat = (before: string | undefined, after: string | undefined): boolean => {
   const [, owner, beats, ino] = holding.exec(before ?? "") ?? []
   const [, again, more, same] = holding.exec(after ?? "") ?? []
@@ -209,7 +208,7 @@ const isBeat = (before: string | undefined, after: string | undefined): boolean 
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
-/** Returns the name of the process that holds a lock: the first word of the lock file. Returns `nobody` if the file has another format. */
+/** Returns the id of the process that holds a lock, from an observation of the lock file; `nobody` if the file has another format. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
 /** Error of a writer if its lock was stolen, or if another process has written meanwhile. The caller runs the writer again. */
@@ -221,7 +220,7 @@ export const lost = MemoryError.make("conflict", {
 /** Whether an error is `lost`. Compares fields, since a span wraps errors in new objects. */
 export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
-/* Temporary files of killed writers: hidden files next to the files that they were to replace. */
+/* Removes the temporary files of killed writers. Such a file is hidden, and is next to the file that was to be replaced. */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -229,9 +228,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const hour = 3_600_000
 
 /**
- * Makes a function that removes temporary files of killed writers: at its first call, and then at most hourly. The caller must hold the
- * lock, so that no other process is writing. Files younger than `timeout` are left, since a process that lost the lock while suspended may
- * still resume. Cost: a listing of every folder. After a failure, tries again after an hour.
+ * Makes a function that removes temporary files of killed writers. The function does so at its first call, and then at most once an hour,
+ * even after a failure. The caller must hold the lock, so that no other process is writing. Files younger than `timeout` are kept, since a
+ * process that lost the lock while suspended may still resume. Cost: a listing of every folder.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

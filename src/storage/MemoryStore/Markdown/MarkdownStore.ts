@@ -1,6 +1,6 @@
 /**
- * Opens a vault's folder as a store. Keeps the store up to date with edits by hand and writes of other processes, and verifies and repairs
- * the files.
+ * Opens the folder of a vault as a store. Reads edits by hand and writes of other processes into the store. Also verifies and repairs the
+ * files.
  */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
@@ -32,9 +32,9 @@ import * as VaultFileSystem from "./VaultFileSystem.ts"
 import * as WritePlan from "./WritePlan.ts"
 
 /**
- * Opens the folder `root` as a store. Reads all files, or, if there is a snapshot, the snapshot and the files that changed after it. Looks
- * for changes in the folder until the Effect scope closes, and then saves a snapshot. Fails with `invalid_draft` if an option is out of
- * range.
+ * Opens the folder `options.root` as a store. If the folder has a snapshot, reads the snapshot and the files that changed after it.
+ * Otherwise, reads all files. Looks for changes in the folder until the Effect scope closes, and then saves a snapshot. Fails with
+ * `invalid_draft` if an option is out of range.
  */
 export const make = (
   options: Options
@@ -87,7 +87,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   scan: (tenant) =>
     Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
-        // an array is fine here: compaction reads one tenant after the other, so only one tenant's rows are copied at a time
+        // copies the rows of only one tenant at a time, since compaction scans one tenant after the other
         ...vault.state.tenantIndex(tenant).rows(),
         ...tombstones
       ]))),
@@ -101,23 +101,23 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   tenantIndex: (tenant) => Effect.sync(() => vault.state.tenantIndex(tenant))
 })
 
-/* Keeps a vault up to date with edits by hand and writes of other processes, at a lower cost while the store is not used. */
+/* Keeps a vault up to date with edits by hand and writes of other processes. Scans less often while the store is not used. */
 
-/** Number of polls after which polling stops if the store was not called meanwhile and no stream of changes was open. */
+/** Polling stops after this many polls without a call of the store and without an open stream of changes. */
 const patience = 60
-/** Number of polls without a call of the store, after which scans of all files become rarer. */
+/** Scans of all files become rarer after this many polls without a call of the store. */
 const attention = 10
 /**
- * Pause before the next scan, as a multiple of the duration of the last scan: `busy` while the store is called, `quiet` after `attention`
- * polls without a call.
+ * Shortest pause between two scans of all files, as a multiple of the duration of the last scan. `quiet` applies after `attention` polls
+ * without a call of the store, and `busy` otherwise.
  */
 const spacing = { busy: 10, quiet: 100 }
 
 /**
- * Keeps a vault up to date. At every poll, and soon after each event of the file watch, reads what other processes appended to the
- * history. Some polls also scan all files. Such scans are so rare that they take at most a tenth of the time, or a hundredth after ten
- * polls without a call of the store. Polling stops after `patience` polls without a call and without an open stream of changes. The
- * returned effect must run before each call of the store. If polling has stopped, this effect scans the vault and starts polling again.
+ * Keeps a vault up to date. At each poll, and soon after each event of the file watch, reads what other processes appended to the history.
+ * Some polls also scan all files. Such scans take at most a tenth of the time, or a hundredth of the time after ten polls without a call of
+ * the store. Polling stops after `patience` polls without a call and without an open stream of changes. The returned effect must run before
+ * each call of the store. If polling has stopped, the effect scans the vault and starts polling again.
  *
  * @internal
  */
@@ -131,11 +131,11 @@ export const keepCurrent = (
     const logFailure = Effect.catchAll((error: MemoryError.MemoryError) =>
       Effect.logWarning("the vault could not be looked at", error)
     )
-    /** The last scan: the time of its end in epoch milliseconds, and its duration in milliseconds. */
+    /** The last scan of all files: its end in epoch milliseconds, and its duration in milliseconds. */
     let last = { end: -Infinity, took: 0 }
     /**
-     * `uncalled`: polls since the last call of the store. `quiet`: polls since the last time when the store was called or a stream of
-     * changes was open.
+     * `uncalled`: number of polls since the last call of the store. `quiet`: number of polls since the store was last called or a stream of
+     * changes was last open.
      */
     let uncalled = 0
     let quiet = 0
@@ -164,9 +164,7 @@ export const keepCurrent = (
     yield* Effect.forkScoped(Effect.forever(watch))
     yield* scanOnEvents(fs, logFailure(vault.follow))
 
-    /**
-     * Scans the vault and starts polling again, if polling has stopped. Calls of the store that come meanwhile wait until the scan ends.
-     */
+    /** Scans the vault and starts polling again, if polling has stopped. Further calls of the store wait until the scan has ended. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(
@@ -186,14 +184,14 @@ export const keepCurrent = (
   })
 
 /*
- * A file watch on the hidden folder `.effect-memory`, in which every writer changes the history and the lock file. An event only makes this
- * process read the history sooner than at the next poll. The watch covers this one folder and not the whole vault, since on Linux a
- * recursive watch needs a watch for every entry.
+ * Watches the hidden folder `.effect-memory`, in which every writer changes the history and the lock file. An event only makes this process
+ * read the history sooner than at the next poll. The other folders of the vault are not watched, since on Linux a recursive watch needs a
+ * watch for every entry.
  */
 
 /**
- * Pause between an event and the scan, so that a scan follows many events. The last event of a write comes when the writer releases the
- * vault's lock; the write is then complete. An event during the pause or the scan causes one more scan.
+ * Pause between an event and the scan, so that one scan serves many events. The last event of a write comes when the writer releases the
+ * vault's lock. The write is then complete. An event during the pause or the scan causes one more scan.
  */
 const pause = Duration.millis(20)
 
@@ -259,8 +257,8 @@ const verify = (
   })
 
 /**
- * Restores each damaged file from its last good revision, and moves the damaged bytes to `.effect-memory/damaged`. Without `write`, only
- * returns the files that it would restore.
+ * Moves each damaged file to `.effect-memory/damaged`, and writes the last good revision of the record in its place. If `write` is false
+ * (the default), only returns the files to restore.
  */
 const repair = (
   fs: VaultFileSystem.VaultFileSystem,
@@ -295,8 +293,8 @@ const repair = (
 }
 
 /**
- * Signs the records whose files another vault wrote, such as the files of a cloned vault. These records then get the trust and origin that
- * their texts state. Returns the number of records signed. Use it only for a folder whose texts you trust.
+ * Signs the records in files that another vault wrote, such as the files of a cloned vault. The records then have the trust and the origin
+ * that their files state. Returns the number of signed records. Use this only for a folder whose texts you trust.
  */
 const adopt = (
   fs: VaultFileSystem.VaultFileSystem,

@@ -1,7 +1,7 @@
 /**
- * Detects notes (Markdown files that this library did not write) that were renamed or moved between two scans of the vault. In such a case
- * one file is gone, and a new file has the same or a similar text. Compares only files of one tenant and scope. A file that appears in
- * another scope is a new note, because the old revisions are visible only to viewers of the old scope.
+ * Detects notes (Markdown files that this library did not write) that were renamed or moved between two scans of the vault. After a move,
+ * one file is missing, and a new file has the same or a similar text. Only files of the same tenant and scope are compared. A file that
+ * appears in another scope is a new note, because the old revisions are visible only to viewers of the old scope.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ import type { VaultFileSystem } from "./VaultFileSystem.ts"
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 type Files = ReadonlyMap<string, Entry | Bad | undefined>
 
-/** A note whose file is gone. */
+/** A note whose file is missing. */
 interface MissingNote {
   readonly tenant: string
   readonly path: string
@@ -32,8 +32,8 @@ interface MissingNote {
 }
 
 /**
- * Whether a file that a scan did not find any more was a note that may have moved. A note has not moved if the history says that it was
- * forgotten, or that its file has another path.
+ * Whether a missing file was a note that may have been moved. A note was not moved if the history says that the record is forgotten, or
+ * that its file has another path.
  */
 const isGone = (context: Context, history: History, { path, row: { record }, tenant }: Entry): boolean => {
   const newest = history.newest(tenant, record.id)
@@ -42,9 +42,9 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes among `known`, the files that a scan did not find any more. Each note comes with its last record: that of the history
- * or that of the file, whichever is newer. The first scan also passes `isKnown`, which says whether this process knows a file at a path.
- * The result then also includes the notes that the history has at any other path.
+ * Returns the notes among `known`, the files that a scan did not find any more. Each note has its newest record, from the history or from
+ * the file. The first scan passes `isKnown`, which says whether this process knows a file at a path. The result then also has the notes
+ * that are in the history, but whose paths have no known file.
  */
 export const findMissing = (
   context: Context,
@@ -81,8 +81,8 @@ export const findMissing = (
   })
 
 /**
- * Returns the new files to which missing files were moved, each with the record of the missing file. `found` contains the files of the
- * scan, by path. Cost: reads each new file.
+ * Returns the new files to which missing notes were moved. Each returned entry has the record of its missing note. `found` contains the
+ * files of the scan, by path. Cost: reads each new file.
  */
 export const find = (
   { context, fs, history, reader }: {
@@ -138,56 +138,56 @@ export const find = (
     return moved
   })
 
-/** Returns a key that is equal for notes of the same tenant and scope. A move is detected only between two such notes. */
+/** Returns a key for the tenant and the scope of a note. A move is detected only between notes with the same key. */
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
- * Compares the contents of files, as git does, to find out which new file continues which missing file. A scan sees only that one file is
- * gone and another is new.
+ * Finds out which new file continues which missing file, that is, which files were moved or renamed. A scan sees only that some files are
+ * missing and others are new. The contents of the files are compared, as git does.
  *
  * ```text
  * 1. equal content          if several files have it, those with the same file name
  * 2. most similar content   with at least `threshold` similarity
  * ```
  *
- * Laws: a file continues at most one file, and is continued by at most one. An empty text continues nothing, and of several equally similar
- * candidates none is chosen. The functions are pure, and the order of the files in their arguments does not matter.
+ * Laws: a new file continues at most one missing file, and no other new file continues the same file. Files without text are ignored. If
+ * several candidates are equally similar, none is chosen. The functions are pure. The order of the files does not matter.
  */
 
-/** A file that is gone. */
+/** A missing file. */
 export interface Vanished {
   readonly path: string
   /** SHA-256 of the file's last text, in hex. */
   readonly hash: string
-  /** The file's last text; absent if unknown. Without it, only a new file with equal content can continue this one. */
+  /** The file's last text; absent if unknown. A file without a known text can be continued only by a new file with equal content. */
   readonly text?: string | undefined
 }
 
-/** A file that is new. */
+/** A new file. */
 export interface Appeared {
   readonly path: string
   readonly text: string
 }
 
 /**
- * Least similarity at which one text counts as the continuation of another. The similarity is twice the number of word pairs that the two
- * texts share, divided by the number of word pairs in the two texts together. The value is higher than git's 0.5, since notes made from a
- * template have much in common. A note that loses its history does less harm than one that gets the history of another note.
+ * Least similarity at which a new text counts as the continuation of the text of a missing file. The similarity is twice the number of word
+ * pairs that the two texts share, divided by the number of word pairs in the two texts together. The value is higher than git's 0.5, since
+ * notes made from a template have much in common. A lost history does less harm than a history that belongs to another note.
  */
 export const threshold = 0.7
 
 /**
- * A word pair is rare if the texts of at most this many missing files have it. Any other pair is assumed to come from a template. Such a
- * pair counts for similarity, but is not used to find candidates, since comparing many notes from one template would take quadratic time.
+ * A word pair is rare if at most this many missing files have it. Other pairs are assumed to come from a template, and are not used to find
+ * candidates, since comparing many notes from one template would take quadratic time. The similarity counts all pairs.
  */
 const maxShared = 64
 
-/** Number of UTF-16 units at the start of a text that are compared. */
+/** Only this many UTF-16 units at the start of each text are compared. */
 const maxCompared = 65_536
 
 /**
  * Returns the moves: a map from the path of a new file to the path of the missing file that was moved there. Cost: linear in the texts,
- * plus one comparison for every two texts of similar length that share a rare word pair. Files with equal content are not compared.
+ * plus one comparison for every missing and new text of similar length with a rare word pair in common. Equal contents are not compared.
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,
@@ -217,7 +217,7 @@ export const detect = (
     if (first && last && more.length === 0 && rest.length === 0) match(last.path, first.path)
   }
 
-  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // both a missing and a new file have this content
+  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // a missing file and a new file have this content
   const sources = old.flatMap(({ hash, path, text }) =>
     text === undefined || matched.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
   )
@@ -239,8 +239,8 @@ export const detect = (
 }
 
 /**
- * Excludes both files from further matches, because one of them has several equally similar candidates. Otherwise a candidate of lower
- * similarity could be chosen later.
+ * Excludes a missing file and a new file from further matches, because one of the two has several equally similar candidates. Otherwise, a
+ * candidate of lower similarity could be chosen later.
  */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)
@@ -255,13 +255,13 @@ interface Words {
   readonly words: Pairs
 }
 
-/** The pairs of adjacent words in a text: how often each pair occurs, and the sum of these numbers. */
+/** The pairs of adjacent words in a text. `counts` has the number of occurrences of each pair, and `total` is their sum. */
 interface Pairs {
   readonly counts: ReadonlyMap<string, number>
   readonly total: number
 }
 
-/** Returns the pairs of missing and new texts that are similar enough, most similar first. */
+/** Returns pairs of a missing text and a new text with a similarity of at least `threshold`, most similar first. */
 const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>) => {
   const having = new Map<string, Array<Words>>()
   for (const source of sources) {
@@ -272,7 +272,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
     }
   }
   const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
-  /** Number of word pairs that are not rare, and so are assumed to come from a template, by text. */
+  /** Number of word pairs in each text that are not rare. Such pairs are assumed to come from a template. */
   const usual = new Map([...sources, ...targets].map(({ words }) => {
     let sum = 0
     for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count
@@ -308,7 +308,7 @@ const counts = (all: ReadonlyArray<string>): ReadonlyMap<string, number> => {
   return found
 }
 
-/** Whether two lengths are close enough that the texts may have a similarity of `threshold`. */
+/** Whether two texts with these numbers of word pairs can have a similarity of at least `threshold`. */
 const isLike = (a: number, b: number): boolean => 2 * Math.min(a, b) / (a + b) >= threshold
 
 const pairsOf = (text: string): Pairs => {

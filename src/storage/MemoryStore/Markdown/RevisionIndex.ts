@@ -1,6 +1,6 @@
 /**
- * An in-memory index of the vault's history. The history is the append-only file with all revisions. A location says where the line of a
- * revision is in that file. Locations are looked up by record and by path.
+ * An in-memory index of a vault's history, the append-only file with all revisions. The index finds the location of a revision by record or
+ * by path. A location says where the line of a revision is in the file.
  */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Steps } from "../../../host/EventLoop.ts"
@@ -8,26 +8,26 @@ import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, RevisionLocation } from "./HistoryLine.ts"
 import { LargeMap } from "./LargeMap.ts"
 
-/** The locations of a history's revisions. The history adds and removes them as it reads and writes lines. */
+/** The locations of the revisions in a history. The history updates the index when it reads or writes lines. */
 export interface RevisionIndex {
-  /** Returns the locations of a record's revisions in the history file, newest first, at most `revisionsKept`. */
+  /** Returns the locations of a record's revisions in the history file, newest first, at most `revisionsKept` (20). */
   readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<RevisionLocation>
   /** Returns the location of the newest revision whose `.md` file is at a path. */
   readonly at: (path: string) => RevisionLocation | undefined
-  /** Returns the location of the newest revision of every record of a tenant. */
+  /** Returns the locations of the newest revisions of a tenant's records, one location for each record. */
   readonly newest: (tenant: string) => ReadonlyArray<RevisionLocation>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
   /** Collects all locations, one record per step. The index must not change meanwhile. A record's locations are adjacent, newest first. */
   readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
-  /** Adds the revisions of a batch. If the batch erased records, returns the locations of all earlier revisions of these records. */
+  /** Adds the revisions of a batch. Returns the locations of all earlier revisions of the records that the batch erases. */
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known revisions of its record. */
   readonly addEarlier: (location: RevisionLocation) => void
   /** Removes the location of a revision. `at` then finds the record's newest remaining revision, if that revision has a path. */
   readonly remove: (location: RevisionLocation) => void
-  /** Returns the number of bytes in unused lines of the history. Their revisions were erased, were replaced, or exceed `revisionsKept`. */
+  /** Returns the number of bytes in unused lines: lines of revisions that were erased, were replaced, or exceed `revisionsKept`. */
   readonly dead: () => number
   /** Returns how many erasures `add` has applied. */
   readonly erasures: () => number
@@ -51,7 +51,7 @@ export const make = (): RevisionIndex => {
   return {
     of,
     at: (path) => paths.get(path),
-    newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // a list is never empty
+    newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // each record has at least one location
     tenants: () => Array.from(records.keys()),
     records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
     *all() {
@@ -69,7 +69,7 @@ export const make = (): RevisionIndex => {
       for (const part of parts) {
         const { isBlank: _, isErased, ...location } = part
         const all = of(location.tenant, location.id)
-        // a line with the same revision number replaces the earlier line
+        // a line replaces an earlier line with the same revision number
         const earlier = isErased ? all : all.filter(({ revision }) => revision !== location.revision)
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)

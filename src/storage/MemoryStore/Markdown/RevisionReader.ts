@@ -26,22 +26,22 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Reads the revisions of a vault's records. */
 export interface RevisionReader {
   /**
-   * Reads a record as its file has it. If the record has no file, returns its last revision in the history, as a tombstone; `None` if there
-   * is no readable revision.
+   * Returns a record as its file has it. If the record has no file, returns its last revision in the history, as a tombstone. Returns
+   * `None` if no revision can be read.
    */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
   /**
-   * Reads at most `limit` revisions, newest first, the current one included. Leaves out a revision whose line in the history is damaged.
+   * Reads at most `limit` revisions, newest first, including the current one. Leaves out revisions whose lines in the history are damaged.
    */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns a tombstone for each of the tenant's records that have no file: the record's last revision in the history. Leaves out a record
-   * if another process is about to write its file, or if this process has not read its file yet.
+   * Returns the tombstones of a tenant: for each record without a file, its last revision in the history. Leaves out a record whose file
+   * another process is about to write, or whose file this process has not read yet.
    */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the lifetimes of the tenant's records that expire, and of the tenant's tombstones. A lifetime has the fields that determine
-   * when a row may be erased. Cost: reads from the history only the records that have neither a file nor an undamaged tombstone.
+   * Returns the lifetimes of the tenant's tombstones, and of the tenant's records that expire. A lifetime has the fields that decide when a
+   * record may be erased. Cost: reads from the history only the records that have neither a file nor an undamaged tombstone.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
@@ -50,7 +50,7 @@ export interface RevisionReader {
  * Makes the reader of a vault's revisions. `lastReadBatch` returns the number of the last batch whose files this process wrote or has read.
  */
 export const make = (history: History, state: VaultState, lastReadBatch: () => number): RevisionReader => {
-  /** Repeats a read if another process rewrote the history meanwhile, since the lines of the history have then moved. */
+  /** Repeats a read if the history was rewritten during the read, since a rewrite moves the lines of the history. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
       for (;;) {
@@ -62,7 +62,7 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     })
 
   /**
-   * Returns a record that has no file, as a tombstone, even if a person deleted the file. The content comes from the newest undamaged line
+   * Returns a tombstone of a record that has no file, even if a person deleted the file. The content comes from the newest undamaged line
    * of the record in the history. The revision number comes from the newest line of the record, even if that line is damaged.
    */
   const tombstoneOf = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
@@ -71,7 +71,7 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
       for (const location of locations) {
         const kept = yield* history.read(location)
         if (Option.isNone(kept)) continue
-        const { revision } = locations[0]! // the loop runs only if there is a location
+        const { revision } = locations[0]! // `locations` is not empty inside the loop
         const record = new MemoryRecord({ ...kept.value.record, revision }, { disableValidation: true })
         return Option.some({ record, forgotten: true })
       }
@@ -79,15 +79,15 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     })
 
   /**
-   * Whether the file of a revision is not written yet, or was written by another process and not read yet by this one. The record then
-   * counts as existing although the state has no file of it.
+   * Whether the file of a revision is not written yet, or was written by another process and is not read yet. The record then exists,
+   * although the state does not have its file.
    */
   const isFilePending = ({ batch, forgotten, path }: RevisionLocation): boolean =>
     !forgotten && path !== null &&
     (history.unreadFiles.has(path) ||
       (batch > lastReadBatch() && history.pending().some(({ number }) => number === batch)))
 
-  /** Returns a record's revisions, newest first. Begins again if another process purged the record meanwhile, and so erased its lines. */
+  /** Returns a record's revisions, newest first. Starts again if another process has purged the record, which erases the record's lines. */
   const revisionsOf = (tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
     Effect.gen(function*() {
       const row = state.entry(tenant, id)?.row
@@ -138,8 +138,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // the record has no tombstone, so its file may still exist but be unreachable; the record is erased when it expires, but does
-          // not count as forgotten
+          // the record has no readable tombstone, so its file may still exist, but be unreachable. The record is erased when it expires,
+          // but does not count as forgotten
           const row = Option.getOrUndefined(yield* tombstoneOf(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }
@@ -153,10 +153,10 @@ const atATime = 2_048
 
 /* Finds edits by hand: revisions that are in the vault's files, but not in the history. */
 
-/** Names a record that may have been edited by hand. `before` is its entry before the edit; `undefined` if that entry is not known. */
+/** A record that may have been edited by hand. `before` is the entry of its file before the edit; `undefined` if unknown. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
-/** Returns the records that a scan found changed, each with its entry before the first change. */
+/** Returns the records that a scan found changed, each with the entry of its file before the first change. */
 export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   const about = new Map<string, Touched>()
   for (const { event, tenant, was } of news) {
@@ -167,7 +167,7 @@ export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   return Array.from(about.values())
 }
 
-/** Makes a part of a batch (one revision to append to the history) from a record's file as it is on disk. */
+/** Makes a part of a batch (a revision to append to the history) from the entry of a file that is on disk already. */
 export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part => ({
   tenant,
   id: row.record.id,
@@ -181,13 +181,13 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
   after: hash
 })
 
-/** Makes the part of a batch for a revision whose file does not exist any more. */
+/** Makes a part of a batch, without a file, from the entry of an earlier revision. */
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * Returns the revisions that the history lacks because a person edited, moved or deleted the files of the records `about`. Returns no
- * revision for a file that is damaged or cannot be read. Also returns no revision for a note that this library did not write, if nobody
- * edited it since it was first read.
+ * Returns the revisions that the history lacks because a person edited, moved or deleted the files of the records `about`. Leaves out files
+ * that are damaged or cannot be read. Also leaves out notes that this library did not write and that nobody has edited since they were
+ * first read.
  */
 export const missingRevisions = (
   state: VaultState,
@@ -214,7 +214,7 @@ const missingRevisionsOf = (
     const location = history.newest(tenant, id)
     if (entry) {
       if (entry.damage !== undefined) return []
-      // a note that is unchanged since it was first read needs no history
+      // the history needs no revision of a note that nobody has changed since it was first read
       if (location === undefined && before === undefined && id === Layout.noteId(entry.path)) return []
       if (location && !location.forgotten && location.after === entry.hash && location.path === entry.path) return []
       const now = partOf(entry)
@@ -244,8 +244,8 @@ const missingRevisionsOf = (
   })
 
 /*
- * Reads the files of vault format 1: one file of earlier revisions per record, a list of changed paths (log), and a journal to roll back an
- * incomplete batch. When such a vault is first opened for writing, the revisions are moved to the history, and these files are removed.
+ * Reads the files of the old vault format 1: a file of earlier revisions for each record, a log of changed paths, and a journal to roll
+ * back an incomplete batch. The first writer that opens such a vault moves the revisions to the history, and removes these files.
  */
 
 const revisionsFolder = `${hidden}/revisions`
@@ -257,7 +257,7 @@ const Steps = Schema.parseJson(Schema.Array(Schema.Struct({
   path: Schema.String,
   /** Text before the batch; `null` if there was no file. */
   content: Schema.NullOr(Schema.String),
-  /** Hash of the text that the batch wrote; `null` if it removed the file. */
+  /** Hash of the text that the batch wrote; `null` if the batch removed the file. */
   after: Schema.NullOr(Schema.String)
 })))
 const decodeSteps = Schema.decodeOption(Steps)
@@ -273,8 +273,8 @@ export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
   Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
- * Returns the earlier revisions of each record, oldest first, with the record's tenant and id. Skips lines that cannot be read.
- * `segments` gives the tenant of each folder whose name is a hash.
+ * Returns the earlier revisions of each record, oldest first, with the record's tenant and id. Skips lines that cannot be read. `segments`
+ * maps names of folders to tenants, since a name may be a hash of the tenant.
  */
 export const readFormat1 = (
   fs: VaultFileSystem,
@@ -289,13 +289,13 @@ export const readFormat1 = (
         const id = name.replace(/\.jsonl$/, "")
         if (!ULID_RE.test(id)) continue
         const text = yield* fs.readLoose(`${revisionsFolder}/${segment}/${name}`)
-        const rows = new Map<number, Row>() // a later line of the same revision replaces an earlier one
+        const rows = new Map<number, Row>() // a later line of a revision replaces an earlier line
         for (const line of Option.getOrElse(text, () => "").split("\n")) {
           const row = Schema.decodeEither(Line)(line)
           if (Either.isRight(row)) rows.set(row.right.record.revision, row.right)
         }
         const oldestFirst = Array.from(rows.values()).sort((a, b) => a.record.revision - b.record.revision)
-        if (oldestFirst.length > 0) all.push([tenant, id as MemoryId, oldestFirst]) // the pattern matches only ids
+        if (oldestFirst.length > 0) all.push([tenant, id as MemoryId, oldestFirst]) // the id was checked with `ULID_RE`
       }
     }
     return all
@@ -325,7 +325,7 @@ export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
 export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
   Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
-/** Returns the revisions of format 1 as parts of a batch: for each record its earlier revisions, and then its current state. */
+/** Returns the revisions of format 1 as parts of a batch. The earlier revisions of a record come first, and then its current state. */
 export const migratedParts = (
   fs: VaultFileSystem,
   state: VaultState,
@@ -359,7 +359,7 @@ export const migratedParts = (
     return [...all, ...parts.values()]
   })
 
-/** Sets the update time of a tombstone to 1970, so that the next compaction erases the tombstone, as format 1 would have. */
+/** Sets the update time of a tombstone to 1970. The next compaction then erases the tombstone, as format 1 would have done. */
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 

@@ -37,9 +37,9 @@ import type { VaultState } from "./VaultState.ts"
 /** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** The search index of each tenant, as `Steps` that encode it, that is, as work in steps between which the event loop can run. */
+  /** The search index of each tenant. `encoding` encodes the index in steps, and the event loop can run between the steps. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
-  /** Index of the history, with the locations of its lines; absent while the `.md` files of a batch are not synced. */
+  /** Index of the history: the locations of all revisions. Absent, for example, while the `.md` files of a batch are not synced. */
   readonly history?: HistoryLine.HistoryIndex | undefined
 }
 
@@ -47,20 +47,20 @@ export interface Snapshot {
 export interface Loaded extends Omit<Snapshot, "indexes"> {
   /** The encoded search index of each tenant. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
-  /** Whether the history's index has the newest revision of every entry, with the same content as the entry's file. */
+  /** Whether every entry has a revision in the history, and the newest one has the same content as the entry's file. */
   readonly isPlaced: boolean
-  /** Whether the vault's key signed the snapshot, even if the snapshot was not used because its version or kinds differ. */
+  /** Whether the snapshot was signed with the vault's key. Also true if the snapshot is ignored because its version or kinds differ. */
   readonly isSigned: boolean
 }
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Number of bytes that count as one unit of work, so that the event loop runs after each part (half a megabyte, decoded in 4 ms). */
+/** Number of bytes that count as one unit of work. With 32, the event loop runs after each part (half a megabyte, decoded in 4 ms). */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
 
-/** Length of a part in bytes: first compressed, then uncompressed. */
+/** The compressed and the uncompressed length of a part, in bytes. */
 const Part = Schema.Tuple(Schema.Int, Schema.Int)
 const Head = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(...SnapshotPart.versions),
@@ -74,14 +74,14 @@ const Head = Schema.parseJson(Schema.Struct({
     hash: Schema.String,
     places: Schema.Array(Part)
   })),
-  /** One tuple per part with indexes: the part's compressed size in bytes, then the tenant and uncompressed size of each of its indexes. */
+  /** Compressed size of each part with indexes, and the tenant and the uncompressed size of each index in the part. Sizes are in bytes. */
   indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
 type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
- * The head of a snapshot of version 1, in which all entries are one JSON value. Its indexes are rebuilt instead of read. Its entries are
- * read, since a note that this library did not write, and that nobody edited since it was first read, has its record only in the snapshot.
+ * The head of a snapshot of version 1, in which all entries are one JSON value. The entries are read, but the indexes are rebuilt. Only the
+ * snapshot has the records of notes that this library did not write, and that nobody has edited since they were first read.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -95,7 +95,7 @@ const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Reads the snapshot. Returns an empty one if there is none, or if its signature, format, kinds or setting `notes` do not match. */
+/** Reads the snapshot. Returns an empty snapshot if there is none, or if its signature, format, kinds or setting `notes` do not match. */
 export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)
@@ -105,7 +105,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     const head = decodeHead(first)
     const early = Option.isNone(head) ? decodeEarly(first) : Option.none()
     if (Option.isSome(early) && early.value.kinds === about(context)) {
-      // the signature shows that this library wrote the JSON, so it has this type
+      // the type is right, since the signature proves that this library wrote the JSON
       const entries = JSON.parse(text(body.subarray(end, end + early.value.entries))) as ReadonlyArray<Entry>
       for (const { row: { record } } of entries) unchecked(record)
       return { ...empty, entries }
@@ -127,7 +127,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
       locations: Effect.forEach(locations, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* SnapshotPart.decompress(part, whole)
-          // the signature shows that this library wrote the JSON, so it has this type
+          // the type is right, since the signature proves that this library wrote the JSON
           const placesOf = () =>
             (JSON.parse(text(bytes)) as ReadonlyArray<SnapshotPart.Tuple>).map(SnapshotPart.fromTuple)
           return yield* step(placesOf, () => whole / bytesPerUnit)
@@ -143,7 +143,7 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
             return of.map(([tenant, length]) => [tenant, new Uint8Array(bytes.subarray(at, at += length))] as const)
           }
         ), { concurrency })
-    }, { concurrency: 3 }).pipe(Effect.option) // fails if a release with another compression wrote the snapshot
+    }, { concurrency: 3 }).pipe(Effect.option) // `None` if a release with another compression wrote the snapshot
     if (Option.isNone(restored)) return empty
     const kept: Array<Entry> = []
     const newest: Array<HistoryLine.RevisionLocation> = []
@@ -164,18 +164,18 @@ export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effe
     }
   })
 
-/** Removes the snapshot, which may contain a purged text. */
+/** Removes the snapshot. Called after a purge, since the snapshot may contain the purged text. */
 export const removeSnapshot = (fs: VaultFileSystem): Effect.Effect<void, MemoryError> =>
   fs.remove(file, { force: false })
 
-/** Whether this key signed the snapshot; `undefined` if there is no snapshot. */
+/** Whether the snapshot was signed with this key; `undefined` if there is no snapshot. */
 export const signedBy = (fs: VaultFileSystem, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
   Effect.flatMap(fs.bytesFrom(file, 0), (bytes) =>
     bytes.length === 0
       ? Effect.succeed(undefined)
       : Effect.map(opened(bytes, key), (body) => body !== undefined))
 
-/** Returns the bytes that follow the signature of a snapshot; `undefined` if this key did not sign the snapshot. */
+/** Returns the bytes after the signature of a snapshot. Returns `undefined` if the signature is not valid for this key. */
 const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | undefined> => {
   const end = bytes.indexOf(lineBreak) + 1
   const body = bytes.subarray(end)
@@ -242,7 +242,7 @@ export const writeSnapshot = (
     )
     all.set(encoder.encode(`${yield* EventLoop.paced(() => SnapshotPart.signed(key, all.subarray(signature)))}\n`))
     yield* fs.write(file, all, { force: false }).pipe(
-      Effect.uninterruptible // an interruption would leave a half-written file
+      Effect.uninterruptible // an interruption would leave a temporary file
     )
   })
 
@@ -253,39 +253,36 @@ const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole:
 const signature = 65
 
 /*
- * Keeps a vault's snapshot. Loads it when the vault opens, and saves it when the vault closes. Also saves it soon after the vault was
- * opened without a snapshot, and whenever the saved snapshot is stale, so that a killed process leaves a snapshot too.
+ * Loads a vault's snapshot when the vault opens, and saves it when the vault closes. The snapshot is also saved while the vault is in use,
+ * whenever enough has changed, so that a process that is killed leaves a snapshot, too.
  */
 
 /** Saves and removes the snapshot of a vault. */
 export interface SnapshotKeeper {
   /** Whether a snapshot signed with the vault's key was found. */
   readonly isSigned: boolean
-  /**
-   * Whether every file is unchanged since the snapshot was saved, and the history has exactly the same revisions. If so, no process
-   * has changed the vault since then.
-   */
+  /** Whether the files and the history agree, and neither has changed since the snapshot was saved. */
   readonly isUnchanged: () => boolean
   /**
-   * Saves a snapshot if enough has changed since the last one. Otherwise does nothing; these changes still count for the next call.
-   * Returns false if a record was purged meanwhile: the snapshot may then contain its text, and is removed again.
+   * Saves a snapshot if enough has changed since the last one. Otherwise does nothing; the changes still count for the next call. Returns
+   * `false` if a record was purged during the save. The snapshot is then removed again, since it may contain the purged text.
    */
   readonly save: Effect.Effect<boolean, MemoryError>
-  /** Removes the snapshot, which may contain a purged text. The next `save` then saves another one. */
+  /** Removes the snapshot, since it may contain a purged text. The next `save` saves a new snapshot. */
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** A new snapshot is saved when more than `least` files, and more than `share` of all files, have changed or are newly indexed. */
+/** A new snapshot is saved if the number of changed and newly indexed files is more than `least`, and more than `share` of all records. */
 const least = 20
 const share = 1 / 50
 
-/** A new snapshot is saved once this many bytes were appended to the history, since the next process must read them to open the vault. */
+/** Number of bytes appended to the history after which a new snapshot is saved. The next process must read them to open the vault. */
 const appended = 4_194_304
 
 /**
- * Fills the state and the history from the snapshot, if there is one. The next scan checks each entry against its file, and the history
- * checks its index against the history file. `isNowhereElse` says whether only the snapshot has a note's record, because the history
- * lacks it. Without the snapshot, renaming such a note would lose the record's id.
+ * Fills the state and the history from the snapshot, if there is one. The next scan compares each entry with its file. The history compares
+ * its index with the history file. `isNowhereElse` says whether the history lacks the record of a note. If so, only the snapshot has the
+ * record: without the snapshot, the record would lose its id when the note is renamed.
  */
 export const load = (
   fs: VaultFileSystem,
@@ -324,7 +321,7 @@ export const load = (
       for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
       yield* EventLoop.pause
       const purges = purgesRead()
-      // taken in one step, since an index must match the records saved with it
+      // the files and the indexes are taken in one step, since each index must match the records saved with it
       const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), state.files()]
       const indexes = tenantIndexes.flatMap(([tenant, tenantIndex]) => {
         const encoding = tenantIndex.encoded()
@@ -355,16 +352,16 @@ export const load = (
     return { isSigned, isUnchanged, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
   })
 
-/** Time from opening the vault to the first save of a snapshot, so that the first calls are not delayed. */
+/** Time between opening the vault and the first save of a snapshot, so that saving does not delay the first calls. */
 const settling = "10 seconds"
-/** Shortest time between two saves of a vault that is in use, in milliseconds. */
+/** Shortest time between two saves while the vault is in use, in milliseconds. */
 const spacing = 60_000
-/** Pause after a save, as a multiple of the duration of the save, so that saving takes at most a twentieth of the time. */
+/** Shortest pause after a save, as a multiple of the save's duration. Saving then takes at most a twentieth of the time. */
 const rest = 20
 
 /**
- * Runs `save` ten seconds after opening. Each later run waits for a call of the store, and then for a minute, or longer if saves are slow
- * (see `rest`). Logs a failure only at debug level, since without a snapshot the next process just opens the vault more slowly.
+ * Runs `save` ten seconds after opening. Then waits for a call of the store, waits another minute (longer if saves are slow: see `rest`),
+ * runs `save`, and so on. Logs a failure only at debug level: without a snapshot, the next process only opens the vault more slowly.
  */
 export const keep = (
   save: Effect.Effect<void, MemoryError>,

@@ -1,8 +1,8 @@
 /**
  * Encodes and decodes the parts of a snapshot. Compression runs on Node's thread pool.
  *
- * Each entry is one flat JSON array of field values without field names, since nested objects and arrays take twice as long to parse. The
- * bodies are not in the arrays, but follow them as plain text.
+ * Each entry is one flat JSON array of field values, without field names. Nested objects and arrays would take twice as long to parse. The
+ * bodies are not in the arrays. They follow the arrays as plain text.
  */
 import { brotliCompress, brotliDecompress, constants } from "#builtins"
 import * as Effect from "effect/Effect"
@@ -13,21 +13,18 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/**
- * Version of the snapshot's format. It is incremented if `Entry` changes, or if the library parses an unchanged text into a different
- * record.
- */
+/** Version of the snapshot's format. It is incremented if `Entry` changes, or if the library parses the same text into another record. */
 export const version = 5
-/** Versions that can be read. In version 2 an entry is an object, in version 3 an array that contains the record as an object. */
+/** Versions that can be read. An entry is an object in version 2, and an array that contains the record as an object in version 3. */
 export const versions = [2, 3, version] as const
 
-/** An entry, and the location of its newest revision in the history, if the history has it. */
+/** An entry, and the location of its newest revision in the history. The location is absent if the history lacks the revision. */
 export interface Placed {
   readonly entry: Entry
   readonly location?: RevisionLocation | undefined
 }
 
-/** The rows of a part. `orders` has every order in which a record of the part lists its fields, so that reading restores this order. */
+/** The rows of a part, one per entry. `orders` has the lists of field names of the records; equal lists are stored only once. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -43,9 +40,9 @@ type Row = readonly [
   settled: boolean,
   signed: boolean,
   dedupeKey: string | 0,
-  /** Fields that most entries lack; 0 if all are missing. */
+  /** Fields that most entries lack; 0 if this entry lacks all of them. */
   rest: Rest | 0,
-  /** Offset of the newest revision's line in the history. −1 if there is no such line; the fields up to `isKept` are then 0. */
+  /** Offset of the newest revision's line in the history, or −1 if there is no line. The fields from `before` to `isKept` are then 0. */
   offset: number,
   before: string | null | 0,
   length: number,
@@ -55,12 +52,12 @@ type Row = readonly [
   isKept: boolean | 0,
   /** Length of the body in UTF-16 units. */
   body: number,
-  /** Index in `orders` of the order of the record's fields. The values of the fields follow in this order, with 0 in place of the body. */
+  /** Index in `orders` of the list of the record's field names. The values follow in the same order, with 0 in place of the body. */
   order: number,
   ...values: ReadonlyArray<unknown>
 ]
 type Rest = Partial<Pick<Entry, "isSealed" | "frame" | "issues" | "isPartial" | "extra">>
-/** Index, in a row, of the value of the record's first field. */
+/** Index in a row at which the values of the record's fields begin. */
 const values = 20
 
 /** Returns the object, or 0 if all of its fields are undefined. */
@@ -72,7 +69,7 @@ export const toRows = (all: ReadonlyArray<Placed>): Rows => {
   const orders: Array<ReadonlyArray<keyof MemoryRecord>> = []
   const numbers = new Map<string, number>()
   const numberOf = (record: MemoryRecord): number => {
-    const all = Object.keys(record) as ReadonlyArray<keyof MemoryRecord> // a record has no other keys
+    const all = Object.keys(record) as ReadonlyArray<keyof MemoryRecord> // a `MemoryRecord` has no other keys
     const keys = all.filter((key) => record[key] !== undefined)
     const name = keys.join()
     const known = numbers.get(name) ?? orders.push(keys) - 1
@@ -106,15 +103,15 @@ export const toRows = (all: ReadonlyArray<Placed>): Rows => {
   return { orders, rows }
 }
 
-/** Converts rows to entries. `body` returns the next body, given its length. */
+/** Converts rows to entries. `body` is called with the length of the next body, and returns the body. */
 export const fromRows = ({ orders, rows }: Rows, body: (length: number) => string): ReadonlyArray<Placed> =>
   rows.map((row) => {
     const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey, rest, offset] = row
     const fields: Record<string, unknown> = {}
     let at = values
-    for (const key of orders[row[19]]!) fields[key] = row[at++] // the part has the orders of all its rows
+    for (const key of orders[row[19]]!) fields[key] = row[at++] // `row[19]` is an index in `orders`
     fields["body"] = body(row[18])
-    const record = unchecked(fields as unknown as MemoryRecord) // the signature shows that this library wrote the row
+    const record = unchecked(fields as unknown as MemoryRecord) // the signature proves that this library wrote the row
     const stat = { mtime, born, size, ino }
     const stored = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
     const entry: Entry = { _tag: "Entry", path, stat, settled, hash, tenant, signed, row: stored, extra: {} }
@@ -142,9 +139,8 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
 const none: ReadonlyArray<string> = []
 
 /**
- * An entry as stored in a snapshot of version 2 or 3. `entry` is an object in version 2, and a tuple in version 3. `body` is the length of
- * the entry's body in UTF-16 units. `beside` has the fields of the entry's `RevisionLocation` (position of its revision in the history)
- * that do not follow from the entry.
+ * An entry in a snapshot of version 2 or 3. `entry` is an object in version 2, and a tuple in version 3. `body` is the length of the body,
+ * in UTF-16 units. `beside` has those fields of the revision's location in the history that cannot be computed from `entry`.
  */
 export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
@@ -165,7 +161,7 @@ type EarlyTuple = readonly [
 /** Reads an entry of a snapshot of version 2 or 3. */
 export const fromLegacyEntry = ([kept, length, beside]: LegacyEntry, body: (length: number) => string): Placed => {
   const entry = "path" in kept ? kept : fromEarlyTuple(kept)
-  const record: { body: string } = entry.row.record // mutable, since no caller has seen it yet
+  const record: { body: string } = entry.row.record // may be changed here, since no caller has the record yet
   record.body = body(length)
   unchecked(entry.row.record)
   return { entry, location: beside && fromBeside(entry, beside) }
@@ -180,8 +176,8 @@ const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
 }
 
 /**
- * Encodes entries as texts to be concatenated. The bodies are most of the data. They are kept as plain text, which is read and written many
- * times as fast as JSON.
+ * Encodes entries as texts to be concatenated. The bodies are most of the data. They stay plain text, since plain text is read and written
+ * many times as fast as JSON.
  */
 export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> => [
   JSON.stringify(toRows(entries)),
@@ -189,17 +185,14 @@ export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> =
   ...entries.map(({ entry: { row } }) => row.record.body)
 ]
 
-/**
- * Reads the entries of a part that `textsOf` encoded. `made` is the version of the snapshot. Validates nothing, since the caller has
- * verified the signature of the snapshot.
- */
+/** Decodes the entries of a part. `made` is the version of the snapshot. Validates nothing: the caller has verified the signature. */
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
   const bodies = text(bytes.subarray(end + 1))
   let at = 0
   const body = (length: number) => bodies.slice(at, at += length)
-  // the signature shows that this library wrote the JSON, so it has one of these types
+  // the type is right, since the signature proves that this library wrote the JSON
   return made === version
     ? fromRows(json as Rows, body)
     : (json as ReadonlyArray<LegacyEntry>).map((early) => fromLegacyEntry(early, body))
@@ -211,22 +204,22 @@ export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Step
   let size = part
   for (const one of all) {
     if (size >= part) {
-      yield size >> 8 // work in units of 0.1 µs: grouping half a kilobyte takes two units
+      yield size >> 8 // the work for the last group: 1 unit (0.1 µs) per 256 bytes
       groups.push([])
       size = 0
     }
-    groups.at(-1)!.push(one) // the first iteration begins a group
+    groups.at(-1)!.push(one) // there is a group, since the first iteration adds one
     size += sizeOf(one)
   }
   return groups
 }
 
-/** Approximate uncompressed size of a part, in bytes. A larger index is a part by itself. */
+/** Approximate uncompressed size of a part, in bytes. A part ends with the value that reaches this size, so a part may be larger. */
 const part = 524_288
 
 /** The byte of a line break. */
 export const lineBreak = 10
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a text may begin with U+FEFF
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // keeps a U+FEFF at the start of a text
 /** Decodes UTF-8. */
 export const text = (bytes: Uint8Array): string => decoder.decode(bytes)
 /** Encodes UTF-8. */
@@ -244,17 +237,17 @@ export const makeEncoder = () => {
 }
 
 /**
- * Compression level of Brotli, 0..11. Level 2 compresses prose to three eighths at 100 MB a second; level 5 takes three times as long, and
- * its output is a tenth smaller.
+ * Compression level of Brotli, 0..11. Level 2 compresses prose to three eighths of its size, at 100 MB a second. Level 5 takes three times
+ * as long, and its output is a tenth smaller.
  */
 const quality = 2
 
-/** Compresses bytes. Only lack of memory can make it fail, so a failure is a defect. */
+/** Compresses bytes. Dies if the compression fails, since only a lack of memory can cause this. */
 export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   Effect.async<Uint8Array>((resume) => {
     const params = {
       [constants.BROTLI_PARAM_QUALITY]: quality,
-      [constants.BROTLI_PARAM_LGWIN]: Math.max(16, Math.min(22, 32 - Math.clz32(bytes.length))), // window no larger than the data
+      [constants.BROTLI_PARAM_LGWIN]: Math.max(16, Math.min(22, 32 - Math.clz32(bytes.length))), // a window that fits the data
       [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length
     }
     const chunkSize = Math.max(1_024, bytes.length >> 1)
@@ -263,12 +256,12 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   })
 
 /**
- * Decompresses the output of `compress`. `length` should be the number of decompressed bytes; a wrong number only makes it slower. Fails if
- * `bytes` is not the output of `compress`.
+ * Decompresses the output of `compress`. `length` should be the number of decompressed bytes; a wrong number only makes decompression
+ * slower. Fails if `bytes` is not the output of `compress`.
  */
 export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uint8Array, Error> =>
   Effect.async<Uint8Array, Error>((resume) => {
-    const chunkSize = Math.max(1_024, length + 16) // makes the result a single chunk
+    const chunkSize = Math.max(1_024, length + 16) // large enough for the result to be a single chunk
     brotliDecompress(
       bytes,
       { chunkSize },
@@ -276,7 +269,7 @@ export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uin
     )
   })
 
-/** Returns the signature of bytes under a key. Each step signs one megabyte, which takes 2 ms. */
+/** Signs bytes with a key. Each step signs one megabyte, which takes 2 ms. */
 export function* signed(key: string, bytes: Uint8Array): Steps<string> {
   const signature = signer(key)
   for (let at = 0; at < bytes.length; at += megabyte) {
@@ -340,10 +333,10 @@ export const fromTuple = (
   }
 }
 
-/** The fields of an entry's `RevisionLocation` (position of its revision in the history) that do not follow from the entry. */
+/** The fields of a `RevisionLocation` (the position of a revision in the history) that cannot be computed from the revision's `Entry`. */
 export type Beside = readonly [before: string | null, at: At]
 
-/** Finds the location of each entry's newest revision in the history, and the locations that belong to no entry. */
+/** Finds the location of each entry's newest revision in the history. Also returns all remaining locations, as `others`. */
 export function* locate(
   entries: ReadonlyArray<Entry>,
   locations: ReadonlyArray<RevisionLocation>
@@ -378,7 +371,7 @@ export function* locate(
 /** Number of entries or locations that are processed per step. */
 const atATime = 256
 
-/** Whether a location is that of the entry's current revision. If it is, the snapshot stores their common fields only once. */
+/** Whether a location is that of an entry's current revision. If so, the snapshot stores the fields common to both only once. */
 export const sharesFields = (
   { hash, path, row: { record }, tenant }: Entry,
   location: HistoryLine.RevisionLocation
@@ -386,7 +379,7 @@ export const sharesFields = (
   location.tenant === tenant && location.id === record.id && location.path === path && location.after === hash &&
   location.revision === record.revision && !location.forgotten && location.removed.length === 0
 
-/** Makes the `RevisionLocation` of an entry's newest revision. Shares strings with the entry, to save memory. */
+/** Makes the `RevisionLocation` of an entry's newest revision. The location shares its strings with the entry, to save memory. */
 export const fromBeside = (
   { hash, path, row: { record: { id, revision } }, tenant }: Entry,
   [before, at]: Beside

@@ -1,9 +1,9 @@
 /**
  * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `MarkdownStore` makes a store of it.
  *
- * A write takes the vault's lock, appends a batch of revisions to the history, which makes them durable, and then replaces the `.md` files.
- * If the process dies in between, the next holder of the lock completes the batch: it writes each file that is missing, is incomplete or
- * still has the old text. A file with any other text was edited by hand; this text becomes the next revision.
+ * A write takes the vault's lock, and appends a batch of revisions to the history, which makes them durable. Then the write replaces the
+ * `.md` files. If the process dies in between, the next holder of the lock completes the batch: it writes each file that is missing, is
+ * incomplete or still has the old text. A file with any other text was edited by hand. The edited text becomes the next revision.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -44,18 +44,18 @@ export interface Vault {
   readonly revisions: RevisionReader.RevisionReader
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Writes a batch of changes to records. The caller holds the lock, by `exclusive`. */
+  /** Writes a batch of changes to records. The caller must hold the vault's lock, that is, call this within `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /**
-   * Queues a writer (an effect that reads the records and dedupe keys named in its `Commit.About`), and runs it when it is first in the
-   * queue. The writer may call `groupCommit` once. The batch of this call is written together with the batches of other writers.
+   * Queues a writer: an effect that reads the records and dedupe keys named in its `Commit.About`. The writer runs when it is first in the
+   * queue, and may call `groupCommit` once. The batch of this call is written together with the batches of other writers.
    */
   readonly enqueue: Commit.Writers["enqueue"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly vectorBackend: VectorBackend
-  /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
+  /** The key with which `MemoryStore.sign` signs. It is derived from the vault's key, so that signatures stay valid after a restart. */
   readonly secret: string
-  /** Returns an issue if the vault was opened without its hidden folder, until its records are adopted. */
+  /** Returns an issue if the vault was opened without its hidden folder, and its records are not adopted yet. */
   readonly unsealed: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
   /** Reads what other processes appended to the history, and scans every file of the vault. */
   readonly refresh: Io<void>
@@ -67,7 +67,7 @@ export interface Vault {
   readonly save: Io<void>
 }
 
-/** Largest number of revisions whose files may be unsynced. The history has these revisions and is synced, so none can be lost. */
+/** Largest number of revisions whose files may be unsynced. No revision can be lost, since the history has them all and is synced. */
 const waiting = 256
 
 /** Number of files or records that are processed before the event loop runs. */
@@ -84,7 +84,7 @@ export const open = (
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* fs.within(`${Layout.hidden}/history`) // written in place, so neither the history nor a folder above it may be a link
+    yield* fs.within(`${Layout.hidden}/history`) // the history is written in place, so no folder above it may be a link
     if (yield* fs.isLink(`${Layout.hidden}/history`)) {
       return yield* MemoryError.make("path_escape", { op: "open", message: "the history is a link" })
     }
@@ -104,7 +104,7 @@ export const open = (
     const ahead = VaultFile.makeAhead(history, { lastReadBatch: () => lastReadBatch, rowOf: state.rowOf })
     const changeFeed = ChangeFeed.make()
     const { unreadFiles } = history
-    /** Batches whose files could not be written and that are not rolled back yet, each with the earlier content of its files. */
+    /** Batches to roll back, since their files could not be written. Each is mapped to the earlier content of its files. */
     const failed = new Map<History.Batch, WritePlan.Before>()
     /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
@@ -119,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions that the history lacks, if any. If not `locked`, first takes the lock and scans the records' files again. */
+    /** Appends those revisions of the records `about` that the history lacks. If not `locked`, first takes the lock and scans again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -144,7 +144,7 @@ export const open = (
     /** Reads what other processes appended to the history, and scans the files that the new lines name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.flatMap(history.news(locked), () => isUpToDate() ? Effect.void : readAppended(locked))
-    /** Whether this process has already read the files of all batches, and scanned all files since the history was last rewritten. */
+    /** Whether this process has read the files of all batches, and has scanned all files since the history was last rewritten. */
     const isUpToDate = () =>
       history.generation() === readGeneration && history.isThere() && unreadFiles.size === 0 &&
       history.pending().every(({ number }) => number <= lastReadBatch)
@@ -163,7 +163,7 @@ export const open = (
         const paths = unread.map(([path]) => path).filter(Layout.isRecord)
         if (isRenewed) yield* publishScan(state.scan, locked)
         else if (paths.length > 0) yield* publishScan(state.scanPaths(paths), locked)
-        // the history may have been replaced by an older one, which lacks revisions that the files have
+        // an older history may have replaced the history; it lacks revisions that the files have
         if (isRenewed && history.isThere()) yield* complete(changedRecords, locked)
         if (isRenewed) readGeneration = generation
         for (const [path, batch] of unread) {
@@ -189,7 +189,7 @@ export const open = (
     }
 
     const print: WritePlan.Print = (path, tenant, kept) => WritePlan.print(context, path, tenant, kept)
-    /** Whether the history lines of a batch were overwritten with blanks, as a writer with a full disk does to roll a batch back. */
+    /** Whether the history lines of a batch were overwritten with blanks. A writer does this to roll a batch back on a full disk. */
     const isBlanked = ({ locations }: History.Batch): Io<boolean> =>
       Effect.map(Effect.findFirst(locations, history.isWhole), (whole) => locations.length > 0 && whole._tag === "None")
     /** Writes the files of batches whose writer died. Needs the vault's lock. */
@@ -209,7 +209,7 @@ export const open = (
     const rollBackAll: Io<void> = Effect.gen(function*() {
       yield* history.rollBackFailed
       for (const [batch, before] of failed) {
-        // keeps the files if another holder of the lock has replaced the history or has synced the batch's files
+        // a batch that is no longer pending keeps its files: another holder of the lock has synced them, or has replaced the history
         if (history.pending().includes(batch)) yield* WritePlan.rollBack(fs, batch.locations, before)
         yield* history.undo(batch)
         failed.delete(batch)
@@ -241,7 +241,7 @@ export const open = (
     const writers = yield* Commit.makeWriters(lock, { catchUp, write: (batches) => commits.write(batches) })
     const exclusive = writers.exclusive
 
-    /** Files of changed records as the snapshot had them, by tenant and id. Empty once the vault is open. */
+    /** Entries from the snapshot whose files have changed since then, by tenant and id. Empty once the vault is open. */
     const snapshotEntries = new Map<string, Entry>()
     /** Finds every record whose file differs from the record's last revision in the history. */
     const changedRecords = Effect.gen(function*() {
@@ -256,7 +256,7 @@ export const open = (
         else all.push([tenant, id, snapshotEntries.get(`${tenant}/${id}`)])
       })
       const isAll = known === history.records() && history.size() === size && history.generation() === generation
-      if (isAll) return all // the usual case when a vault is opened
+      if (isAll) return all // each record of the history has its file, as is usual when a vault is opened
       for (const tenant of history.tenants()) {
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
           const isAway = !forgotten && state.entry(tenant, id) === undefined
@@ -266,8 +266,8 @@ export const open = (
       return all
     })
     /**
-     * Writes a history for a vault that has none: the current state of each record, except notes unchanged since they were first read. If
-     * the vault is of the old format 1, also moves the revisions from that format's files to the history.
+     * Writes a history for a vault that has none. The history gets the current state of each record, except of notes that are unchanged
+     * since they were first read. If the vault is of the old format 1, also moves the revisions from that format's files to the history.
      */
     const startHistory: Io<void> = Effect.gen(function*() {
       const missing = yield* RevisionReader.missingRevisions(state, history, yield* changedRecords)
@@ -292,7 +292,7 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Erases from the history and the snapshot the texts that a batch purged. A failed attempt is repeated when the lock is next taken. */
+    /** Erases the purged texts of a batch from the history and the snapshot. If this fails, tries again when the lock is next taken. */
     const erasePurged = (batch: History.Batch, isPurge = false) =>
       batch.erased.length === 0 && !isPurge
         ? Effect.void
@@ -311,7 +311,7 @@ export const open = (
         if (erased.some(({ batch, parts }) => parts > 1 && pending.has(batch))) yield* checkpoint
         yield* history.erase(erased)
         const rows = new Set(erased.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
-        if (isPurge || erased.some(({ id }) => !rows.has(id))) yield* snapshot.remove // the snapshot has none of the library's own rows
+        if (isPurge || erased.some(({ id }) => !rows.has(id))) yield* snapshot.remove // snapshots lack the library's own rows
       })
 
     const revisions = RevisionReader.make(history, state, () => lastReadBatch)
@@ -322,7 +322,7 @@ export const open = (
       history,
       ({ path, row: { record: { id } }, tenant }) => isNote(context, path) && history.newest(tenant, id) === undefined
     )
-    if (!snapshot.isSigned) yield* VaultManifest.confirm(fs, manifest, kinds) // a valid signature of the snapshot already confirms the key
+    if (!snapshot.isSigned) yield* VaultManifest.confirm(fs, manifest, kinds) // a snapshot with a valid signature confirms the key
     yield* history.news(false)
     if (history.pending().length > 0 || (yield* RevisionReader.hasFormat1(fs))) {
       yield* lock.withLock(Effect.zipRight(

@@ -29,13 +29,13 @@ export interface Context {
   readonly notes?: "whole" | undefined
 }
 
-/* The files that the last scan found. Each of them is a record (`Entry`) or not (`Bad`). */
+/* The files that the last scan found. A file is either a record (`Entry`) or not a record (`Bad`). */
 
 /** A file as the last scan found it. */
 export interface Seen {
   readonly path: string
   readonly stat: Stat
-  /** Whether the file was read so long after its last change that a later change surely alters its `stat`. */
+  /** Whether the file was read long enough after its last change. A later change is then sure to alter `stat`. */
   readonly settled: boolean
 }
 /** A file that is a record. */
@@ -51,11 +51,11 @@ export interface Entry extends Seen {
   readonly extra: Extra
   /** Text around the body of a note that this library did not write. Absent if the file has the library's format. */
   readonly frame?: Frame | undefined
-  /** The error because of which the file cannot be read. `row` is then the last good revision. Absent if there is no such error. */
+  /** The error that prevents the file from being read. `row` is then the last good revision. Absent if the file can be read. */
   readonly damage?: MemoryError.MemoryError | undefined
   /** Reasons why parts of the text could not be read. Absent if there are none. */
   readonly issues?: ReadonlyArray<string> | undefined
-  /** Whether the file has more text than the record. Such a file is never written. Default false. */
+  /** Whether the file has more text than the record. The library never writes such a file. Default false. */
   readonly isPartial?: boolean | undefined
 }
 /** A file, folder or link that is not a record. */
@@ -63,13 +63,13 @@ export interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
-/** The result of a scan for one path; `undefined` if there is nothing at the path that is, or could be, a record. */
+/** The result of a scan for one path; `undefined` if there is nothing at the path, or nothing that can be a record. */
 export type Found = Entry | Bad | undefined
 
 /** Stands for the status of a file that was not scanned yet. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
-/** Largest number of bytes that are read of a note that this library did not write. A larger file in the library's format is not read. */
+/** Largest number of bytes that are read of a note that this library did not write. Other files that are larger are not read at all. */
 export const maxBytes = 4_194_304
 
 /** The text of a file, or as much as could be read. */
@@ -77,7 +77,7 @@ export interface Text {
   readonly text: string
   /** SHA-256 of the text, in hex. */
   readonly hash: string
-  /** Reasons why the text is incomplete, one sentence each. Absent if it is complete. */
+  /** Reasons why the text is incomplete, one sentence each. Absent if the text is complete. */
   readonly loss?: ReadonlyArray<string>
 }
 
@@ -85,8 +85,8 @@ export interface Text {
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
 /**
- * Reads a file's text; `None` if there is no file. In a note (a file that this library did not write), replaces invalid UTF-8, and reads at
- * most `maxBytes`. Fails with `corrupt` if any other file has invalid UTF-8.
+ * Reads the text of a file; `None` if there is no file. In a note (a file that this library did not write), invalid UTF-8 is replaced, and
+ * at most `maxBytes` are read. Fails with `corrupt` if any other file has invalid UTF-8.
  */
 export const textOf = (
   fs: VaultFileSystem,
@@ -129,13 +129,13 @@ const isInConflict = (text: string): boolean => {
     if (fence === undefined && rule) fence = rule
     else if (fence !== undefined) {
       if (rule?.startsWith(fence) && line.trim() === rule) fence = undefined
-      // `expected` is always smaller than the number of markers here
+      // `markers[expected]` exists, since the function returns once `expected` reaches the number of markers
     } else if (markers[expected]!.test(line) && ++expected === markers.length) return true
   }
   return false
 }
 
-/** Longest message of an issue, in UTF-16 units. File names and messages of schemas may be longer, and are cut. */
+/** Longest message of an issue, in UTF-16 units. Longer messages, for example with a long file name or schema error, are cut. */
 const maxMessage = 300
 
 /** Makes the `corrupt` error for a file that is not a record, or is damaged. */
@@ -145,7 +145,7 @@ export const corrupt = (location: string, message: string): MemoryError.MemoryEr
   return MemoryError.make("corrupt", { op: "read", message: shown, detail: { location } })
 }
 
-/** Makes the issue that reports a vault opened without its hidden folder. `records`: how many records are signed with another key. */
+/** Makes the issue for a vault that was opened without its hidden folder. `records` is the number of records signed with another key. */
 export const unsealed = (records: number) => ({
   path: Layout.hidden,
   error: MemoryError.make("corrupt", {
@@ -163,7 +163,7 @@ export const unsealed = (records: number) => ({
 
 const concurrency = 32
 
-/** Lists the paths of all files that can be records. `unreadable` returns the paths to list for a folder that cannot be read. */
+/** Lists the paths of all files that can be records. If a folder cannot be read, lists the paths that `unreadable` returns instead. */
 export const listFiles = (
   fs: VaultFileSystem,
   unreadable: (folder: string, error: MemoryError.MemoryError) => ReadonlyArray<string>
@@ -174,7 +174,7 @@ export const listFiles = (
         folder === "" ? name : `${folder}/${name}`
       )
       const notes = paths.filter((path) => path.endsWith(".md"))
-      const others = paths.filter((path) => !path.endsWith(".md")) // only these get a fiber each, since most of them are folders
+      const others = paths.filter((path) => !path.endsWith(".md")) // most of them are folders; only these paths get a fiber each
       return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => {
         for (const some of all) for (const path of some) notes.push(path) // a loop, since `flat` takes ten times as long
         return notes
@@ -191,30 +191,22 @@ export const listFiles = (
 }
 
 /*
- * Selects a sample of the files. A scan reads the files of the sample even if their size and times are unchanged. This detects bit rot, and
- * changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
+ * Selects a sample of the files. A scan reads the files of the sample even if their size and times are unchanged. A scan thus detects bit
+ * rot, and changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
  */
 
 /** Selects the samples of successive scans. */
 export interface Sampling {
-  /** Returns the next sample of these paths, which must always be in the same order. Cost: linear in the size of the sample. */
+  /** Returns the next sample of `paths`, which must be in the same order in every call. Cost: linear in the size of the sample. */
   readonly next: (paths: ReadonlyArray<string>, now: number) => ReadonlySet<string>
 }
 
-/**
- * Number of scans after which every file was in a sample at least once, if there are at most 1,600 files. With up to 100 files, each sample
- * has one file.
- */
+/** Number of scans after which every file was sampled, if there are at most 1,600. With up to 100 files, each sample has one file. */
 export const rounds = 100
-/**
- * Largest number of files in a sample. With more than 1,600 files, more than `rounds` scans pass until every file was sampled, but no
- * scan takes longer.
- */
+/** Largest number of files in a sample, which keeps scans fast. Sampling more than 1,600 files takes more than `rounds` scans. */
 const maxSample = 16
 
-/**
- * Makes a sampling. Its first position is derived from the clock, so that processes that scan only once do not all sample the same files.
- */
+/** Makes a sampling. Its start depends on the time, so that processes that scan only once do not all sample the same files. */
 export const makeSampling = (): Sampling => {
   let at: number | undefined
   return {
@@ -233,47 +225,44 @@ export const makeSampling = (): Sampling => {
 }
 
 /*
- * Completes a scan if the history is ahead of the files. A writer appends a batch (revisions that take effect together) to the history, and
- * then writes its files one by one, so a scan in between would find half of the batch. Therefore the history is read after the files. A
- * file that is still as it was before a batch counts as having the content of the batch, until a scan finds the file with that content, or
- * the next holder of the lock has completed the batch.
+ * Completes a scan if the history is ahead of the files. A writer first appends a batch (revisions that take effect together) to the
+ * history, and then writes the batch's files one by one. A scan in between would find only some of the new files. Therefore the history is
+ * read after the files. A file that is still as it was before the batch counts as having the new content, until a scan finds this content
+ * in the file, or the next holder of the lock has completed the batch.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The result of a scan that is not complete yet: files may be older than the history says. */
+/** The result of a scan before it is completed from the history. Some files may be older than their newest revision in the history. */
 export interface PendingScan {
-  /** Whether this is the first scan, made while the vault is opened. Nobody uses the vault yet, so the scan may pause. */
+  /** Whether this is the first scan, which runs while the vault is opened. Nobody uses the vault yet, so the first scan may pause. */
   readonly isFirstScan: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
-  /** Files that the scan could not read. In `found` they are as they were known before. */
+  /** Files that the scan could not read. `found` has them as they were known before. */
   readonly unread: ReadonlySet<string>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /** Registers that the file at a path now agrees with the history. Scans that began before then ignore what they found at this path. */
+  /** Registers that the file at a path now agrees with the history. Other scans then ignore what they read at this path earlier. */
   readonly confirm: (path: string) => void
 }
 
 /** Completes scans, and remembers the files for which the history has a newer revision. */
 export interface Ahead {
   /**
-   * Starts a scan. Call the returned function after the files were read. For each file that is older than its newest revision in the
-   * history, the function adds to `found` the content of that revision. It returns `false` if the history was rewritten after the start.
-   * Any file may then have changed, so all must be scanned again.
+   * Starts a scan. The returned function must be called after the files were read. If a file is older than its newest revision in the
+   * history, the function adds the content of this revision to `found`. The function returns `false` if the history was rewritten since the
+   * start. Any file may then have changed, so all files must be scanned again.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
-  /** Whether the last scan found the file with an older content than the history states. */
+  /** Whether the history had a newer revision of the file when the file was last scanned. */
   readonly has: (path: string) => boolean
 }
 
 /** Number of paths or revisions that are processed in one step. */
 const atATime = 256
 
-/**
- * Makes the service that completes a vault's scans. `lastReadBatch` returns the sequence number of the last batch whose files this process
- * wrote or has read.
- */
+/** Makes the service that completes scans. `lastReadBatch` returns the number of the last batch whose files this process wrote or read. */
 export const makeAhead = (
   history: History,
   { rowOf, lastReadBatch }: {
@@ -288,9 +277,9 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions of batches after number `since` whose content is not in the files yet, and adds the paths of these files to the
-   * sets `behind` and `ahead`. If the history says that a file is gone, also sets the file to `undefined` in `found`. Must run in one step
-   * if other scans may run concurrently: each then sees in `ahead` every file that is older than the history.
+   * Returns the revisions of batches after number `since` whose content is not in the files yet. Adds the paths of these files to the sets
+   * `behind` and `ahead`. Sets a file to `undefined` in `found` if the history says that the file is gone. Must run in one step if other
+   * scans may run at the same time, so that each scan sees in `ahead` every file that is older than the history.
    */
   function* unseenRevisions(
     since: number,
@@ -374,7 +363,7 @@ export const makeAhead = (
         if (history.generation() !== began) return false
         const { after, id, path, tenant } = location
         if (Option.isNone(kept)) {
-          // compares again if a later batch erased the line; otherwise the line is damaged, and the file stays as found
+          // the line was erased by a later batch (then all is compared again), or is damaged (then the file stays as found)
           if (history.newest(tenant, id)?.offset !== location.offset) return yield* complete(began, since, scan, behind)
           if (path !== null) ahead.delete(path)
           continue
@@ -392,7 +381,7 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // compares every batch whose files may not have been on disk when the scan started
+      // the files of all batches up to `since` were surely on disk when the scan started; later batches are compared
       const since = Math.max(lastReadBatch(), (history.pending()[0]?.number ?? history.last() + 1) - 1)
       const [began, behind] = [history.generation(), new Set<string>()]
       return (scan) => complete(began, since, scan, behind)

@@ -1,4 +1,4 @@
-/** A vault's file system. Paths are relative to its folder. Fenced writes fail once another process has taken over the vault's lock. */
+/** The file system of a vault. Paths are relative to the vault's folder. Fenced writes fail once another process took over the lock. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -15,14 +15,14 @@ import * as ExclusiveFile from "./ExclusiveFile.ts"
 import { shortened, stagingFolderOf, temporaryOf } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
-/** The status of a file (`stat`), with links followed, and whether the path itself is a link. */
+/** The status of a path. `stat` follows links. `isLink` says whether the path itself is a link. */
 export interface PathStatus {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
   readonly isLink: boolean
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-/** The file of a lock. Its failures are `MemoryError`s. */
+/** The file of a lock. Its methods fail with a `MemoryError`. */
 export type LockFile = ExclusiveFile.ExclusiveFile<MemoryError.MemoryError>
 
 /** The folder of a vault. All paths are relative to it. */
@@ -30,22 +30,22 @@ export interface VaultFileSystem {
   /** Lists the names of the files and folders in a folder; empty if the folder does not exist. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
-  /** Runs an effect if the file's status is no longer `was`, or cannot be determined. Cost: a `stat`. */
+  /** Runs an effect if the file's status is no longer `was`, or if the status cannot be read. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
-  /** Whether the file's status is still `was`; `false` if that cannot be determined synchronously. Cost: a few microseconds. */
+  /** Whether the file's status is still `was`; `false` if the status cannot be read synchronously. Cost: a few microseconds. */
   readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
   /** Returns the status of a file, or of the target of a link, and whether the path is a link. Cost for a regular file: one system call. */
   readonly status: (path: string) => Io<PathStatus>
-  /** Like `status`, but synchronous; `undefined` if it cannot be determined synchronously. */
+  /** Like `status`, but synchronous. Returns `undefined` if the status cannot be determined synchronously. */
   readonly statusNow: (path: string) => PathStatus | undefined
   /** Returns the topmost symbolic link among the folders above a path, if any. A path below a link may be outside of the vault. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
-  /** Reads a text; `None` if there is no file. Fails with `corrupt` if it is not valid UTF-8. */
+  /** Reads a text; `None` if there is no file. Fails with `corrupt` if the file is not valid UTF-8. */
   readonly read: (path: string) => Io<Option.Option<string>>
   /** Fails with `path_escape` if a folder above the path is a symbolic link, since the vault must not write there. */
   readonly within: (path: string) => Io<void>
-  /** Like `read`, but also returns the SHA-256 of the bytes, in hex, so that callers need not encode the text again. */
+  /** Like `read`, but also returns the SHA-256 of the bytes, in hex. Callers then need not encode the text again to hash it. */
   readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
   /** Reads a text, and replaces invalid UTF-8 by U+FFFD; the caller has to detect such damage. `None` if there is no file. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
@@ -59,8 +59,8 @@ export interface VaultFileSystem {
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
    * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. Does not sync
-   * if `force` is `false`, for content that can be rebuilt. Runs `guard` before the rename; if `guard` fails, replaces nothing. `isFenced`
-   * puts the temporary file in this process's staging folder, so that the rename fails if another process has moved that folder away.
+   * if `force` is `false`, for content that can be rebuilt. Runs `guard` before the rename; if `guard` fails, replaces nothing. If
+   * `isFenced`, the temporary file is in this process's staging folder, and the rename fails if another process has moved that folder away.
    */
   readonly write: (
     path: string,
@@ -68,7 +68,7 @@ export interface VaultFileSystem {
     options?: { readonly force?: boolean; readonly guard?: Io<void>; readonly isFenced?: boolean }
   ) => Io<void>
   readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
-  /** Overwrites bytes in place. Returns `false` and writes nothing if the file is another one, that is, its inode is not `ino`. */
+  /** Overwrites bytes in place. Writes nothing and returns `false` if the file was replaced, that is, its inode is not `ino`. */
   readonly overwrite: (path: string, offset: number, content: Uint8Array, ino: number | undefined) => Io<boolean>
   /** Syncs files and the folders that contain them, each once. Ignores paths that do not exist any more. */
   readonly force: (paths: Iterable<string>) => Io<void>
@@ -78,7 +78,7 @@ export interface VaultFileSystem {
   readonly createStaging: Io<void>
   /** Removes the staging folder of another process. If that process is only suspended, its fenced writes and removals fail from now on. */
   readonly fence: (writerId: string) => Io<void>
-  /** Creates the file of a lock, with a text; `None` if the path exists, as it does while another process holds the lock. */
+  /** Creates the file of a lock, with a text. Returns `None` if the path exists, for example because another process holds the lock. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
   /** Removes a file. `isFenced` has the same effect as in `write`. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
@@ -89,7 +89,7 @@ export interface VaultFileSystem {
   /** Makes `to` a hard link to the file `from`. Returns `false` if `to` exists. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
-  /** Emits when something directly in the folder may have changed. Events that nobody has read yet count as one. */
+  /** Emits when a file or folder directly in `folder` may have changed. Events that nobody has read yet are merged into one. */
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
@@ -101,7 +101,7 @@ export const make = (
     const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
     const path = yield* Path.Path
     const writerId = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
-    let written = 0 // number of fenced files so far, which makes their names unique
+    let written = 0 // number of fenced writes so far, which gives each temporary file another name
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
     const claim = yield* ExclusiveFile.make({ fs, isFull, isMissing, alreadyExists }, at(stagingFolderOf(writerId)))
 
@@ -152,7 +152,7 @@ export const make = (
         onSuccess: (value) => Effect.succeed(done(value)),
         onFailure: (error) => alreadyExists(error) ? Effect.succeed(existing) : Effect.fail(failure(relative)(error))
       })
-    /** Returns a path's own status, even if it is a link. `undefined` on file systems other than Node's, and for some missing paths. */
+    /** Returns the status of a path, not following links. `undefined` on file systems other than Node's, and for some missing paths. */
     const linkStat = (relative: string) =>
       fs.linkStatNow ? Effect.succeed(fs.linkStatNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
@@ -163,7 +163,7 @@ export const make = (
             ? canBeReadAsLink(relative)
             : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
       )
-    /** Whether `readLink` shows that a path is a link. Used for paths for which `linkStat` returns `undefined`. */
+    /** Whether a path is a link, tested by reading the link. Used for paths for which `linkStat` returns `undefined`. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
       Effect.matchEffect(fs.readLink(at(relative)), {
         onSuccess: () => Effect.succeed(true),
@@ -208,7 +208,7 @@ export const make = (
       stat,
       status,
       statusNow: (relative) => statusOf(fs.linkStatNow?.(at(relative))),
-      // builds few effects, since each scan calls `ifChanged` for every file
+      // builds few effects, since a scan may call `ifChanged` for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
@@ -262,7 +262,7 @@ export const make = (
       fence: (other) => {
         const fenced = `${stagingFolderOf(other)}.ended`
         const discard = io(fs.remove(at(fenced), { recursive: true, force: true }), stagingFolderOf(other))
-        // removes what an earlier call may have left when it was interrupted
+        // first removes the folder that an interrupted earlier call may have left
         return Effect.zipRight(
           discard,
           Effect.flatMap(
@@ -282,13 +282,13 @@ export const make = (
         const [before, renamed] = isFenced
           ? [
             Effect.catchIf(made, alreadyExists, () => Effect.zipRight(discard, made)), // a dead process may have left the file
-            // creates the target folder if it is missing. If the staging folder was moved away, the second rename fails as well
+            // creates the target folder, and renames again. If instead the staging folder was moved away, this rename fails as well
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
         return io(before, relative).pipe(
           Effect.zipRight(guard),
-          // runs `guard` again after a failed rename: if another process took over the lock meanwhile, the guard's error says so
+          // a failed rename runs `guard` again: if another process took over the lock meanwhile, the error of `guard` says so
           Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
           Effect.tapError(() => Effect.option(discard)), // ignores a failure of `discard`, since the first failure is the relevant one
           (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole
@@ -322,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${stagingFolderOf(writerId)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${stagingFolderOf(writerId)}/removed`)), relative)),
-              // the rename fails even for an existing file if the staging folder was moved away
+              // even if the file exists, the rename fails if the staging folder was moved away
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),
@@ -350,7 +350,7 @@ const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStat
     : undefined
 /** The status of a path that does not exist. */
 export const nothing: PathStatus = { stat: Option.none(), isLink: false }
-/** Whether both statuses are of the same unchanged file, or both of a path that does not exist. */
+/** Whether both statuses are of the same unchanged file, or both are of a path that does not exist. */
 export const isSameStatus = (one: PathStatus, other: PathStatus): boolean =>
   one.isLink === other.isLink &&
   (Option.isSome(one.stat) && Option.isSome(other.stat)
@@ -359,7 +359,7 @@ export const isSameStatus = (one: PathStatus, other: PathStatus): boolean =>
 
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // keeps a byte order mark as a part of the text
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // keeps a U+FEFF at the start of a text
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const text = (location: string, bytes: Uint8Array): Io<string> =>
@@ -374,7 +374,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
       })
   })
 
-/** Converts a `PlatformError` to an error whose message has no absolute path. The original error, whose message has one, is the cause. */
+/** Converts a `PlatformError`, whose message has an absolute path, to an error whose message has none. The `PlatformError` is the cause. */
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,

@@ -27,8 +27,8 @@ import * as Snapshot from "./Snapshot.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 /**
- * Version of the vault's format. Format 2 has a history (see `History`); format 1 had a file of revisions per record (see
- * `RevisionReader`), and no checksum in the manifest.
+ * Version of the vault's format. In format 1, each record had a file of revisions (see `RevisionReader`), and the manifest had no checksum.
+ * In format 2, there is one history instead of these files (see `History`).
  */
 const version = 2
 const file = `${hidden}/vault.json`
@@ -39,13 +39,13 @@ const VaultManifest = Schema.Struct({
   version: Schema.Int,
   key: Key,
   /**
-   * Set in two cases: the folder already contained signed records when the key was generated, or it contained invalid signatures when a
-   * manifest of an earlier release, which has no checksum, was read. In both cases invalid signatures are expected from then on.
+   * Whether invalid signatures are expected. Set if the folder already contained signed records when the key was generated. Also set if the
+   * folder contained invalid signatures when the vault was opened with a manifest of an earlier release, which has no checksum.
    */
   foreign: Schema.optional(Schema.Literal(true)),
   /**
-   * Says how to read notes that this library did not write: see the field `notes` of `Document.Context`. Absent in vaults of earlier
-   * releases, so that their results do not change.
+   * Says how notes that this library did not write are read: see the field `notes` of `Document.Context`. Absent in vaults of earlier
+   * releases, so that these vaults still give the same results.
    */
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
@@ -61,7 +61,7 @@ const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessPrope
 /** Encodes a manifest that `summed` (below) made. Equal manifests give equal texts, since `summed` fixes the order of the properties. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
-/** The result of reading one of the two files that have the manifest. */
+/** The result of reading one of the two manifest files. */
 type Reading =
   | { readonly _tag: "Absent" }
   | { readonly _tag: "Damaged" }
@@ -77,8 +77,9 @@ interface Decision {
 
 /**
  * Opens the vault of a folder, or makes the folder a vault with a generated key. If several processes do so at once, the first one
- * generates the key. Rewrites a damaged manifest file from the other one. Fails with `unsupported`, changing nothing, if a later release
- * wrote the manifest. Fails with `corrupt` if there are signed records but no readable key, or if another key signed the records.
+ * generates the key. Rewrites a damaged manifest file from the other one. Fails with `unsupported`, and changes nothing, if a later release
+ * wrote the manifest. Fails with `corrupt` if there are signed records but no readable key, or if another key signed the records. If both
+ * manifest files are intact, does not check the signatures: see `confirm`.
  */
 export const open = (
   fs: VaultFileSystem,
@@ -94,7 +95,7 @@ export const open = (
       if (decision?.isWhole) return decision.manifest
       const manifest = decision?.manifest ?? (yield* drawn(fs))
       yield* fs.write(`${hidden}/.gitignore`, "*\n")
-      // the copy is written first, so that a process that reads in between still finds the old manifest, or none
+      // the copy is written first, so that a process that reads in between still finds the old manifest, or none, in `file`
       yield* fs.write(copy, encode(manifest))
       yield* fs.write(file, encode(manifest))
       return manifest
@@ -174,7 +175,7 @@ export const confirm = (
       ({ fits }) => fits ? Effect.void : stranger
     )
 
-/** Keeps one manifest per key. If two have the same key, keeps the one with a checksum. */
+/** Keeps one manifest per key. If two manifests have the same key, keeps the one with a checksum. */
 const distinct = (manifests: ReadonlyArray<VaultManifest>): ReadonlyArray<VaultManifest> =>
   manifests.filter((one, n) =>
     !manifests.some((other, m) =>
@@ -195,7 +196,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // the checksum is valid with this release's version number, so if the file has another number, only that number is damaged
+      // the checksum is valid with this release's version number; if the file states another number, only that number is damaged
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined
@@ -222,7 +223,7 @@ const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): Vault
   checksum: sha256(JSON.stringify(["effect-memory vault", version, key, foreign ?? false, notes ?? null]))
 })
 
-/** Whether the hidden folder contains more than what a process leaves behind if it dies while it creates the vault. */
+/** Whether the hidden folder has other files than those that remain if a process dies while it creates the vault. */
 const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
     fs.list(hidden),
@@ -241,13 +242,13 @@ const stopped = (why: string) =>
   })
 
 /*
- * Checks whether a vault's records were signed with a key. With a wrong key every signature would be invalid, and every record would
- * silently become one of origin `file` and trust 2.
+ * Checks whether a vault's records were signed with a key. With a wrong key, every signature would be invalid. Every record would then have
+ * the origin `file` and trust 2, and nobody would notice.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The file of a record, with a signature in it. */
+/** A record's file that contains a signature. */
 interface Sealed {
   readonly path: string
   readonly text: string
@@ -255,19 +256,19 @@ interface Sealed {
   readonly mtime: number
 }
 
-/** Largest number of files that are read to check a key, and of folders that are listed. */
+/** Largest number of files that are read to check a key, and largest number of folders that are listed. */
 const most = 256
 /**
- * Milliseconds by which the time of a record's last update and the modification time of its file may differ. If they differ by more, the
- * file was changed after the library wrote it.
+ * Largest difference between the time of a record's last update and the modification time of its file, in milliseconds. If they differ by
+ * more, the file was changed after the library wrote it.
  */
 const moment = 2_000
-/** Number of invalid signatures, in files unchanged since the library wrote them, that disprove a key with a valid checksum. */
+/** Number of invalid signatures that disprove a key with a valid checksum. Only files unchanged since the library wrote them count. */
 const many = 8
 
 /**
- * Returns at most `limit` files of records with a signature, from the folders that the library writes to. Reads at most `most` files, lists
- * at most `most` folders, and follows no links.
+ * Returns at most `limit` record files that contain a signature, from the folders that the library writes to. Reads at most `most` files,
+ * lists at most `most` folders, and follows no links.
  */
 const sealed = (fs: VaultFileSystem, limit: number): Effect.Effect<ReadonlyArray<Sealed>> =>
   Effect.gen(function*() {
@@ -301,29 +302,27 @@ const sealedAt = (fs: VaultFileSystem, path: string): Effect.Effect<ReadonlyArra
   })
 const largest = 262_144
 
-/**
- * Runs an effect that reads something. If it fails, logs the error and returns `otherwise`, since a failed read says nothing about the key.
- */
+/** Runs a read. If it fails, logs the error and returns `otherwise`, since a failed read says nothing about the key. */
 const available = <A>(self: Io<A>, otherwise: A): Effect.Effect<A> =>
   Effect.catchAll(self, (error) => Effect.as(Effect.logDebug("left out of the check of the key", error), otherwise))
 
 interface Verdict {
-  /** Whether a record's signature, or that of the snapshot, is valid. This proves the key. */
+  /** Whether the signature of a record or of the snapshot is valid, which proves the key. */
   readonly holds: boolean
-  /** Whether nothing disproves the key. */
+  /** Whether the key may be the right one. The key is wrong if too many signatures are invalid: see `judge`. */
   readonly fits: boolean
-  /** Whether some signatures are invalid: their records were edited, or signed with another key. */
+  /** Whether some records have invalid signatures, because they were edited, or were signed with another key. */
   readonly strangers: boolean
 }
 
-/** Number of files that are read first to check a key; usually one of them has a valid signature. */
+/** Number of files that are read first to check a key. Usually, one of these files has a valid signature. */
 const few = 4
 
 /**
  * Checks a key against the signatures of records. A valid signature of a record or of the snapshot proves the key. Otherwise the invalid
  * signatures are counted, but only in files unchanged since the library wrote them, because a person may have edited the other files.
- * A key with a valid checksum is disproved by eight invalid signatures of records. A key without a checksum is already disproved by one, or
- * by an invalid signature of the snapshot.
+ * Eight invalid signatures of records disprove a key with a valid checksum. A key without a checksum is disproved by one invalid signature
+ * of a record or of the snapshot.
  */
 const judge = (
   fs: VaultFileSystem,

@@ -1,7 +1,7 @@
 /**
- * The state of a vault in this process: its files, whether they are records or not, and the rows and indexes of the records. A scan of the
- * folder brings the state up to date, and returns what changed. Only a scan or a write of this process removes a row. The files, the claims
- * (for each record id, the files that have this id) and the indexes always change together.
+ * The state of a vault in this process: all files of the vault, and the rows and search indexes of those that are records. A scan of the
+ * folder updates the state, and returns the changes. A row is removed only by a scan or by a write of this process. The list of files, the
+ * map from record ids to their files, and the indexes always change together.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -24,7 +24,7 @@ import { type Ahead, type Bad, type Entry, type Found, nowhere } from "./VaultFi
 import * as VaultFile from "./VaultFile.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
-/** A change that a scan found, which is to be published. */
+/** A change that a scan found, with the event for listeners. */
 export interface News {
   readonly tenant: string
   readonly event: Event
@@ -32,40 +32,40 @@ export interface News {
   readonly was?: Entry | undefined
 }
 
-/** The files of a vault and their records, as far as this process has read or written them. */
+/** The files of a vault and their records, as this process last read or wrote them. */
 export interface VaultState {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
-  /** Returns all files. Cost: a copy of the list of files; no file is read. */
+  /** Returns all known files. Cost: copies the list of files; reads no file. */
   readonly files: () => ReadonlyArray<Entry | Bad>
-  /** Returns the files that are records. Cost: one pass over the list of files; no file is read. */
+  /** Returns the known files that are records. Cost: one pass over all known files; reads no file. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * Files that have changed since the last snapshot, by path, as they are now; `undefined` for a removed file. Files of the library's own
-   * records are left out, since snapshots do not contain them. Saving a snapshot removes the saved changes from this map.
+   * The files that have changed since the last snapshot was saved, by path; `undefined` for a removed file. Does not contain files of the
+   * library's own records, which are not in snapshots. Saving a snapshot removes the saved changes from this map.
    */
   readonly changed: LargeMap<string, Found>
-  /** Returns the paths of all files with the id of a record. The file that counts as the record is first. */
+  /** Returns the paths of all files with this record id. If there are several, the first file counts as the record. */
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
   readonly tenants: () => ReadonlyArray<string>
-  /** Returns the error because of which a file, or a folder above it, cannot be read at present; `undefined` if there is none. */
+  /** Returns the error that makes a file, or a folder above it, unreadable at present; `undefined` if there is no such error. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
   /** Whether any file or folder cannot be read at present. */
   readonly isTroubled: () => boolean
   /**
-   * Returns the error because of which the file at a path is not a record, or is represented by its last good revision; `undefined` if
+   * Returns the error of a file that is not a record, or of a damaged file whose last good revision is used instead. Returns `undefined` if
    * there is no such error.
    */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
   /** Sets the entry of a file that this process wrote; `undefined` if this process removed the file. The next scan checks the file. */
   readonly set: (path: string, entry: Entry | undefined) => void
-  /** Sets an entry from the snapshot, before the first scan. Publishes nothing. */
+  /** Adds an entry that was read from the snapshot. Called before the first scan. Publishes no change. */
   readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
-  /** Scans every file, and returns the changes. Cost: a `stat` of each file, and reading the changed files and a sample of the others. */
+  /** Scans every file, and returns the changes. Cost: a `stat` of each file; changed files and a sample of the others are also read. */
   readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
-  /** Returns the last good revision of a file that cannot be read; `undefined` if the history has no such revision. */
+  /** Makes the entry of an unreadable file from a revision in the history; `undefined` if the revision has no file or is unreadable. */
   readonly lastGood: (
     location: RevisionLocation,
     damage: MemoryError.MemoryError
@@ -75,32 +75,32 @@ export interface VaultState {
 }
 
 const concurrency = 32
-/** Number of files that are checked before the event loop runs. Checking an unchanged file takes a few microseconds. */
+/** Largest number of files that are checked without a pause for the event loop. Checking an unchanged file takes a few microseconds. */
 const filesPerPause = 256
-/** Number of paths that are processed before the event loop runs, by loops that access no file. */
+/** Largest number of paths that a loop without file access processes without a pause for the event loop. */
 const atATime = 4_096
 
 /** The settings of a vault's state. */
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Starts a scan, and returns a function that completes the scan from the history: see `VaultFile.Ahead`. */
+  /** Starts a scan. The returned function adds newer revisions from the history to the scan's result: see `VaultFile.Ahead`. */
   readonly ahead: Ahead["begin"]
 }
 
-/** Makes the state of a vault. It is empty until a scan, `set` or `restore`. */
+/** Makes the state of a vault, which is empty at first. Scans, `set` and `restore` add files. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new LargeMap<string, Entry | Bad>()
-  // the files that have the same record id, by tenant and id, in the order of `better`; the first file counts as the record
+  // all files with the same record id, by tenant and id, sorted by the function `better`; the first file counts as the record
   const claims = new Map<string, LargeMap<MemoryId, ReadonlyArray<Entry>>>()
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /**
-   * Time (a value of the counter `epoch`) at which each file was last read or written. What another scan read from the file before that
-   * time is outdated.
+   * The time at which each file was last read or written, as a value of the counter `epoch`. A scan that read the file before that time
+   * ignores what it read.
    */
   const touched = new LargeMap<string, number>()
-  /** Time (a value of the counter `epoch`) at which the last full scan started. Whatever another scan read before that is outdated. */
+  /** Time (a value of the counter `epoch`) at which the last full scan started. What other scans read before that time is ignored. */
   let seen = 0
   const changed = new LargeMap<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -142,7 +142,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** Updates the list of files with the id of `one`, after the file at `path` has become `next`. Returns the first file of the list. */
+  /** Updates the list of files with the id of `one` after the file at `path` has changed to `next`. Returns the first file of the list. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Entry>>()
@@ -163,14 +163,14 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** Returns the known file at a path if checking its `stat` is enough (the usual case); `undefined` if its content must be read. */
+  /** Returns the known file at a path if its `stat` is enough to detect a change (the usual case); `undefined` if the file must be read. */
   const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
       ? known
       : undefined
   }
-  /** Adds the file at a path to `found` if it has changed. */
+  /** Reads the file at a path if it may have changed, and adds it to the findings. */
   const inspect = (path: string, scan: Scan, findings: Findings) => {
     const known = fileForStatCheck(path, scan)
     const anew = () => {
@@ -180,7 +180,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return known === undefined ? anew() : fs.ifChanged(path, known.stat, anew)
   }
   const reader = FileReader.make(fs, history, context, { entry, file: (path) => files.get(path), rowOf })
-  /** Reads a file. If that fails, returns the last known state of the file, since a file that cannot be read is not gone. */
+  /** Reads a file. If reading fails, returns the last known state of the file, since the file may still exist. */
   const examined = (path: string, listed: boolean, { unread }: Findings): Effect.Effect<Found> =>
     reader.examine(path, listed).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
@@ -205,14 +205,14 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       let next = 0
       const worker = Effect.whileLoop({
         while: () => next < left.length,
-        body: () => inspect(left[next++]!, scan, findings), // the loop condition keeps the index within `left`
+        body: () => inspect(left[next++]!, scan, findings), // `next` is less than `left.length` here
         step: () => undefined
       })
       yield* Effect.replicateEffect(worker, concurrency, { concurrency, discard: true }) // a fiber for each file would cost more
     })
   /**
-   * Detects notes that were moved. If a note is gone, lists all files once more, since the note may have moved to a folder after this scan
-   * had listed that folder.
+   * Detects moved notes, and returns them. If a note is gone, lists all files again, since the note may have moved to a folder after this
+   * scan had listed that folder.
    */
   const followMoves = (findings: Findings, { isFirstScan }: Scan) =>
     Effect.gen(function*() {
@@ -261,13 +261,13 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         if (Math.max(touched.get(path) ?? 0, seen) > at) return // a later scan or write has newer information about the file
         news.push(...set(path, found.get(path), at))
       }
-      // moved records come first, so that the new file of a record is set before the old one is removed
+      // applies moves first, so that the new file of a moved record is set before its old file is removed
       const order = new Set(moved.map(({ path }) => path))
       yield* EventLoop.forEach(paths, atATime, (path) => {
         if (found.has(path)) order.add(path)
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
-      // only the first scan may apply its changes in steps, since later scans have readers, who must see all changes at once
+      // the first scan may pause between changes; later scans apply all changes at once, since other fibers already read the state
       const stretch = scan.isFirstScan ? 64 : Infinity
       yield* EventLoop.forEach(order, stretch, applyFinding)
       if (scan.isWhole) seen = Math.max(seen, began)
@@ -337,20 +337,20 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
 
 const none: ReadonlyArray<Entry> = []
 
-/** The files that a scan covers, and how thoroughly it reads them. */
+/** The settings of a scan. */
 interface Scan {
-  /** Files that were found by listing from the root, so that no folder above them is a link. */
+  /** Files that were found by listing folders from the root. No folder above such a file is a symbolic link. */
   readonly listed: ReadonlySet<string>
-  /** Files whose content is read although they seem unchanged. */
+  /** Files that are read even if their `stat` is unchanged. */
   readonly sampled: ReadonlySet<string>
   /** Whether this is the first scan, made while the vault is opened. Nobody reads the state yet, so the results may be applied in steps. */
   readonly isFirstScan: boolean
   /** Whether the scan covers every file of the vault. */
   readonly isWhole: boolean
 }
-/** The findings of a scan so far: files, and the time (a value of the counter `epoch`) at which each was read. */
+/** The result of a scan so far. `times` has the time at which each file was read, as a value of the counter `epoch`. */
 interface Findings {
-  /** Files that could not be read. In `found` they are as they were known before. */
+  /** Files that could not be read. `found` has their last known state. */
   readonly unread: Set<string>
   readonly found: Map<string, Found>
   readonly times: Map<string, number>
@@ -358,8 +358,8 @@ interface Findings {
 const named: Scan = { listed: new Set(), sampled: new Set(), isFirstScan: false, isWhole: false }
 
 /**
- * Orders two files with the same record id; the first one counts as the record. A file at its canonical path comes first. If that decides
- * nothing, a file with a valid signature comes first, otherwise the later revision, otherwise the smaller path.
+ * Compares two files with the same record id, for sorting. A file at its canonical path comes first. Otherwise a file with a valid
+ * signature comes first, otherwise the later revision, otherwise the smaller path. The first file counts as the record.
  */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||
@@ -367,5 +367,5 @@ const better = (a: Entry, b: Entry): number =>
 const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
 
-/** Returns the tenant in whose folder a file is, whatever its text states. */
+/** Returns the tenant whose folder contains a file. Ignores the tenant that the file's text states. */
 const tenantOf = (path: string): string => Layout.idOf(Layout.parsePath(path).tenant ?? "default") ?? "default"

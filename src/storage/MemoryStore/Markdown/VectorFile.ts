@@ -1,16 +1,16 @@
 /**
- * Keeps the vectors of each tenant and model in one file, as rows of a fixed size. Only the holder of the vault's lock appends rows.
+ * Stores the vectors of a vault: one file per tenant and model, in rows of a fixed size. Only the holder of the lock may append rows.
  *
  * ```text
  * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to a multiple of 4 bytes
  * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        repeated
  * ```
  *
- * The files of the default tenant are in the folder `vectors`, those of every other tenant in a folder below it. A file whose header
- * has no tenant was written by an earlier release, and contains the vectors of all tenants. It is divided when its model is first
- * used: each tenant then gets the vectors of its own texts.
+ * The files of the default tenant are in the folder `vectors`. Every other tenant has a folder below `vectors`. A file without a tenant in
+ * its header was written by an earlier release, and contains the vectors of all tenants. Such a file is divided when its model is first
+ * used: each tenant then gets a file with the vectors of its own texts.
  *
- * The file is a cache: a row that is incomplete or has a wrong checksum is skipped, and its text is embedded again.
+ * A file is only a cache. A row that is incomplete or has a wrong checksum is skipped, and its text is embedded again.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -29,8 +29,8 @@ type Row = readonly [hash: string, vector: Float32Array]
 const folder = `${hidden}/vectors`
 const folderOf = (tenant: string) => tenant === defaultTenant ? folder : `${folder}/tenants/${segmentOf(tenant)}`
 /**
- * Returns the path of a model's file. Names that differ only in Unicode form get different files, although `segmentOf` maps them to the
- * same segment.
+ * Returns the path of the file of a tenant and model. Models whose names differ only in Unicode form get different files: `segmentOf`,
+ * which maps such names to the same segment, is used only for short names of plain ASCII characters.
  */
 const fileOf = (tenant: string, model: string) =>
   `${folderOf(tenant)}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`
@@ -51,8 +51,8 @@ interface Position extends Omit<Stat, "born"> {
 }
 
 /**
- * Makes the vector backend of a vault. `exclusive` runs an effect while holding the vault's lock; a caller of `retain` already holds the
- * lock. `texts` returns the hashes of each tenant's texts.
+ * Makes the vector backend of a vault. `exclusive` runs an effect with the vault's lock held. `texts` returns the hashes of each tenant's
+ * texts. The caller of the backend's method `retain` must already hold the lock.
  */
 export const make = (
   fs: VaultFileSystem,
@@ -61,7 +61,7 @@ export const make = (
   texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
 ): VectorBackend => {
   const positions = new Map<string, Position>()
-  /** Names of models whose file still has the format of earlier releases, with the vectors of all tenants. */
+  /** Names of models whose file was written by an earlier release, and still contains the vectors of all tenants. */
   const undivided = new Set<string>()
   const looked = new Set<string>()
   /** Fails if the file or folder at the path, or a folder above it, is a symbolic link. */
@@ -93,7 +93,7 @@ export const make = (
         ? { end: 0, rows: [] }
         : rowsIn(bytes, dimensions, isGrown ? 0 : headOf({ tenant, model, dimensions }).length)
       if (!isGrown) {
-        // the file has shrunk or is another one, so another process erased the vectors that it lacks
+        // the file is new to this process or was rewritten: removes from RAM the vectors that the file does not have
         const left = new Set(embeddings.dimensions(model) === dimensions ? rows.map(([hash]) => hash) : [])
         embeddings.retain((hash) => left.has(hash), model)
       }
@@ -107,7 +107,7 @@ export const make = (
       : fs.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
 
   /**
-   * Divides a file with the vectors of all tenants into one file per tenant. Removes the old file last, so that a crash loses no vector.
+   * Divides a file with the vectors of all tenants into one file per tenant. Replaces the old file last, so that a crash loses no vector.
    */
   const divide = (model: string): Io<void> =>
     Effect.gen(function*() {
@@ -157,7 +157,7 @@ export const make = (
             if (!name.endsWith(".vec")) continue
             yield* within(path)
             const header = Option.getOrUndefined(headerOf(yield* fs.bytesFrom(path, 0, headerSize)))
-            // a file without a tenant contains the vectors of all tenants; `follow` divides it
+            // a file whose header has no tenant contains the vectors of all tenants, until `follow` divides it
             if (header !== undefined && (header.tenant ?? tenant) === tenant) found.add(header.model)
           }
         }
@@ -179,7 +179,7 @@ export const make = (
           if (known !== undefined && known.offset > 0 && known.offset === known.size) {
             yield* fs.append(path, body(fresh))
           } else {
-            // the file ends with an incomplete row or has another format, so it is rewritten from the vectors in RAM
+            // the file is missing, has another format or ends with an incomplete row, so it is written anew from the vectors in RAM
             yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
           }
           yield* catchUp(tenant, model)
@@ -205,7 +205,7 @@ export const make = (
             }
             const owner = header?.tenant
             if (header === undefined || owner === undefined || fileOf(owner, header.model) !== path) {
-              yield* fs.remove(path, { force: false }) // a file that cannot be read or is incomplete may contain the erased vectors too
+              yield* fs.remove(path, { force: false }) // an unreadable or temporary file may also contain vectors to be erased
               continue
             }
             if (owner !== tenant) continue
@@ -222,7 +222,7 @@ export const make = (
   }
 }
 
-/** Number of bytes at the start of a file that are searched for the end of the header. Every header is shorter. */
+/** Largest size of a header, in bytes. The end of the header is searched only in this part of a file. */
 const headerSize = 8_192
 
 const headerOf = (bytes: Uint8Array) => {
@@ -230,7 +230,7 @@ const headerOf = (bytes: Uint8Array) => {
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 
-/** Whether the bytes are a file of this model in the format of earlier releases, whose header has no tenant. */
+/** Whether the bytes are a vector file of this model from an earlier release. The header of such a file has no tenant. */
 const isUndivided = (bytes: Uint8Array, model: string): boolean =>
   Option.exists(headerOf(bytes), (header) => header.tenant === undefined && header.model === model)
 
@@ -273,7 +273,7 @@ const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number 
     onSome: (header) => header.tenant === tenant && header.model === model ? header.dimensions : undefined
   })
 
-/** Returns the rows from offset `from` on, without rows whose checksum is wrong, and the offset at which the last complete row ends. */
+/** Returns the rows from offset `from` on, except rows with a wrong checksum. `end` is the offset at which the last complete row ends. */
 const rowsIn = (bytes: Uint8Array, dimensions: number, from: number) => {
   const rows: Array<Row> = []
   const words = 9 + dimensions

@@ -27,13 +27,13 @@ export interface Dependencies {
   readonly state: VaultState
   readonly history: History
   readonly context: Document.Context
-  /** Publishes the changes that a scan finds, and appends them to the history. The caller holds the lock. */
+  /** Runs a scan, publishes the changes that it finds, and appends them to the history. The caller must hold the vault's lock. */
   readonly publishScan: (status: Io<ReadonlyArray<News>>) => Io<void>
 }
 
 /** The planned writes of one record. */
 export interface WritePlan {
-  /** Revisions to append to the history, at least one. The last one has the path and the hashes of the file. */
+  /** Revisions to append to the history, at least one. The last revision states the path and the hashes of the file. */
   readonly parts: ReadonlyArray<Part>
   /** The record's entry in the vault's state after the write; `undefined` if the record then has no file. */
   readonly entry: Entry | undefined
@@ -45,7 +45,7 @@ export interface WritePlan {
   readonly before: ReadonlyArray<readonly [path: string, was: FileBefore]>
 }
 
-/** A file as it was before a batch. `content` was read after `status`; `null` if there was no file. */
+/** A file as it was before a batch. `content` is `null` if there was no file, and was read after `status`. */
 export interface FileBefore {
   readonly status: PathStatus
   readonly content: Uint8Array | string | null
@@ -53,10 +53,7 @@ export interface FileBefore {
 /** The files that a batch writes or removes, as they were before the batch, by path. */
 export type Before = ReadonlyMap<string, FileBefore>
 
-/**
- * Returns the paths of files that changed since a batch was planned. Cost: one `stat` per path; it is synchronous if the platform supports
- * this.
- */
+/** Returns the paths of files that changed since a batch was planned. Cost: one `stat` per path, synchronous if the platform allows it. */
 export const changedSince = (
   fs: VaultFileSystem,
   before: Iterable<readonly [path: string, was: FileBefore]>
@@ -69,7 +66,7 @@ export const changedSince = (
     return changed
   })
 
-/** Updates a plan after its files were rolled back: sets the present status of each file that no person has edited meanwhile. */
+/** Updates a plan after its files were rolled back. Sets the current status of each file whose content is the same as before the batch. */
 export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =>
   Effect.map(
     Effect.forEach(plan.before, ([path, was]) =>
@@ -85,8 +82,8 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
   )
 
 /**
- * Plans the writes of one record. `writes` must not be empty. Fails with `conflict` if the file or the record has changed. If the writes do
- * not forget or purge the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than
+ * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed. If the last write neither
+ * forgets nor purges the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than
  * the record.
  */
 export const make = (
@@ -163,7 +160,7 @@ export const make = (
     const before: Array<WritePlan["before"][number]> = []
     for (const at of path === undefined ? paths : [path, ...removed]) {
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
-      // no file is at a path outside of `paths`, as checked above
+      // there is no file at a path that is not in `paths`, as was checked above
       const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
       const content = isRead
         ? text.value.text
@@ -174,15 +171,15 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // appends the present content of the file first, if the history lacks it. The history lacks it if its line there is damaged or was
-    // lost in a compaction, or if this library did not write the file and nobody changed the file since it was first read
+    // `isKept` says whether the history has the current content of the file; if not, this content is appended first. It is missing if its
+    // line is damaged or was lost in a compaction, or if the library did not write the file and nobody changed it since it was first read
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
-    // drops all but the last revisions of a large batch, but keeps every erasure, since an erasure removes all revisions before it
+    // keeps the last `revisionsKept` revisions and every erasure (`next` is `undefined`), since an erasure removes all earlier revisions
     const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
     const parts = kept.map(({ next }, n): Part => ({
       tenant,
@@ -212,23 +209,20 @@ export const make = (
         row: last,
         extra,
         ...(frame && { frame, issues: current?.issues }),
-        ...(frame && frame.tail.length > 2 && { isPartial: true }) // the file has more than a line break after the body
+        ...(frame && frame.tail.length > 2 && { isPartial: true }) // the body is followed by more text than a line break
       }
       : undefined
-    const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // a file that has this text already is not written
+    const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // false if the file already has this text
     return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
-/**
- * Whether one of the plans purges a record whose file may be in the snapshot. It does not matter whether the history has a revision of the
- * record.
- */
+/** Whether a plan purges a record whose file may be in the snapshot. True even if the history has no revision of the record. */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
 /**
- * Returns the text of a record for the file at `path`: the author's text if the history has it for this path, else the record printed in
- * the library's format.
+ * Returns the text of a revision for the file at `path`. If the revision has a frame for this path (the author's text around the body),
+ * puts the body into the frame. Otherwise prints the record in the library's format.
  */
 export const print = (
   context: Document.Context,
@@ -240,18 +234,18 @@ export const print = (
     ? Effect.succeed(Frontmatter.framed(frame, record.body))
     : Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
 
-/** A note whose file name its author chose: its path, its current or last known text, and the record that was read from it. */
+/** A note (a file whose name its author chose): its path, its current or last known text, and the record that was read from the text. */
 interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
-  /** Whether the note's author maintains the text. If not, an earlier release of this library wrote the text, in the library's format. */
+  /** Whether the text has its author's own format. If not, an earlier release of this library wrote the text in the library's format. */
   readonly isAuthors: boolean
 }
 
 /**
- * Returns the note of a record. `undefined` if the vault does not read notes as whole records, or if the file of the record has a name that
- * the library or the application Deuz chose.
+ * Returns the note of a record; `undefined` if there is none. A record has a note only if the vault reads each note as a whole record, and
+ * if the author chose the file's name. The library or the application Deuz chose the names of all other files.
  */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
@@ -282,9 +276,8 @@ const noteOf = (
   })
 
 /**
- * Returns the author's text for the next revision. If this revision restores an earlier one, returns exactly the text of the earlier one.
- * Otherwise edits the current text so that it states the content of the next revision. Fails with `invalid_draft` if no such edit is
- * possible.
+ * Returns the text of a note for its next revision. If the next revision restores an earlier revision, returns exactly the earlier text.
+ * Otherwise edits the current text, so that it states the new content. Fails with `invalid_draft` if no such edit is possible.
  */
 const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
   Effect.gen(function*() {
@@ -310,14 +303,15 @@ const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
 
 /*
- * Completes a revision that is in the history, but whose writer died before it wrote the files. Only a file that is missing, is incomplete
- * or still has the old text is written or removed. Any other text was edited by hand or checked out by git, and becomes the next revision.
+ * Writes the files of a revision whose writer died after it had appended the revision to the history. Writes or removes only files that are
+ * missing, are incomplete or still have the old text. Any other text was edited by hand or checked out by git, and becomes the next
+ * revision.
  */
 
 /** Prints the text of a record for the file at `path`. */
 export type Print = (path: string, tenant: string, kept: WrittenRevision) => Io<string>
 
-/** Writes or removes the files of one revision. `erased` has the revisions that the same batch erased. Needs the vault's lock. */
+/** Writes or removes the files of one revision. `erased` are the revisions that the same batch erased. Needs the vault's lock. */
 export const writeFiles = (
   fs: VaultFileSystem,
   history: History,
@@ -327,7 +321,7 @@ export const writeFiles = (
 ): Io<void> =>
   Effect.gen(function*() {
     const { after, before, forgotten, removed, id, path, tenant } = location
-    if (path !== null && before === after) return // an edit by hand, whose content came from the file
+    if (path !== null && before === after) return // the revision is an edit by hand, which was read from the file
     if (history.newest(tenant, id)?.batch !== location.batch && !isErasure(history, location)) return // a later batch has newer content
     const known = new Set([before, ...[...history.locations(tenant, id), ...erased].map((old) => old.after)])
     const status = (at: string) =>
@@ -361,9 +355,9 @@ const isErasure = (history: History, { id, path, tenant }: RevisionLocation): bo
 const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
- * Restores the files in `before` as they were before a batch. Skips files that the batch has not written or removed yet, and files that
- * were changed after the batch. `locations` are the revisions of the batch in the history. A file without a location is one that the batch
- * removes.
+ * Undoes the file changes of a batch: gives each file in `before` its earlier content. Skips files that the batch has not changed yet, and
+ * files that were changed again after the batch. `locations` are the revisions of the batch in the history. A file whose path is not in
+ * `locations` was to be removed by the batch.
  */
 export const rollBack = (
   fs: VaultFileSystem,

@@ -1,6 +1,6 @@
 /**
- * Merges the rows of a branch with those of its base store, in one index per tenant. The first call for a tenant builds the index. Each
- * later call reads only the rows that changed since the previous call, in the base store or in the branch.
+ * Merges the rows of a branch with the rows of its base store, in one index per tenant. The first call for a tenant builds the index. Each
+ * later call reads only the rows that the branch or the base store has changed since the previous call.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -21,23 +21,23 @@ import * as Reads from "../internal/Reads.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The sources of merged rows: the base store and the branch. Also the configured kinds and analyzer. */
+/** The options of merged rows: the base store, the branch, the configured kinds, and the analyzer. */
 export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer"> {
-  /** The base store, whose vectors are used. */
+  /** The base store. Only its vectors are used; `reader` reads its rows. */
   readonly baseStore: Pick<Service, "vectors">
   readonly reader: Reader
   /** Returns the rows that the branch has written in a tenant. */
   readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
 }
 
-/** The rows of a branch, merged with those of its base store, by tenant. */
+/** The merged rows of a branch and its base store, by tenant. */
 export interface MergedRows {
   /**
-   * Returns the up-to-date index of a tenant. Cost: proportional to the number of rows that changed since the last call, or to the number
-   * of all rows if the base store cannot list the changed ones.
+   * Returns the up-to-date index of a tenant. Cost: proportional to the number of rows that changed since the last call. If the base store
+   * cannot list its changed rows, the cost is proportional to the number of all rows.
    */
   readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
-  /** Marks rows that must be read again, because the branch has written or removed them. */
+  /** Registers rows that the branch has written or removed. The next call of `tenantIndex` reads them again. */
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
   /** Streams the tombstones of the base store. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
@@ -50,7 +50,7 @@ interface Tenant {
   readonly tenantIndex: TenantIndex.TenantIndex
   /** Mark of the last change of the base store that the index includes. */
   mark: Mark | undefined
-  /** Rows to read again, even if the base store does not report them as changed. */
+  /** Ids of rows to read again, even if the base store does not report them as changed. */
   stale: Set<MemoryId>
   /** Hashes of texts whose vectors are still to be read from the base store, by model. */
   readonly wanted: Map<string, Set<string>>
@@ -80,7 +80,7 @@ export const make = (options: Options): MergedRows => {
         yield* Stream.runForEach(idsOfBase(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
         yield* refresh(tenant, fresh, Array.from(branchOf(tenant).keys()))
         prune(tenant, fresh.tenantIndex)
-        // an empty index is not cached, since callers can name any tenant
+        // does not cache an index that cannot be updated (no mark) or that is empty (callers can name any tenant)
         if (fresh.mark === undefined || fresh.tenantIndex.size() === 0) tenants.delete(tenant)
         return fresh
       }
@@ -103,7 +103,7 @@ export const make = (options: Options): MergedRows => {
     vectors.retain((hash) => left.has(hash))
   }
 
-  /** Sets the rows with these ids in the index: to the row of the branch, or, if the branch has no such row, to that of the base store. */
+  /** Updates the rows with these ids in the index. Takes each row from the branch, or from the base store if the branch has no such row. */
   const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))
@@ -120,7 +120,7 @@ export const make = (options: Options): MergedRows => {
       }
     })
 
-  /** Reads the vectors of a tenant's texts from the base store. Vectors that the base store lacks are requested again by the next call. */
+  /** Reads the vectors that are not in RAM yet from the base store. Each call requests again the vectors that the base store lacked. */
   const loadVectors = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
       if (Option.isNone(baseStore.vectors)) return
@@ -161,7 +161,7 @@ export const make = (options: Options): MergedRows => {
   }
 }
 
-/** Streams the ids of a tenant's records in the base store, or, if `forgotten`, of its tombstones, page by page. */
+/** Streams the ids of a tenant's records in the base store, page by page. If `forgotten`, streams the ids of its tombstones instead. */
 const idsOfBase = (
   reader: Reader,
   tenant: string,
@@ -184,7 +184,7 @@ const idsOfBase = (
 
 /** The state of one record in a branch. */
 export interface Row {
-  /** Row of the base store when the branch first wrote the record; `undefined` if the record did not exist there. */
+  /** The row in the base store when the branch first wrote the record; `undefined` if the base store had no such row. */
   readonly base: Stored | undefined
   /** Whether the branch has purged the record. The revisions in the base store are then hidden. */
   readonly isPurged: boolean
@@ -193,8 +193,8 @@ export interface Row {
 }
 
 /**
- * Returns the state of a record in the branch after a write; `undefined` if the record then exists neither in the branch nor in the base
- * store.
+ * Returns the state of a record in the branch after a write of `next`, or after a purge if `next` is `undefined`. Returns `undefined` after
+ * the purge of a record that is not in the base store.
  */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
@@ -205,8 +205,8 @@ export const write = (row: Row, next: Stored | undefined): Row | undefined => {
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
- * Returns the mutations by which a commit brings the base store to the branch's state of a record. Returns no mutations if the record was
- * created and forgotten in the branch, or if it belongs to an instruction file.
+ * Returns the mutations with which a commit gives a record in the base store its state in the branch. Returns no mutations if the record
+ * was created and forgotten in the branch, or if it belongs to an instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, isPurged } = row
@@ -231,8 +231,9 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 }
 
 /**
- * Returns the provenance of a commit. It depends on the records that the commit creates or replaces as a whole, and on those whose trust
- * the commit changes. Its origin is the one that all these records share, otherwise `pipeline`. Its trust is the lowest trust among them.
+ * Returns the provenance of a commit. It is derived from the records that the commit creates or replaces as a whole, and from the records
+ * whose trust the commit changes. The origin is the common origin of all these records, or `pipeline` if their origins differ. The trust is
+ * their lowest trust.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

@@ -1,7 +1,7 @@
 /**
- * Connections that usually survive the interruption of a statement, and are closed if the server stops answering. The driver by itself has
- * two flaws. It cancels an interrupted statement through the same pool, so on a busy pool the cancellation may arrive late and hit the
- * connection's next statement. And it waits for a silent server for ever.
+ * Connections that usually survive the interruption of a statement, and are closed if the server stops answering. This corrects two flaws
+ * of the driver. First, the driver cancels an interrupted statement through the same pool. If the pool is busy, the cancellation may arrive
+ * late and cancel the next statement of the connection. Second, the driver waits for ever if the server does not answer.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -16,8 +16,8 @@ import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
  * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once, and the connection is
- * released when it arrives. A statement whose caller was interrupted may run for `gracePeriod` longer. Any other statement may run
- * for `patience` plus at most one second. After that the connection is closed, and the server rolls back what was not committed.
+ * released when it arrives. A statement may run for `patience` plus at most one second. If its caller is interrupted, it may run for
+ * `gracePeriod` longer. After this time the connection is closed, and the server rolls back what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,
@@ -97,7 +97,7 @@ const closeAfterGracePeriod = (connection: Connection, running: Fiber.Fiber<unkn
  * running statements once a second, since a timer per statement would cost more than the statement.
  */
 const watch = (patience: Duration.Duration) => {
-  const clock = Clock.make() // the real clock, since servers do not follow a TestClock; its nanoseconds never go back
+  const clock = Clock.make() // the real clock, since servers do not follow a TestClock; its time in nanoseconds never decreases
   const startTimes = new Map<Connection, bigint>()
   let isWatched = false
   const checkOnce: Effect.Effect<void> = Effect.flatMap(sleepLive("1 second"), () =>
@@ -120,10 +120,10 @@ const watch = (patience: Duration.Duration) => {
     })
 }
 
-/** Closes the socket, so that pending statements fail and the pool drops the connection. */
+/** Closes the socket of a connection. Its pending statements then fail, and the pool removes the connection. */
 const closeSocket = (connection: Connection): Effect.Effect<void> =>
   Effect.sync(() => {
-    // the driver has no method for closing, but its connections expose their socket
+    // the driver has no method that closes a connection, but a connection exposes its socket
     const { pg } = connection as { readonly pg?: { readonly connection?: { readonly stream?: Socket } } }
     pg?.connection?.stream?.destroy()
   })

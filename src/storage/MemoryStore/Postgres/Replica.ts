@@ -1,6 +1,7 @@
 /**
- * Checks repeatedly whether a standby server has replayed the primary's log up to a recent moment. For the time `staleness` after that
- * moment, reads may go to the standby. After a write of this process, reads go to the primary until the standby has replayed the write.
+ * Checks repeatedly whether a standby server has replayed the primary's log up to the start of the check. If so, reads may go to the
+ * standby for the time `staleness` after that start. After a write of this process, reads go to the primary until the standby has replayed
+ * it.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -16,16 +17,16 @@ export type Ask = (
   parameters: ReadonlyArray<string>
 ) => Effect.Effect<ReadonlyArray<ReadonlyArray<unknown>>, MemoryError>
 
-/** Number of checks within `staleness`. */
+/** Approximate number of checks within the time `staleness`. There are more checks if `maxPause` limits the pause between two checks. */
 const checks = 4
 /** Longest pause between two checks, in milliseconds. The pause is short, so that reads return to the standby soon after a write. */
 const maxPause = 500
 
-/** The result of the last check that found the standby current. */
+/** The result of the last check that found the standby up to date. */
 interface Known {
   /** Time until which the standby may be read. */
   readonly until: number
-  /** Number of this process's writes that the standby has replayed. Reads go to the standby only if it has replayed all of them. */
+  /** Number of writes of this process that the standby has replayed. The standby is read only if it has replayed all writes so far. */
   readonly writes: number
   readonly history: string | undefined
 }
@@ -46,7 +47,7 @@ export const watchStandby = (
     const check = Effect.gen(function*() {
       const started = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
-      // also false once the standby was promoted to a primary: its data may then differ from that of the old primary
+      // the result is also false if the standby was promoted to a primary, since its data may then differ from those of the old primary
       const hasReplayed = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])
@@ -59,7 +60,7 @@ export const watchStandby = (
         yield* pause
       }
     })
-    // a check that fails or gets no answer does not extend `until`, so reads go to the primary
+    // a check that fails or gets no answer does not extend `known.until`; after that time, reads go to the primary
     yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(check), pause)))
     return {
       isCurrent: Effect.sync(() => known.writes === writes && clock.unsafeCurrentTimeMillis() < known.until),

@@ -1,6 +1,6 @@
 /**
- * Writes a batch, that is, the writes of one transaction, with few statements per table. Writes the rows, their revisions and names, the
- * counts of records, and the versions of partitions. A partition is a group of scopes that are indexed together: see `Rows.partitionOf`.
+ * Writes a batch: all writes of one transaction, with few statements per table. The statements write rows, revisions, names, the counts of
+ * records, and the versions of partitions. A partition is a group of scopes that are indexed together: see `Rows.partitionOf`.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -14,16 +14,16 @@ import { batchSize, type Database, type Dialect, keys, type Query, text } from "
 import { type Cells, insert, type Statement } from "./Insert.ts"
 import { contentOf, idColumns, nameKey, partitionOf, scopeKey } from "./Rows.ts"
 
-/** A batch to write, as decided by `Decide`. */
+/** A batch: the writes of one transaction. */
 export interface Batch {
   readonly tenant: string
   readonly now: number
   /** The existing rows of the records that are written. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
   readonly writes: ReadonlyArray<Write>
-  /** Whether listeners of changes are not notified. */
+  /** Whether to write without notifying the listeners of changes. */
   readonly isQuiet: boolean
-  /** Id of this process. The listeners of this process are notified directly, and skip the changes in the table that have this id. */
+  /** Id of this process. Listeners in this process are notified directly, so they skip the changes in the table that have this id. */
   readonly writer: string
 }
 
@@ -35,13 +35,13 @@ interface Outcome {
   after: Entry | undefined
   /** Revisions to add, oldest first. */
   revisions: Array<Stored>
-  /** Whether the revisions that exist before the batch are erased. */
+  /** Whether the batch erases the revisions that existed before it. */
   isErased: boolean
 }
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Writes a batch within a transaction. Also erases the vectors of erased records, except vectors of texts that other records have too. */
+/** Writes a batch within a transaction. Also erases the vector of an erased record's text, unless another record has the same text. */
 export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<void> =>
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
@@ -53,7 +53,7 @@ export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<vo
       ...storeRows(tenant, outcomes, versions),
       ...replaceNames(tenant, outcomes),
       ...updateCounts(tenant, outcomes),
-      // the vectors of edited texts are erased later, by compaction, which reads their hashes from `memory_litter`
+      // registers the hashes of edited texts in `memory_litter`, so that a later compaction erases the vectors of these texts
       ...insertOrphans(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
       ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
     ]
@@ -117,9 +117,8 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
   versions.get(text(partitionOf(stored.record.scope)))! // `versions` has every partition of the batch
 
 /**
- * Makes the statements that erase records. These statements also write ids to the table `memory_gone`: the id of each record that is
- * erased, or that moves to another partition because its scope changes. Processes that have cached the old partition then remove the record
- * from it.
+ * Makes the statements that erase records. Also inserts into the table `memory_gone` the id of each record that is erased, or that moves to
+ * another partition because its scope changes. Processes that have cached the old partition then remove the record from their cache.
  */
 const eraseRows = (
   tenant: string,
@@ -251,7 +250,7 @@ const replaceNames = (tenant: string, outcomes: ReadonlyArray<Outcome>): Readonl
 
 const intoNames = insert({ table: "memory_names", columns: { role: "text", name: "text", id: "text" } })
 
-/** Makes the statements that update the number of records, not counting tombstones, of each scope and kind. */
+/** Makes the statements that update the number of records of each scope and kind. Tombstones are not counted. */
 const updateCounts = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const totals = new Map<string, { readonly record: Stored["record"]; by: number }>()
   const add = (stored: Stored | undefined, by: number) => {
@@ -296,8 +295,8 @@ const isEdited = ({ after, before, isErased }: Outcome): boolean =>
   !isErased && before !== undefined && after !== undefined && hashOf(after.stored.record) !== hashOf(before.record)
 
 /**
- * Returns the hashes of the texts that records had before the batch, for the records whose outcome passes `isMeant`. Leaves out the
- * library's own rows, which have no vectors.
+ * Returns the hashes of the texts before the batch, for the records whose outcome passes `isMeant`. Leaves out the library's own records,
+ * since they have no vectors.
  */
 const hashesWhere = (
   outcomes: ReadonlyArray<Outcome>,
@@ -317,10 +316,10 @@ const insertOrphans = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of the texts with these hashes, except texts that a record still has. The caller has encoded `tenant` by `text`. */
+/** Erases the vectors of the texts with these hashes, unless a record still has the text. `tenant` is already encoded by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
-    // locks the rows of the tenant's models: a concurrent `attach` either commits first, or waits and then finds that the texts are erased
+    // locks the rows of the tenant's models: a concurrent `attach` commits before this statement, or waits until this transaction ends
     yield* query("UPDATE memory_models SET version = version WHERE tenant = ?", [tenant])
     const models = yield* query(
       `DELETE FROM memory_vectors WHERE tenant = ? AND hash {in} AND NOT EXISTS
@@ -329,7 +328,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
       [tenant, keys(hashes)]
     )
     for (const model of new Set(models.map(([model]) => String(model)))) {
-      // a model without vectors may get other dimensions later; its version keeps increasing, so that caches notice the change
+      // a model without vectors gets 0 dimensions, so that it can get others later; the new version tells caches of the change
       yield* query(
         `UPDATE memory_models SET version = version + 1, dimensions = 0 WHERE tenant = ? AND model = ? AND NOT EXISTS
            (SELECT 1 FROM memory_vectors AS v WHERE v.tenant = memory_models.tenant AND v.model = memory_models.model)`,

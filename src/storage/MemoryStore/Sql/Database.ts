@@ -1,10 +1,10 @@
 /**
- * The interface between the engine and a SQL database. It has transactions, and queries in the SQL that SQLite and PostgreSQL share.
+ * The interface between the engine and a SQL database: transactions, and queries in the SQL that SQLite and PostgreSQL share.
  *
- * In a statement, a `?` stands for a parameter. `{each}` stands for a table with a column `value`, which has a row for each element of a
- * JSON array in a parameter, so that one statement can write many rows. `x {in}` is the condition that x is one of the keys in a JSON
- * array, evaluated by index lookups. `{vector}` stands for the column `vector` in hexadecimal digits, since drivers return bytes as
- * buffers, which accumulate outside of V8's heap.
+ * Statements contain placeholders. `?` is a parameter. `{each}` is a table with a column `value`: it has a row for each element of a JSON
+ * array, which is a parameter, so that one statement can write many rows. `x {in}` is the condition that `x` is one of the keys in a JSON
+ * array, and uses index lookups. `{vector}` is the column `vector` in hexadecimal digits, since drivers would return bytes as buffers,
+ * which accumulate outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -28,7 +28,7 @@ export type Query = (
   parameters?: ReadonlyArray<Parameter>
 ) => Effect.Effect<ReadonlyArray<Row>, MemoryError>
 
-/** The parts of SQL in which the two databases differ. */
+/** The parts of SQL in which SQLite and PostgreSQL differ. */
 export interface Dialect {
   readonly name: "sqlite" | "postgres"
   /** SQL that replaces `{each}` in statements: a table with the elements of a JSON array. */
@@ -38,8 +38,8 @@ export interface Dialect {
   /** SQL that replaces `{vector}` in statements: the column `vector` in hexadecimal digits. */
   readonly vector: string
   /**
-   * SQL expression that identifies the history of the database. Its value changes when a fail-over or a restore may have lost commits, so
-   * that cached versions of rows become invalid. `NULL` if unknown, as on a standby.
+   * SQL expression for an id of the database's history. The id changes if a fail-over or a restore may have lost commits. The versions of
+   * rows that were cached before are then invalid. The id is `NULL` if it is unknown, for example on a standby.
    */
   readonly history: string
   /** Type of a column for bytes. */
@@ -50,9 +50,9 @@ export interface Dialect {
   readonly position: string
   /** SQL expression for a snapshot of the database, as a text. The text starts with a position below which every transaction has ended. */
   readonly snapshot: string
-  /** SQL condition with two snapshots as parameters: a change is visible in the second one, but not in the first. */
+  /** SQL condition with two snapshots as parameters. True for a change that is visible in the second snapshot, but not in the first. */
   readonly isBetween: string
-  /** Returns the statements that set up row-level security: a role that does not own the tables reads only one tenant's rows. */
+  /** Returns the statements that set up row-level security: a role that does not own the tables can read only one tenant's rows. */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
 }
 
@@ -60,17 +60,17 @@ export interface Dialect {
 export interface Database {
   readonly dialect: Dialect
   readonly query: Query
-  /** Chooses the database from which one call reads: a replica that is recent enough, else the primary. */
+  /** Chooses the database from which one call reads: the replica if it is recent enough, otherwise the primary. */
   readonly reading: Effect.Effect<Reading>
   /**
-   * Locks the rows and keys of a batch until the transaction ends, even those that do not exist. Does nothing in SQLite, which has a single
-   * writer.
+   * Locks the rows and keys that a batch needs until the transaction ends, even if they do not exist yet. Does nothing in SQLite, which has
+   * only one writer at a time.
    */
   readonly lock: (query: Query, tenant: string, needs: Needs) => Effect.Effect<void, MemoryError>
   /**
-   * Runs `body` in a transaction. PostgreSQL waits for writers of the same rows, SQLite for all writers. After a conflict with another
-   * writer, rolls back and runs `body` again, so `body` must have no effects but its queries. A failure, defect or interruption also rolls
-   * back. `committed` runs after the commit and before the connection is used again, and cannot be interrupted.
+   * Runs `body` in a transaction. PostgreSQL waits for writers of the same rows, SQLite for all writers. Rolls back if `body` fails, dies
+   * or is interrupted. After a conflict with another writer, rolls back and runs `body` again, so `body` must have no effects except its
+   * queries. `committed` runs after the commit, before the connection is used again, and cannot be interrupted.
    */
   readonly transaction: <A>(
     body: (query: Query) => Effect.Effect<A, MemoryError>,
@@ -93,7 +93,7 @@ export type Once = Pick<Session, "executeValues" | "executeRaw">
 /** The driver of one kind of database. */
 export interface Driver {
   readonly dialect: Dialect
-  /** Reserves a connection until the Effect scope closes. The connection takes part in no transaction of the caller. */
+  /** Reserves a connection until the Effect scope closes. The connection is not part of a transaction of the caller. */
   readonly reserve: Effect.Effect<Session, SqlError, Scope.Scope>
   /** Runs a single statement on any connection. Default: reserves a connection for each statement. */
   readonly once?: Once | undefined
@@ -105,9 +105,9 @@ export interface Driver {
   readonly failureOf: (op: string, cause: unknown) => MemoryError
   /** Whether the error is a conflict with other writers, so that a retry may succeed. */
   readonly isConflict: (error: MemoryError) => boolean
-  /** Milliseconds between two attempts of a transaction. */
+  /** Milliseconds between two attempts of a transaction or query. */
   readonly pause: number
-  /** Largest number of retries of a transaction. */
+  /** Largest number of retries of a transaction or query. */
   readonly attempts: number
   readonly lock: Database["lock"]
   readonly replica?: Replica | undefined
@@ -121,8 +121,8 @@ export interface Replica {
   /** The primary's `Dialect.history` at the last check that found the replica recent enough. */
   readonly history: Effect.Effect<string | undefined>
   /**
-   * Runs after each transaction, even a failed one, which may have committed. Reads then go to the primary until the replica has the
-   * writes.
+   * Runs after each transaction. Also runs after a failed transaction, since its commit may have succeeded. Reads then go to the primary
+   * until the replica has the writes.
    */
   readonly afterWrite: Effect.Effect<void>
 }
@@ -166,7 +166,7 @@ export const fromDriver = (driver: Driver): Database => {
     }).pipe(Effect.flatMap(Effect.mapError((error) => failureOf(op, error.cause))))
   const queryOf = (connection: Once): Query => (sql, parameters = []) =>
     Effect.mapError(
-      // uses `executeRaw` for statements that return no rows, since it parses no rows and is faster
+      // `executeRaw` is faster for statements that return no rows, since it does not parse rows
       isSilent.test(sql)
         ? Effect.as(connection.executeRaw(written(sql), parameters), none)
         : connection.executeValues(written(sql), parameters),
@@ -179,7 +179,7 @@ export const fromDriver = (driver: Driver): Database => {
           yield* run(connection, "commit", begin)
           const exit = yield* Effect.exit(restore(body(queryOf(connection))))
           const ended = Exit.isSuccess(exit) ? yield* Effect.either(run(connection, "commit", "COMMIT")) : undefined
-          // a failed ROLLBACK means that the connection is lost; the server then rolls back by itself
+          // ignores a failure of ROLLBACK: the connection is then lost, and the server rolls back by itself
           if (ended?._tag !== "Right") yield* Effect.option(run(connection, "commit", "ROLLBACK"))
           if (ended?._tag === "Left") return yield* ended.left
           if (Exit.isSuccess(exit) && committed !== undefined) yield* committed(exit.value)
@@ -194,7 +194,7 @@ export const fromDriver = (driver: Driver): Database => {
   const transaction: Database["transaction"] = (body, committed) => patiently(attempt(body, committed))
   if (replica === undefined) return { dialect, query, reading: Effect.succeed({ query }), lock, transaction }
   const asked: Query = (sql, parameters) => patiently(queryOf(replica.once)(sql, parameters))
-  // a query goes to the primary if the replica is unavailable; the primary is at least as recent
+  // asks the primary, which is at least as recent, if the replica is unavailable
   const elsewhere: Query = (sql, parameters) =>
     Effect.catchIf(asked(sql, parameters), ({ reason }) => reason === "unavailable", () => query(sql, parameters))
   return {
@@ -215,8 +215,8 @@ const isSilent = /^(?:INSERT|DELETE|UPDATE)\b(?!.*\bRETURNING\b)/s
 const none: ReadonlyArray<Row> = []
 
 /**
- * Largest number of translated statements that are cached. There is a limit because the statement that reads a page over many scopes
- * differs for each number of scopes.
+ * Largest number of translated statements that are cached. The number is limited, since a statement that reads a page over many scopes has
+ * a different text for each number of scopes.
  */
 const maxStatements = 1_000
 
@@ -227,9 +227,9 @@ export const codeOf = (cause: unknown): string =>
 /** Returns the message of a driver's failure. */
 export const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
 
-/** Encodes a text as a key that every database can store, without NUL and without lone surrogates. */
+/** Encodes a text as a key without NUL and without lone surrogates, which some databases cannot store. */
 export const text = (key: string): string => plain.test(key) ? key : JSON.stringify(key).slice(1, -1)
-// matches keys that are stored as they are, since JSON escapes none of their characters
+// matches keys that need no encoding, since JSON escapes none of their characters
 const plain = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/
 
 /** Decodes a key that `text` encoded. Returns a damaged key unchanged. */
@@ -245,13 +245,13 @@ export const fromText = (key: string): string => {
 /** Returns the id in a column. Does not validate it, since this library wrote the column. */
 export const idOf = (column: unknown): MemoryId => MemoryId.make(String(column), { disableValidation: true })
 
-/** Encodes the rows for `{each}`. */
+/** Encodes rows as the parameter of `{each}` in a statement. */
 export const each = (rows: ReadonlyArray<ReadonlyArray<string | number | null>>): string => JSON.stringify(rows)
 
-/** Encodes the keys for `{in}`. */
+/** Encodes keys as the parameter of `{in}` in a statement. */
 export const keys = (all: Iterable<string>): string => JSON.stringify(Array.from(all, text))
 
-/** Number of rows per statement: enough to make round trips rare, few enough for one JSON parameter. */
+/** Largest number of rows per statement. It is large enough to make round trips rare, and small enough for one JSON parameter. */
 export const batchSize = 500
 
 /** Calls a function with at most `batchSize` values at a time, and concatenates the results. */
@@ -271,7 +271,7 @@ export const inBatches = <A, B>(
       return found
     })
 
-/** Parses JSON that this library wrote; fails with `corrupt` if it is invalid. */
+/** Parses JSON that this library wrote. Fails with `corrupt` if the JSON is invalid. */
 export const parsed = <A>(location: string, json: unknown): Effect.Effect<A, MemoryError> =>
   Effect.try({
     try: () => JSON.parse(String(json)) as A, // the caller states the type that was written

@@ -1,5 +1,5 @@
 /**
- * The stream of changes that other processes make. It polls the table of changes, starting with changes committed after the subscription.
+ * The stream of the changes that other processes make. Polls the table of changes for changes that were committed after the subscription.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -18,17 +18,17 @@ import { revisions } from "./Rows.ts"
 /** The tenant and process of a feed, and how often it polls. */
 export interface Options {
   readonly tenant: string
-  /** Id of this process. Its own changes are skipped, since its listeners are notified of them directly. */
+  /** Id of this process. The feed skips the changes of this process, since its listeners are notified directly. */
   readonly writer: string
   /** Time between two polls. */
   readonly poll: Duration.Duration
 }
 
-/** Milliseconds for which a change is kept in the table. Polls are far more frequent than that, so that no listener misses a change. */
+/** Milliseconds for which a change is kept in the table. Polls are far more frequent, so no listener misses a change. */
 const kept = 3_600_000
 /**
- * Number of versions for which the table `memory_gone` keeps the ids of records erased or moved to another partition. A process that has
- * cached a partition updates it with these ids. A cached partition that is more versions behind is read again as a whole.
+ * Number of versions of a partition for which the table `memory_gone` keeps the ids of records that were erased or moved to another
+ * partition. A process uses these ids to update its cached partitions. A cached partition that is more versions behind is read again.
  */
 const behind = 10_000
 
@@ -39,7 +39,7 @@ export const prune = ({ transaction }: Database): Effect.Effect<void, MemoryErro
 const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
-    // the last change is kept, since the position of the next one is computed from it in SQLite
+    // keeps the last change, since SQLite computes the position of the next change from it
     yield* query(
       "DELETE FROM memory_changes WHERE at < ? AND position < (SELECT max(last.position) FROM memory_changes AS last)",
       [now - kept]
@@ -52,7 +52,7 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
       [behind]
     )
     for (const key of new Set(trimmed.map((row) => JSON.stringify(row)))) {
-      const [tenant, partition] = JSON.parse(key) as [string, string] // the key was made of a tenant and a partition, two lines above
+      const [tenant, partition] = JSON.parse(key) as [string, string] // each key encodes a tenant and a partition
       yield* query("UPDATE memory_partitions SET floor = version - ? WHERE tenant = ? AND partition = ?", [
         behind,
         tenant,
@@ -62,8 +62,8 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   })
 
 /**
- * Streams the changes of other processes, each once. Each poll reads the changes that were committed between two snapshots. So a
- * transaction that commits late is not missed, and a transaction that stays open does not delay the changes of others. Changes of one
+ * Streams the changes of other processes, each once. Each poll reads the changes that were committed between two snapshots. So a change is
+ * not missed if its transaction commits late, and a transaction that stays open does not delay the changes of others. Changes of one
  * record come in the order of their commits.
  */
 export const others = <A>(
@@ -100,7 +100,7 @@ export const others = <A>(
               : { after: state.after, until, startAfter: [Number(end[0]), Number(end[1])] }
             return [Chunk.unsafeFromArray(converted), Option.some(next)] as const
           }).pipe(
-            // polls again from the same snapshot after a lost connection or a restart of the server, so that the stream goes on
+            // polls again from the same snapshot if the database was unavailable, so that the stream survives a lost connection
             Effect.retry({
               while: ({ reason }) => reason === "unavailable",
               schedule: Schedule.spaced(poll)
@@ -109,10 +109,7 @@ export const others = <A>(
       ))
   )
 
-/**
- * The changes that a poll reads: those committed after the snapshot `after` and up to the snapshot `until`, beginning after the
- * position `startAfter`.
- */
+/** A poll reads the changes after the position `startAfter` that were committed between the snapshots `after` and `until`. */
 interface PollState {
   readonly after: string
   readonly until: string
@@ -133,7 +130,7 @@ const rowsOf = (
     `SELECT position, n, writer, id, before, revision FROM memory_changes
      WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
      ORDER BY position, n LIMIT ?`,
-    // `parseFloat` reads the start of the snapshot, which is the position below which every transaction had ended
+    // a snapshot starts with the position below which every transaction has ended; `parseFloat` reads only this position
     [text(tenant), Number.parseFloat(after), after, until, position, position, n, batchSize]
   )
 
@@ -149,7 +146,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns the record at a revision, or at the next later revision that is kept. `undefined` if there is none, or if it is a tombstone. */
+/** Returns the record at a revision, or at the next later revision that is kept; `undefined` if there is none or it is a tombstone. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

@@ -1,9 +1,9 @@
 /**
- * Caches recently searched partitions in RAM, in one index per tenant, so that only the first search of a partition reads all its terms. A
- * partition is the set of rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`. Each partition has a version, which
- * each write increments. Each search first reads the rows that any process has written since the cached version.
+ * Caches the terms of recently searched partitions in RAM, in one index per tenant. A partition is the set of rows of a tenant whose scopes
+ * have the same first id, such as the same user id: see `Rows.partitionOf`. The first search of a partition reads all its terms. Each write
+ * increments the version of its partition. Later searches read only the rows that any process has written since the cached version.
  *
- * If the indexes exceed `capacity`, the least recently used partitions are evicted, except those that the current search needs.
+ * If the indexes exceed the given capacity, the least recently used partitions are evicted, except those that the current search needs.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -32,22 +32,22 @@ import { metaOf } from "./Tables.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Measured size in bytes of the terms and outline of a record of 80 words. */
+/** Measured size in bytes of a record of 80 words in an index, without its vectors. */
 const bytesOfRecord = 1_000
 /** Measured size in bytes of an index without records. */
 const bytesOfIndex = 30_000
 /** Measured size in bytes of a partition without records. */
 const bytesOfPartition = 500
-/** Returns the bytes per number of a vector. Small sets of vectors are stored with 4 bytes per number; larger sets are quantized. */
+/** Returns the bytes per number of a vector. `numbers` is the total of all vectors. Large sets of vectors are quantized to fewer bytes. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
-/** Number of rows that are read and added in one step, which takes about 10 ms. The event loop runs after each step. */
+/** Number of rows that are read and added to the index in one step. A step takes about 10 ms. The event loop runs after each step. */
 const stretch = 500
 
 /** A cached partition. */
 interface Part {
-  /** Version of the partition up to which its rows were read; 0 if they were never read completely. */
+  /** Version of the partition up to which its rows were read; 0 if all its rows must be read. */
   version: number
-  /** Whether rows are being read into the partition. If so, it must not be evicted. */
+  /** Whether rows are being read into the partition. Such a partition must not be evicted. */
   isRead: boolean
   readonly ids: Set<MemoryId>
 }
@@ -55,9 +55,9 @@ interface Part {
 interface TenantCache {
   readonly index: OutlineIndex
   readonly parts: Map<string, Part>
-  /** Version and dimensions of each model's vectors in the database, and the value of `added`, when the vectors were last read. */
+  /** State at the last read of each model's vectors: their version and dimensions in the database, and the value of `added`. */
   readonly models: Map<string, { readonly version: number; readonly added: number; readonly dimensions: number }>
-  /** Number of rows added to `index` so far; removals do not lower it. A change means that new rows may lack their vectors. */
+  /** Number of rows added to `index` so far. Removals do not lower this count. A higher count means that new rows may lack vectors. */
   added: number
   /** Estimated bytes per record, including its vectors. */
   weight: number
@@ -66,9 +66,9 @@ interface TenantCache {
 /** The indexes of a SQL database that this process has cached. */
 export interface IndexCache {
   /**
-   * Reads what was written to the visible partitions since the last search, and queries the tenant's index. Reads the texts and vectors
-   * that the query lacks, and repeats the query until it lacks none. Fails with `invalid_draft` if `embedding.dimensions` is not that of
-   * the model's vectors. Cost: for each partition, linear in the rows written since its last search; in all its rows if it is not cached.
+   * Brings the tenant's index up to date for the partitions that the viewer sees, and calls `question` with the index. If the answer lacks
+   * texts or vectors, reads them and calls `question` again. Fails with `invalid_draft` if the model's vectors have other dimensions than
+   * `embedding`. Cost for each partition: linear in the rows written since its last search, or in all its rows if it is not cached.
    */
   readonly ask: <A>(
     access: Viewer.AccessFilter,
@@ -82,21 +82,21 @@ export interface IndexCache {
 }
 
 /**
- * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If the indexes exceed it, partitions are
- * evicted until the rest takes nine tenths of `capacity`. Cached texts take up to an eighth of `capacity` in addition.
+ * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If the indexes exceed `capacity`, partitions
+ * are evicted until the rest takes at most nine tenths of `capacity`. Cached texts take up to an eighth of `capacity` in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
-  /** Value of `Dialect.history` at which all cached indexes were read; `undefined` while it is unknown. */
+  /** Id of the database's history (see `Dialect.history`) when the cached indexes were read; `undefined` while the id is unknown. */
   let history: string | undefined
   const tenants = new Map<string, TenantCache>()
-  /** Partitions that were searched, least recently used first, by tenant and partition. A Map keeps insertion order. */
+  /** Partitions that were searched, least recently used first. The key contains tenant and partition. A Map keeps insertion order. */
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
   const analyzerFingerprint = fingerprint(analyzer.index)
   const snapshots = new WeakMap<Viewer.AccessFilter, ReadSnapshot>()
 
-  /** Empties the cache, since versions from before and after a fail-over or restore cannot be compared. */
+  /** Empties the cache after a fail-over or restore of the database, since earlier and later versions cannot be compared. */
   const forget = () => {
     tenants.clear()
     used.clear()
@@ -115,7 +115,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     return known
   }
 
-  /** Evicts the least recently used partitions if the cache is too large, except those that the current search needs. */
+  /** Marks the wanted partitions as used. Then evicts the least recently used other partitions if the cache is too large. */
   const makeRoom = (tenant: string, wanted: Wanted) => {
     for (const partition of wanted.keys()) {
       const key = `${tenant}\n${partition}`
@@ -129,7 +129,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     if (size <= capacity) return
     for (const [name, { parts }] of tenants) {
       if (parts.size > 0 || name === tenant) continue
-      tenants.delete(name) // an index without partitions is left by a search whose viewer sees nothing
+      tenants.delete(name) // a search by a viewer who sees no partition leaves an empty index
       size -= bytesOfIndex
     }
     for (const [key, [owner, partition]] of used) {
@@ -149,7 +149,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     }
   }
 
-  /** Updates the index of a tenant: reads visible partitions that are not cached, and what was written to the other visible partitions. */
+  /** Updates the index of a tenant. Reads all rows of visible partitions that are not cached, and only the changes of cached ones. */
   const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.AccessFilter,
@@ -160,7 +160,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     Effect.gen(function*() {
       for (const [partition, version] of wanted) {
         if (cache.parts.get(partition)?.version === version) continue
-        // other fibers that need the partition wait until it is read
+        // the lock makes other fibers that need the partition wait until its rows are read
         yield* locks.withLock(`${tenant}\n${partition}`)(Effect.suspend(() => {
           const part = cache.parts.get(partition) ?? { version: 0, isRead: false, ids: new Set() }
           cache.parts.set(partition, part)
@@ -177,7 +177,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       cache.index.pack()
-      // skipped if no partition is visible, since the statement that reads the versions then returns nothing about the model
+      // `vectors` comes from a statement that returns a row per visible partition, so `vectors` is unknown if `wanted` is empty
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, cache))
@@ -187,8 +187,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     })
 
   /**
-   * Whether all needed partitions are still cached and complete. While this fiber waited, another fiber may have evicted a partition, or
-   * added records whose vectors are not read yet.
+   * Whether the cache still has all wanted partitions and their vectors. While this fiber waited, another fiber may have evicted a
+   * partition, or added records whose vectors are not read yet.
    */
   const isComplete = (
     tenant: string,
@@ -211,8 +211,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const isCurrent = (versions: PartitionVersions): boolean => versions.history === history
 
   /**
-   * Returns the versions of the visible partitions, and the database to read from. Caches this result by the object `access`, which all
-   * reads of one call share, so they use the same database and versions.
+   * Returns the versions of the visible partitions, and the database to read from. Caches the result by the object `access`. All reads of
+   * one call share this object, so they use the same database and the same versions.
    */
   const snapshotFor = (access: Viewer.AccessFilter, model: string | undefined): Io<ReadSnapshot> =>
     Effect.gen(function*() {
@@ -222,7 +222,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
       }
       const source = yield* database.reading
       const found = yield* versionsOf(source, access, database.dialect.history, model)
-      // the statement returns no row if no partition is visible, so the history is read separately
+      // `versionsOf` returns no history if no partition is visible, so the history is then read separately
       const latest = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
       const versions = { ...found, history: latest ?? source.history ?? history }
       if (versions.history !== history) {
@@ -250,15 +250,15 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           const { source, versions } = yield* snapshotFor(access, model)
           const { dimensions } = versions.vectors
           if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
-            // the dimensions are read again, from the primary, since the versions may come from a replica that lags behind
+            // reads the dimensions again, from the primary, since `versions` may come from a replica that lags behind
             const now = yield* dimensionsOf(database, access.tenant, embedding.model)
             if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
           if (!isCurrent(versions)) continue
-          const cache = cacheOf(access.tenant) // synchronous with the check of the history, so that the index belongs to this history
+          const cache = cacheOf(access.tenant) // no other fiber runs after `isCurrent`, so the index has the history of `versions`
           yield* bringUpToDate(source, access, versions, model, cache)
           if (!isComplete(access.tenant, cache, versions, model)) continue
-          // synchronous with the check above, so that no partition is evicted in between
+          // no other fiber runs between `isComplete` and `question`, so no partition is evicted in between
           const answer = question(cache.index, texts, vectors)
           if (answer._tag === "Answered") return answer.answer
           const rows = yield* rowsIn(source, access.tenant, answer.ids)
@@ -285,8 +285,8 @@ const clear = ({ index }: TenantCache, { ids }: Part): void => {
 }
 
 /**
- * Reads the rows that were written or erased since the cached version of a partition, or all rows if this version is 0. Fails with
- * `unsupported` if the stored index was rebuilt with another analyzer. A rebuild increments all versions.
+ * Updates a cached partition: reads the rows written or erased since `part.version`, or all rows if this version is 0. Fails with
+ * `unsupported` if another analyzer has rebuilt the stored index. A rebuild increments the version of every partition.
  */
 const follow = (
   { query }: Reading,
@@ -304,19 +304,19 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // one statement reads `memory_gone` and the floor (the version above which `memory_gone` is complete), so that they match
+      // `memory_gone` is complete only above the version `floor`. One statement reads `memory_gone` and `floor`, so that they match
       const erased = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
          WHERE p.tenant = ? AND p.partition = ?`,
         [part.version, text(tenant), partition]
       )
-      // ids that were erased below the floor are unknown, so the partition is read completely
+      // ids that were erased between `part.version` and `floor` are unknown, so the partition is read completely
       if (Number(erased[0]?.[0] ?? Infinity) > part.version) part.version = 0
-      // erasures come first, since an erased id may have been written again, in this or another partition
+      // removes erased ids before rows are added, since an erased id may have been written again, in this or another partition
       else for (const [, id] of erased) if (id !== null && part.ids.delete(idOf(id))) cache.index.remove(idOf(id))
     }
-    if (part.version === 0) clear(cache, part) // also removes rows of an earlier read that failed halfway
+    if (part.version === 0) clear(cache, part) // an earlier read may have added rows before it failed
     let [version, last] = [part.version + 1, ""]
     for (;;) {
       const rows = yield* query(
@@ -343,10 +343,10 @@ const follow = (
     }
   })
 
-/** Adds a row to a partition. An empty entry, which stands for a tombstone, removes the row. */
+/** Adds a row to a partition and to the index. A row with an empty entry is a tombstone, and is removed instead. */
 const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && cache.index.has(id)) {
-    // the record has moved to or from another partition; which of the two rows is newer is unknown, so the other partition is read again
+    // the record is cached in another partition. It is unknown which of the two rows is newer, so the other partition is read again
     for (const other of cache.parts.values()) if (other.ids.delete(id)) other.version = 0
   }
   if (entry === "") {
@@ -359,8 +359,8 @@ const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string,
 }
 
 /**
- * Reads the vectors of a model for the records in the index that have none. Does nothing if no vector or record was added since the last
- * call. The caller holds the lock of the model, so that no vector is read twice.
+ * Reads the vectors of a model for the records in the index that have none. Does nothing if the version of the model's vectors is not new
+ * and no row was added since the last call. The caller holds the lock of the model, so that no vector is read twice.
  */
 const followModel = (
   source: Reading,
@@ -396,5 +396,5 @@ const followModel = (
     }
   })
 
-/** Number of vectors that are read before yielding to the event loop: half a MB with 512 dimensions. */
+/** Number of vectors that are read between two yields to the event loop. With 512 dimensions, these vectors take half a MB. */
 const vectorsAtATime = 250

@@ -1,5 +1,5 @@
 /**
- * Makes statements that insert rows. A single row gets a parameter per value, which is fastest; several rows are sent as one JSON array.
+ * Makes statements that insert rows. A statement for one row has a parameter per value, which is fastest. Several rows are passed as JSON.
  */
 import { batchSize, each, type Parameter } from "./Database.ts"
 
@@ -12,15 +12,15 @@ export type Cells = ReadonlyArray<string | number | null>
 /** The table and columns of an insert. */
 export interface Options {
   readonly table: string
-  /** The columns other than `tenant`, with the types of their cells. */
+  /** The columns that the cells of a row fill, in the order of the cells, with the types of the cells. `tenant` is not among them. */
   readonly columns: Readonly<Record<string, "text" | "integer" | "number">>
-  /** SQL expressions of columns whose value is not in the row's cells. Default: none. */
+  /** SQL expressions for the values of further columns. Default: none. */
   readonly set?: Readonly<Record<string, string>> | undefined
   /** SQL after `ON CONFLICT`. Default: inserting an existing row is an error. */
   readonly conflict?: string | undefined
 }
 
-/** Makes a function that returns the statements to insert rows of one tenant. The caller encodes `tenant` and key cells with `text`. */
+/** Makes a function that returns statements to insert rows of a tenant. The caller encodes `tenant` and key cells by `Database.text`. */
 export const insert = (
   { columns, conflict, set = {}, table }: Options
 ): (tenant: string, rows: ReadonlyArray<Cells>) => ReadonlyArray<Statement> => {
@@ -34,7 +34,7 @@ export const insert = (
       ? `e.value->>${n}`
       : `CAST(e.value->>${n} AS ${type === "integer" ? "integer" : "double precision"})`
   )
-  // `WHERE true`, since SQLite would otherwise parse ON CONFLICT as the condition of a join
+  // `WHERE true` is needed, since SQLite would otherwise parse ON CONFLICT as the condition of a join
   const many = `${into} SELECT ?, ${expressions}${cells.join(", ")} FROM {each} AS e WHERE true${end}`
   return (tenant, rows) => {
     const [first] = rows

@@ -28,8 +28,8 @@ import {
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Returns the partition of a scope. A partition has all scopes with the same first id: the same user, or, without a user, the same agent,
- * and so on. Indexes are cached by partition.
+ * Returns the name of a scope's partition. Scopes with the same first id are in the same partition. The first id is the user id or, if
+ * there is no user id, the agent id, and so on. Indexes are cached by partition.
  */
 export const partitionOf = (scope: MemoryScope.MemoryScope): string => {
   if (scope === MemoryScope.Global) return MemoryScope.Global
@@ -47,7 +47,7 @@ type Fields = { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** Whether the JSON of a row has the fields that the library reads without checking them again. A damaged row may lack some. */
+/** Whether the JSON of a row has the fields on which the library relies, with the right types. A damaged row may lack some. */
 const isRecord = (json: Partial<Fields> | null): json is Fields =>
   json !== null && typeof json.id === "string" && typeof json.kind === "string" && typeof json.body === "string" &&
   typeof json.summary === "string" && typeof json.revision === "number" && typeof json.createdAt === "number" &&
@@ -79,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. Calls `seen` with each row, its partition's version when it was written, and the length of its JSON. */
+/** Reads rows by id. Calls `seen` with each row, the version of its partition when the row was written, and the length of its JSON. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -113,7 +113,7 @@ export const vectorsOf = (
 ): Io<ReadonlyMap<string, Float32Array>> =>
   Effect.flatMap(
     inBatches(Array.from(new Set(hashes)), (batch) =>
-      // one lookup per hash, since a planner without statistics underestimates the number of a model's vectors, and would scan all of them
+      // looks up each hash separately: a planner without statistics underestimates the number of vectors, and would scan all of them
       query(
         `SELECT e.value->>0, (SELECT {vector} FROM memory_vectors WHERE tenant = ? AND model = ? AND hash = e.value->>0)
          FROM {each} AS e`,
@@ -135,14 +135,14 @@ export const vectorsOf = (
       })
   )
 
-/** Decodes a vector from hexadecimal digits. Uses `Buffer`, which is five times as fast as a loop; both drivers need `Buffer` anyway. */
+/** Decodes a vector from hexadecimal digits. `Buffer` is five times as fast as a loop, and the drivers need `Buffer` anyway. */
 const vectorOf = (digits: string): Float32Array => {
   const bytes = new ArrayBuffer(digits.length / 2)
   Buffer.from(bytes).write(digits, "hex")
   return new Float32Array(bytes)
 }
 
-/** Reads the revisions of a record, the current one first. */
+/** Reads up to `limit` revisions of a record, the current one first. */
 export const revisions = (query: Query, tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
   Effect.flatMap(
     query(
@@ -161,7 +161,7 @@ export interface Gathered {
   readonly analyzer: string
   /** The rows with the ids of the batch, tombstones included. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
-  /** Rows, other than tombstones, that have one of the dedupe keys. */
+  /** Rows that have one of the dedupe keys of the batch. Tombstones are left out. */
   readonly withDedupeKeys: ReadonlyArray<Stored>
 }
 
@@ -195,7 +195,7 @@ export const gather = (
     return { analyzer, rows, withDedupeKeys }
   })
 
-/** Returns visible records that pass the filter and have one of the names (`role` `n`) or refer to one of them (`role` `r`). */
+/** Returns visible records that pass the filter. They have one of the names (role `n`), or they refer to one of the names (role `r`). */
 export const byName = (
   { query }: Reading,
   role: "n" | "r",
@@ -218,7 +218,7 @@ export const byName = (
     return accessible(access, compiled, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
   })
 
-/** Returns the key of a name in the table of names: a hash, since a name can be as long as a summary. */
+/** Returns the key of a name in `memory_names`. The key is a hash, since a name can be as long as a summary. */
 export const nameKey = (name: string): string => sha256(name).slice(0, 32)
 
 /** A SQL condition on `memory_records`, with its parameters. */
@@ -228,8 +228,8 @@ interface Condition {
 }
 
 /**
- * Returns conditions for the rows of a page. If possible, each condition selects one visible scope, since a database index returns the rows
- * of one scope in order.
+ * Returns conditions that together select the rows that the viewer sees: only tombstones if `isTrash`, else no tombstones. If the viewer
+ * has a list of scopes, there is a condition for each scope, since a database index returns the rows of one scope in order.
  */
 const partsOf = (query: Query, access: Viewer.AccessFilter, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
   const { tenant, visibility } = access
@@ -268,7 +268,7 @@ const columns = {
   actorId: "actor_id"
 }
 
-/** Returns the SQL condition that a scope has all of these ids. */
+/** Returns the SQL condition for scopes that have all of these ids. */
 export const having = (ids: MemoryScope.Ids): Condition => {
   const present = MemoryScope.fields.filter((field) => ids[field] !== undefined)
   return {
@@ -287,7 +287,7 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
 /** Largest number of rows that one statement reads. */
 const maxRowsPerStatement = 1_000
 
-/** Returns up to `limit` records after `after` that pass the filter, newest first, then by id. Reads the rows up to the last result. */
+/** Returns up to `limit` records after `after` that pass the filter, newest first, then by id. Cost: the rows up to the last result. */
 export const page = (
   { query }: Reading,
   access: Viewer.AccessFilter,
@@ -322,7 +322,7 @@ const rowsAfter = (
   after: Position | undefined,
   limit: number
 ): Io<ReadonlyArray<Row>> => {
-  // `recency <= ?` follows from the second condition, but without it the database scans the index from its beginning
+  // `recency <= ?` is redundant, but without this condition the database would scan the index from its beginning
   const beyond = after === undefined ? "" : " AND recency <= ? AND (recency < ? OR id > ?)"
   const position = after === undefined ? [] : [after.recency, after.recency, after.id]
   const unexpired = now === -Infinity ? "" : " AND (expires_at IS NULL OR expires_at > ?)"
@@ -344,17 +344,17 @@ const rowsAfter = (
     )
 }
 
-/** SQL for the time 0. PostgreSQL would read a bare 0 as an integer, a type too small for today's times. */
+/** SQL for the time 0. PostgreSQL would treat a bare 0 as an integer, a type that is too small for today's times in milliseconds. */
 const never = "CAST(0 AS double precision)"
 
-/** Returns up to `limit` rows after `after` that compaction may erase, earliest first. Tombstones are kept for `trash` milliseconds. */
+/** Returns up to `limit` rows after `after`, in order of the times at which compaction may erase them. Tombstones stay `trash` ms. */
 export const due = (
   { query }: Reading,
   trash: number,
   after: Due | undefined,
   limit: number
 ): Io<ReadonlyArray<Due>> => {
-  /** Reads rows. `at` is SQL for the time at which a row is due; it equals the indexed column `key` plus `offset` milliseconds. */
+  /** Reads rows. `at` is SQL for the time at which a row is due. This time is the indexed column `key` plus `offset` milliseconds. */
   const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
     Effect.map(
       query(
@@ -373,7 +373,7 @@ export const due = (
     )
   const expiring = (where: string) => rows("expires_at", "expires_at", 0, `expires_at IS NOT NULL${where}`)
   if (trash === Infinity) return expiring("")
-  // a tombstone that also expires is due at the earlier of both times
+  // a tombstone with an expiry time is due at `expires_at` or at `end`, whichever is earlier
   const end = trash === 0 ? never : `recency + ${trash}`
   return Effect.zipWith(
     expiring(` AND (forgotten = 0 OR expires_at <= ${end})`),
@@ -382,7 +382,7 @@ export const due = (
   )
 }
 
-/** Returns the scopes and kinds with more rows than the cap of the kind. */
+/** Returns each pair of scope and kind with more records than the cap of the kind. */
 export const overCap = (
   { query }: Reading,
   tenant: string,

@@ -1,9 +1,9 @@
 /**
  * An engine over a SQL database, which stores the rows and their index terms. Each process caches the indexes that it searched recently.
  *
- * A write is one transaction. It locks the ids that it needs, even ids without a row. It also locks the versions of the partitions that it
- * writes. A partition is the rows of one user, or of one agent: see `Rows.partitionOf`. So batches of different users do not wait for each
- * other, if the database supports several writers.
+ * A write is one transaction. The transaction locks the ids that it needs, even ids that have no row yet. It also locks the versions of the
+ * partitions to which it writes. A partition is the rows of one user, or of one agent: see `Rows.partitionOf`. So batches of different
+ * users do not wait for each other if the database supports several writers.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -31,12 +31,12 @@ import * as VectorTable from "./VectorTable.ts"
 export interface Options {
   /** Shortest time for which a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
-  /** Time between two polls for writes of other processes, while any stream of changes is open. Default 500 ms. */
+  /** Time between two polls for writes of other processes. The store polls only while a stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Largest size in bytes of the indexes that this process caches. The size is estimated: 1,000 for each record, and 1.2 for each number of
-   * its vector (4 in an index with fewer than 262,144 such numbers). A search that needs larger indexes exceeds the limit, until a later
-   * search evicts them. Recently read texts take up to an eighth of the limit in addition. Default 80 MB.
+   * Largest size in bytes of the indexes that this process caches. The size is an estimate: 1,000 for each record, and 1.2 for each number
+   * of its vector (4 in an index with fewer than 262,144 such numbers). If one search needs more, the cache exceeds this size until a later
+   * search evicts the indexes. Recently read texts take up to an eighth of this size in addition. Default 80 MB.
    */
   readonly cacheSize?: number | undefined
 }
@@ -52,7 +52,7 @@ interface Context {
   readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
-/** Creates the tables if missing, and makes an engine over them. `name` is used in the engine's errors. */
+/** Creates or migrates the tables if necessary, and makes an engine over them. `name` is used in the engine's errors. */
 export const make = (
   name: string,
   database: Database,
@@ -140,7 +140,7 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
           }
           return { answer, found, writes, isQuiet }
         }),
-      // publishes as part of the commit, so that an interruption of the caller cannot prevent it
+      // this function runs right after the commit and cannot be interrupted, so that committed changes are always published
       ({ found, isQuiet, writes }) =>
         isQuiet || writes.length === 0
           ? Effect.void
@@ -182,7 +182,7 @@ const foundIn = (
 /** Number of rows that are read and indexed in one batch. */
 const reindexed = 200
 
-/** Replaces the stored terms of every row by those of the configured analyzer. */
+/** Replaces the stored terms of every row by the terms of the configured analyzer. */
 const reindex = (database: Database, analyzer: string, entryOf: (stored: Stored) => Entry): Io<void> =>
   database.transaction((query) =>
     Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** Makes the functions that the module of each SQL database exports, given the function that opens the database. */
+/** Makes the functions that the modules of the SQL databases export. Each module passes the function that opens its database. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"

@@ -16,8 +16,8 @@
  * changes      recent writes, for listeners in other processes
  * ```
  *
- * The tenant is the first column of every key except that of `meta`, no key comes from a sequence, and there are no foreign keys,
- * so the tables can be distributed by tenant without changes.
+ * The tables can be distributed by tenant without changes. The tenant is the first column of every key except the key of `meta`. No key
+ * comes from a sequence, and there are no foreign keys.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -26,7 +26,7 @@ import type { Database, Dialect, Query } from "./Database.ts"
 
 type Step = (dialect: Dialect) => ReadonlyArray<string>
 
-/** The migrations by version: the first creates the tables, each later one changes them. A released migration is never edited. */
+/** The migrations in order. The first one creates the tables, each later one changes them. A released migration is never edited. */
 const steps: ReadonlyArray<Step> = [
   ({ bytes, exact }) => [
     `CREATE TABLE memory_records (
@@ -87,7 +87,7 @@ const steps: ReadonlyArray<Step> = [
 /** Version of the tables that this release reads and writes. */
 export const current = steps.length
 
-/** Returns the version of the tables, or 0 if there are none. Fails with `unsupported` if a later release created them. */
+/** Returns the version of the tables; 0 if no tables exist yet. Fails with `unsupported` if a later release made the tables. */
 export const checkVersion = (name: string, query: Query): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     const version = Number((yield* metaOf(query, "version")) ?? 0)
@@ -99,8 +99,8 @@ export const checkVersion = (name: string, query: Query): Effect.Effect<number, 
   })
 
 /**
- * Creates the tables and stores the secret, or migrates existing tables, in one transaction. Fails without changing anything if a later
- * release created the tables.
+ * Creates the tables, or migrates the tables of an earlier release, in one transaction. Stores `secret` if the tables have no secret. Fails
+ * without changing anything if a later release made the tables.
  */
 export const migrate = (name: string, database: Database, secret: string): Effect.Effect<void, MemoryError> =>
   database.transaction((query) =>

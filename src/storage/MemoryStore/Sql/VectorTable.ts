@@ -45,15 +45,15 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
   }
 }
 
-/** Text hashes at which the next search for texts without a vector continues, by tenant and model. */
+/** Hash of a text, by tenant and model. The next search for texts without a vector starts after this hash. */
 type ScanPositions = Map<string, string>
 
-/** Number of entries kept in `ScanPositions`. Without an entry, a search starts at the first hash. */
+/** Largest number of entries in `ScanPositions`. A search without an entry starts at the first hash. */
 const maxPositions = 10_000
 
 /**
- * Returns up to `limit` texts that have no vector of a model. Goes through the tenant's text hashes, starting where the last call stopped.
- * So a series of calls, each followed by `attach`, costs one pass over all hashes in total: two index lookups per row.
+ * Returns up to `limit` texts that have no vector of a model. Scans the hashes of the tenant's texts, starting where the last call stopped.
+ * A series of calls, with `attach` after each call, costs one scan of all hashes in total: two index lookups per row.
  */
 const pending = (
   { query }: Database,
@@ -68,14 +68,14 @@ const pending = (
     const key = `${text(tenant)}\n${text(model)}`
     const start = scanPositions.get(key) ?? ""
     scanPositions.delete(key)
-    // `forgotten + 0` keeps the planner from using an index on `forgotten`: without statistics, it would scan all live rows instead of
-    // looking up the hashes
+    // `forgotten + 0` keeps the planner from using an index on `forgotten`. Without statistics, the planner would use this index to scan
+    // all live rows, instead of looking up the hashes
     const live = "tenant = ? AND forgotten + 0 = 0 AND partition <> ? AND hash"
     const found = new Map<string, Unembedded>()
-    // two ranges: from the last call's hash to the end, then from the beginning to that hash
+    // scans two ranges: from the hash where the last call stopped to the end, then from the beginning to that hash
     for (const [first, end] of start === "" ? [["", ""]] : [[start, ""], ["", start]]) {
       for (let after = first!;;) {
-        // no other conditions and no DISTINCT, with which a planner might sort all hashes instead of reading some in order
+        // other conditions or a DISTINCT might make the planner sort all hashes, instead of reading a few of them in order
         const hashes = yield* query(
           `SELECT hash FROM memory_records WHERE tenant = ? AND hash > ?${end === "" ? "" : " AND hash <= ?"}
            ORDER BY hash LIMIT ?`,
@@ -102,7 +102,7 @@ const pending = (
           return Array.from(found.values())
         }
         if (hashes.length < batchSize) break
-        after = String(hashes.at(-1)![0]) // a batch that is full has a last row
+        after = String(hashes.at(-1)![0]) // `hashes` is a full batch, so it has a last row
       }
     }
     return Array.from(found.values())
@@ -141,7 +141,7 @@ const attach = (
            ON CONFLICT (tenant, model, hash) DO NOTHING`,
           [text(tenant), text(model), bytes, each(batch.map(([hash], n) => [hash, n * dimensions * 4 + 1]))]
         )
-        // registers texts that were erased while their vectors were computed, so that compaction erases these vectors
+        // a text may have been erased while its vector was computed; its hash is stored, so that compaction erases the vector
         yield* query(
           `INSERT INTO memory_litter (tenant, hash) SELECT ?, e.value->>0 FROM {each} AS e
            WHERE NOT EXISTS (SELECT 1 FROM memory_records AS r WHERE r.tenant = ? AND r.hash = e.value->>0)
@@ -153,7 +153,7 @@ const attach = (
   )
 }
 
-/** Erases the vectors of texts that were edited or erased. Cost: proportional to the number of those texts. */
+/** Erases the vectors of edited or erased texts that no record has any more. Cost: linear in the number of edited or erased texts. */
 export const prune = (database: Database): Io<void> =>
   Effect.gen(function*() {
     for (;;) {

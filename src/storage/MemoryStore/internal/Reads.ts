@@ -1,6 +1,6 @@
 /**
- * The read operations of a store: by id, by links, by page and by search. Each validates the request, and queries the engine. The module
- * also makes the table of use counts.
+ * The read operations of a store: by id, by links, by page and by search. Each operation validates its request and queries the engine. The
+ * module also makes the table that counts how often each record is used.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -60,7 +60,7 @@ export const get = (
     return rows.map((row) => Option.flatMapNullable(row, (row) => shown(viewer, row, now)))
   })
 
-/** Returns the revisions of a record that the viewer may see, newest first; an empty list if the viewer may not see the record. */
+/** Returns the revisions that the viewer may see, newest first. The list is empty if the viewer may not see the record itself. */
 export const history = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -72,14 +72,14 @@ export const history = (
     const tenant = Viewer.tenantOf(viewer)
     const [row = Option.none<Stored>()] = yield* engine.read(tenant, [id])
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
-    // reads all kept revisions even for a small limit, since the revision that created the record must be found
+    // reads all kept revisions even if `limit` is small, since the revision that created the record must be found
     const kept = yield* engine.revisions(tenant, id, Math.max(limit, Revision.revisionsKept))
     return visibleRevisions(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
 
 /**
- * Returns the neighbours of a record. Ignores records that are invisible, forgotten, expired or not valid now, even for the viewer
- * `System`.
+ * Returns the records that a record refers to, and the records that refer to it. Leaves out records that are invisible, forgotten, expired
+ * or not valid now, even if the viewer is `System`.
  */
 export const links = (
   { engine }: ById,
@@ -111,8 +111,8 @@ const live = (row: Option.Option<Stored>): ReadonlyArray<MemoryRecord> =>
   Option.isSome(row) && !row.value.forgotten ? [row.value.record] : []
 
 /**
- * Returns the record of a row; `undefined` if the viewer may not see it, or it is forgotten or expired. `System` gets the record of any
- * row.
+ * Returns the record of a row; `undefined` if the record is forgotten, expired or invisible to the viewer. The viewer `System` gets the
+ * record of any row.
  */
 const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | undefined => {
   if (Viewer.isSystem(viewer)) return row.record
@@ -120,9 +120,9 @@ const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | und
 }
 
 /**
- * Returns the revisions since the record was last created, in the scopes that the viewer sees. If a forgotten record's id was used for a
- * new record, the revisions of the forgotten record are hidden. If the record was restored instead, all its revisions are returned, with
- * the tombstone. `System` gets every revision.
+ * Returns the revisions since the record was last created, without revisions in scopes that the viewer does not see. If the id of a
+ * forgotten record is used for a new record, the revisions of the forgotten record are left out. A restored record is not a new record: all
+ * its revisions are returned, with the tombstone. The viewer `System` gets every revision.
  */
 const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
@@ -130,7 +130,7 @@ const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRec
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }
 
-// unknown fields are errors: ignoring a misspelled condition would return more records
+// unknown fields are errors, since a filter that ignores a misspelled condition would return more records
 const Filter: Schema.Schema<MemoryFilter, typeof MemoryFilter.Encoded> = MemoryFilter.annotations({
   parseOptions: { onExcessProperty: "error" }
 })
@@ -139,7 +139,7 @@ export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = Mem
   parseOptions: { onExcessProperty: "error" }
 })
 
-/** Returns a page of the records that pass the filter, or a page of the trash. */
+/** Returns a page of the records that pass the filter; with `forgotten: true`, a page of the records in the trash. */
 export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter): Io<Page<MemoryRecord>> =>
   Effect.gen(function*() {
     const checked = yield* check("list", Filter, filter)
@@ -150,7 +150,7 @@ export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter):
 
 /**
  * Streams every record that passes the filter; with `forgotten: true`, the records in the trash. Each page starts after the last record of
- * the previous one, so no page reads rows again.
+ * the previous page, so a page does not read the rows of earlier pages again.
  */
 export const stream = (
   store: BySearch,
@@ -171,8 +171,8 @@ export const stream = (
   }))
 
 /**
- * Streams pages of up to `limit` records. Each page starts after the last record of the previous one. The first page starts after the
- * position `first`; default: at the beginning.
+ * Streams pages of up to `limit` records. Each page starts after the last record of the previous page. The first page starts after the
+ * position `first`. Default: the first page starts at the beginning.
  */
 export const pages = (
   page: (after: Retrieval.Position | undefined) => Io<ReadonlyArray<MemoryRecord>>,
@@ -194,8 +194,8 @@ export const pages = (
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
 /**
- * Returns the best hits. If vectors cannot be searched, a hybrid query searches by words only, and `failures` has the reason. A query of
- * mode `vector` then fails.
+ * Returns the best hits. If the store cannot search by vector, a hybrid query searches by words only and returns the reason in `failures`,
+ * and a query of mode `vector` fails.
  */
 export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {
@@ -205,7 +205,7 @@ export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery):
     return failures.length > 0 ? { ...found, failures } : found
   })
 
-/** Returns why a record is not among the hits; `None` if it is a hit. */
+/** Returns why a record is not among the hits of a query; `None` if the record is a hit. */
 export const whyNot = (
   store: BySearch,
   viewer: Viewer.Any,
@@ -221,8 +221,8 @@ export const whyNot = (
   })
 
 /**
- * Returns the query that the store can answer. If vectors cannot be searched, a hybrid query becomes a search by words, and `failures` has
- * the reason; a query of mode `vector` fails.
+ * Returns the query that the store can answer. If the store cannot search by vector, a hybrid query becomes a search by words, with the
+ * reason in `failures`, and a query of mode `vector` fails.
  */
 const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.gen(function*() {
@@ -235,7 +235,7 @@ const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: Me
     return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
   })
 
-/** Returns why the store cannot search by the query's vector; `undefined` if it can. Fails if the vector's dimensions are wrong. */
+/** Returns the error that prevents a search by the query's vector, or `undefined`. Fails if the vector has the wrong dimensions. */
 const vectorProblem = (
   { engine: { vectors }, name }: BySearch,
   op: string,
@@ -254,10 +254,10 @@ const vectorProblem = (
       : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
   })
 
-/** Number of records whose use counts are kept in RAM. Above it, the least recently used record's count is dropped. */
+/** Largest number of records whose use counts are kept in RAM. The counts of the least recently used records are evicted. */
 const capacity = 100_000
 
-/** The use counts of a store's records. `touch` and `uses` check the viewer, `kept` does not. */
+/** The use counts of a store's records. `touch` and `uses` check what the viewer may see. `kept` takes no viewer and checks nothing. */
 interface KeptUsage extends Usage {
   readonly kept: Reader["uses"]
 }
@@ -275,7 +275,7 @@ export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): Kep
     ? inEngine(get, engine.uses)
     : inProcess(get, engine)
 
-/** Makes use counts from the table of an engine, which erases the counts of a row together with the row. */
+/** Makes use counts from the table of an engine. The engine erases the use counts of a row together with the row. */
 const inEngine = (get: Get, table: EngineUses): KeptUsage => {
   const { read, touch } = table
   const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
@@ -299,7 +299,7 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
 
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, Uses>()
-  // the key includes the scope: if the id of an erased record is used in another scope, the new record must not have the old count
+  // the key includes the scope: a new record with the id of an erased record, but in another scope, must not get the old count
   const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
     (record && table.get(keyOf(tenant, record))) ?? { count: 0 }

@@ -1,11 +1,11 @@
 /**
- * Plans and applies batches of mutations. `plan` is pure: it names the rows to read, and makes a function which, given these rows, returns
- * the writes or the first error. An engine may call the function again to retry. `apply` runs a plan on an engine; it lets the event loop
- * run during a long batch. Laws: a mutation sees the effects of those before it; rows that the viewer may not see count as absent.
+ * Plans and applies batches of mutations. `plan` is pure. It returns the ids of the rows to read, and a function. Given these rows, the
+ * function returns the writes or the first error. An engine may call the function again to retry. `apply` runs a plan on an engine. It lets
+ * the event loop run during a long batch. A mutation sees the effects of earlier ones. Rows that the viewer may not see count as absent.
  *
- * One fact cannot be hidden, since an id names one record of a tenant: a put with the id of an invisible record fails with `invalid_id`,
- * while a free id would have created a record. All other errors of the batch take precedence, so a viewer that probes for ids writes a
- * record for each id that is free. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
+ * There is one exception. An id names only one record of a tenant, so a put with the id of an invisible record fails with `invalid_id`,
+ * which reveals that the id is in use. All other errors of the batch take precedence, so a viewer that probes for ids writes a record for
+ * each id that is free. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -27,11 +27,11 @@ import * as Revision from "../../Revision.ts"
 /** The generator of new record ids. */
 export { type IdGenerator, makeIdGenerator, SharedIdGenerator } from "../../../domain/MemoryId.ts"
 
-/** A batch of validated mutations, and what is needed to decide them. */
+/** A batch of validated mutations, with everything that is needed to decide what to write. */
 export interface Batch {
   readonly op: string
   readonly viewer: Viewer.Any
-  /** Mutations, each with the id of its record. The caller gave the id, or it was generated. */
+  /** Mutations, each with the id of its record. The id was given by the caller, or generated. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
   /** Dedupe keys, by index in `mutations`. A mutation without a key is never a duplicate. */
   readonly keys: ReadonlyArray<string | undefined>
@@ -42,7 +42,7 @@ export interface Batch {
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The outcome of a batch. `Taken`: nothing was written, since the generated `ids` are in use. The caller must generate new ids. */
+/** The outcome of a batch. `Taken` means that nothing was written because the generated `ids` are in use. The caller makes new ids. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }
@@ -55,7 +55,7 @@ export interface TransactionPlan {
 
 type Result<A> = Either.Either<A, MemoryError.MemoryError>
 
-/** Plans a batch. The function is pure; `decide` may be called any number of times. */
+/** Plans a batch, without side effects. `decide` may be called any number of times. */
 export const plan = (batch: Batch): TransactionPlan => {
   const { keys, mutations } = batch
   const decide: Decide<Outcome> = (found) => {
@@ -80,7 +80,7 @@ export const plan = (batch: Batch): TransactionPlan => {
   }
 }
 
-/** Number of mutations that are validated, or decided, without yielding to the event loop. */
+/** Largest number of mutations that are validated or decided without yielding to the event loop. */
 const few = 128
 
 /** Work between two yields to the event loop, in units of `sizeOf`: about 2 ms. */
@@ -109,7 +109,7 @@ const distinct = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => Array.from(new 
 /** Decides mutations one by one. After the first error, further steps do nothing. */
 interface Decider {
   readonly step: (n: number) => void
-  /** Returns the writes of all mutations, or the first error. Called after every mutation's step. */
+  /** Returns the writes of all mutations, or the first error. Called once, after the steps of all mutations. */
   readonly end: () => Result<Decision<Outcome>>
 }
 
@@ -125,13 +125,13 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const origin = provenance.origin ?? "user"
   const context: Revision.WriteContext = { provenance, now, kinds }
   const rows = new Map<MemoryId, Stored | undefined>(found.rows)
-  const replaced = new Map<MemoryId, Array<Stored>>() // rows that this batch replaced since it last purged the id, oldest first
+  const replaced = new Map<MemoryId, Array<Stored>>() // rows of each id that this batch replaced, oldest first; a purge deletes them
   const purged = new Set<MemoryId>()
   const dedupeLookup = Revision.makeDedupeLookup(found, rows)
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** Id of the first put that uses the id of a hidden record. The batch is decided as if the id were free, so other errors come first. */
+  /** Id of the first put with the id of a record hidden from the viewer. The put fails only if the batch has no other error. */
   let unusable: MemoryId | undefined
 
   const isVisible = (row: Stored | undefined): row is Stored =>
@@ -218,7 +218,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     }
     const row = rows.get(id)
     const current = isPresent(row) ? row : undefined
-    // a forgotten row of an instruction file also keeps other writers from using its id
+    // a forgotten row from an instruction file is read-only too, so that no other writer uses its id
     const denial = (isVisible(row) ? readOnlyError(row) : undefined) ?? revisionConflict(id, current, ifRevision)
     if (denial) return denial
     const isHidden = row !== undefined && !isVisible(row)
@@ -348,7 +348,7 @@ export const apply = (
         kinds,
         entryOf,
         keys,
-        mutations: checked.map((mutation, n) => [withIds[n]!, mutation]), // one id for each mutation
+        mutations: checked.map((mutation, n) => [withIds[n]!, mutation]), // `withIds` has one id for each mutation
         hasHistory: () => history
       })
       const outcome = yield* engine.transact(tenant, needs, decide)
@@ -357,7 +357,7 @@ export const apply = (
     }
   })
 
-/** Validates a batch; lets the event loop run if it is long. Returns copies of the mutations, which the caller cannot change later. */
+/** Validates a batch. Yields to the event loop if the batch is long. Returns copies, which the caller cannot change later. */
 const validateInParts = (
   op: string,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -385,13 +385,13 @@ const validateInParts = (
   )
 }
 
-/** Converts an issue in a part of a batch to one of the whole batch. `start` is the index of the part's first mutation. */
+/** Converts the path of an issue from a part of a batch to the whole batch. `start` is the index of the part's first mutation. */
 const from = (start: number, { message, path: [field, index, ...path] }: SchemaIssue): SchemaIssue => ({
   message,
   path: typeof index === "number" ? [field!, start + index, ...path] : [field!]
 })
 
-/** Returns the mutation with a copy of its JSON. Validation has copied everything else. */
+/** Returns the mutation with copies of `data` and `metadata`. Validation has already copied everything else. */
 const owned = (mutation: MemoryMutation): MemoryMutation =>
   mutation._tag === "Put"
     ? { ...mutation, draft: Payload.owned(mutation.draft) }

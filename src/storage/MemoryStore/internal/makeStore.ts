@@ -1,6 +1,6 @@
 /**
- * Makes the `Service` of an engine from the functions of `Transaction`, `Reads` and `Compaction`. Each operation checks its viewer, counts
- * as a call in `Activity`, and has a span and a duration metric. Periodic work uses `Activity` to wait for calls of the store.
+ * Makes a store (`Service`) over an engine from the functions of `Transaction`, `Reads` and `Compaction`. Each operation checks its viewer,
+ * is counted in `Activity`, and has a span and a duration metric. Periodic work uses `Activity` to wait for calls of the store.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -31,12 +31,12 @@ import * as Vectors from "../../Vectors.ts"
 import * as Reads from "./Reads.ts"
 import * as Transaction from "./Transaction.ts"
 
-/** Makes a store from primitives. `name` is used in spans, metrics and errors. */
+/** Makes a store from the primitives of a backend. `name` is used in spans, metrics and errors. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { capabilities, ingest, outside, tools, trash, usage } = primitives
     yield* checkTrash(name, trash)
-    // the store has history only if the backend reads revisions, whatever its capabilities claim
+    // ignores the declared `history`: the store has history exactly if the backend reads revisions
     const { history: _, ...rest } = capabilities ?? {}
     return yield* make(name, yield* Engine.fromRows(name, primitives), {
       capabilities: rest,
@@ -182,7 +182,7 @@ export const writes = (
 
 const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // every put has a record
 
-/** Fails if the engine's index was made by another analyzer, since its terms would not match those of queries. */
+/** Fails if the engine's index was made by another analyzer. The terms of such an index do not match the terms of queries. */
 const madeBy = (
   name: string,
   engine: Engine.Engine,
@@ -213,10 +213,10 @@ const observer = (name: string) => {
   }
 }
 
-/** Options that turn stack traces off. A trace would show only the library's own code, and cost more than the rest of the span. */
+/** Span options that turn off stack traces. A trace would show only the library's own code, and cost more than the rest of the span. */
 const untraced = { captureStackTrace: false }
 
-/** Returns the secret of `sign`. A durable or shared engine must provide it, since all processes that use the store need the same one. */
+/** Returns the secret for `sign`. A durable or shared engine must have one, since all processes that use the store need the same secret. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
@@ -266,16 +266,16 @@ const vectorsOf = (
 
 /**
  * The activity of a store: the number of calls of its operations, and the time of the next expiry. Periodic work, such as compaction, waits
- * until the store is called or a record expires. So it never runs if neither happens, and it runs only once after a long sleep of the
- * machine or of a test's clock.
+ * until the store is called or a record expires. If neither happens, the work never runs. The work runs only once after a long sleep of the
+ * machine or a large step of a test's clock.
  */
 export interface Activity {
   /**
-   * Waits until the number of calls of the store differs from `known`, and returns the number. Returns at once if it differs already. Calls
-   * of `compact`, `sign`, `changes` and `tenantsWith` are not counted.
+   * Returns the number of calls of the store as soon as the number differs from `known`. Calls of `compact`, `sign`, `changes`, `ingest`
+   * and `tenantsWith` are not counted.
    */
   readonly since: (known: number) => Effect.Effect<number>
-  /** Earliest time at which a row may be erased, computed by the last compaction, in epoch milliseconds; `Infinity` if no row ever may. */
+  /** Earliest time at which a row may be erased, in epoch milliseconds, as computed by the last compaction; `Infinity` if there is none. */
   readonly nextExpiry: Effect.Effect<number>
 }
 
@@ -308,8 +308,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
 }
 
 /**
- * Combines the activities that `all` returns into one, which counts the calls of all their stores. Runs `all` at the start and again after
- * each call, so that a store that was added is included from the next call on.
+ * Combines the activities that `all` returns into one activity, which counts the calls of all their stores. Runs `all` at the start and
+ * again after each call of one of these stores, so a store that was added is included from then on.
  */
 export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
@@ -335,8 +335,8 @@ export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): 
 const longest = 2 ** 31 - 1
 
 /**
- * Sleeps until a time in epoch milliseconds; for ever if it is `Infinity`. Uses several timers one after another if the time is more than
- * 24 days away.
+ * Sleeps until a time in epoch milliseconds; for ever if the time is `Infinity`. Uses several timers one after another if the time is more
+ * than 24 days away.
  */
 export const sleepUntil = (time: number): Effect.Effect<void> =>
   time === Infinity
@@ -349,12 +349,12 @@ export const sleepUntil = (time: number): Effect.Effect<void> =>
 type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
 
 const checked = <F extends Call>(op: string, call: F): F =>
-  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // has the type of `call`
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the wrapper has the type of `call`
 
 /**
- * Wraps a store so that each operation fails with `invalid_scope` if `Viewer.make` did not make its viewer. A plain object as the viewer
- * would skip the checks of `Viewer.make`, although the fields of a viewer decide what may be read. `tools` does not fail, but returns no
- * tools.
+ * Wraps a store so that each operation fails with `invalid_scope` if its viewer is not a valid `Viewer`. A plain object has not passed the
+ * checks of `Viewer.make`, and the fields of a viewer decide what may be read. Only `tools` does not fail: it returns no tools for an
+ * invalid viewer.
  */
 export const checkingViewer = (store: Service): Service => ({
   ...store,

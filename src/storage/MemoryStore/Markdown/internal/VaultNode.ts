@@ -1,6 +1,6 @@
 /**
- * The target of the import `#vault` under Node, Bun and Deno. It loads the vault's code only when a vault is opened, not when the package
- * is imported.
+ * The target of the import `#vault` under Node, Bun and Deno. Loads the code of the vault (a store of Markdown files) only when a vault is
+ * opened, not when the package is imported.
  */
 import * as Effect from "effect/Effect"
 

@@ -1,6 +1,6 @@
 /**
- * Reads the versions of the partitions that a viewer sees. A cached index compares them with the versions that it has, to find out which
- * partitions it must read. A partition is the rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`.
+ * Reads the current versions of the partitions that a viewer sees. The cache of indexes reads only the partitions whose version has changed
+ * since they were cached. A partition is the rows of a tenant whose scopes have the same first id: see `Rows.partitionOf`.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../../domain/MemoryError.ts"
@@ -17,9 +17,9 @@ export type Wanted = ReadonlyMap<string, number>
 /** The current versions of the visible partitions. */
 export interface PartitionVersions {
   readonly wanted: Wanted
-  /** Id of the history of the database (`Dialect.history`), which changes if commits may have been lost; `undefined` if unknown. */
+  /** Id of the database's history (`Dialect.history`). The id changes when commits may have been lost. `undefined` if it is unknown. */
   readonly history: string | undefined
-  /** Dimensions and version of the requested model's vectors. The dimensions are 0 if there are no vectors. */
+  /** Dimensions and version of the requested model's vectors. Without vectors, the dimensions are 0. */
   readonly vectors: { readonly dimensions: number; readonly version: number }
 }
 
@@ -29,7 +29,7 @@ export const historyOf = ({ query }: Reading, history: string): Io<string | unde
     ? Effect.succeed(undefined)
     : Effect.map(query(`SELECT ${history}`), ([row]) => typeof row?.[0] === "string" ? row[0] : undefined)
 
-/** Returns the dimensions of a model's vectors; `undefined` if there are none. */
+/** Returns the dimensions of a model's vectors; `undefined` if the model has no vectors. */
 export const dimensionsOf = ({ query }: Reading, tenant: string, model: string): Io<number | undefined> =>
   Effect.map(
     query("SELECT dimensions FROM memory_models WHERE tenant = ? AND model = ? AND dimensions > 0", [
@@ -52,7 +52,7 @@ export const versionsOf = (
        LEFT JOIN memory_models AS m ON m.tenant = p.tenant AND m.model = ? WHERE p.tenant = ? AND `
   const asked = [...model === undefined ? [] : [text(model)], text(tenant)]
   const only = (partitions: ReadonlyArray<string>) =>
-    // PostgreSQL plans this form in half the time of `{in}`
+    // PostgreSQL plans a list of parameters twice as fast as `{in}`
     partitions.length > 0 && partitions.length <= 8
       ? query(`${select}p.partition IN (${partitions.map(() => "?").join(", ")})`, [...asked, ...partitions.map(text)])
       : query(`${select}p.partition {in}`, [...asked, keys(partitions)])

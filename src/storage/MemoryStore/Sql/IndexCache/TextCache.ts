@@ -1,7 +1,7 @@
 /**
- * Caches records that were read recently, so that a search reads no texts from the database if its hits were read before. The key of an
- * entry includes the version that its partition (group of scopes that are indexed together) had when the row was written. A write makes a
- * new version, so no entry becomes stale. Unused entries are evicted when the cache is full.
+ * Caches recently read records, so that a search need not read their texts from the database again. The key of an entry includes the
+ * version that the record's partition (a group of scopes that are indexed together) had when the row was written. Each write makes a new
+ * version, so no entry becomes stale. The least recently used entries are evicted when the cache is full.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
@@ -38,7 +38,7 @@ export class TextCache {
     return entry.record
   }
 
-  /** Adds a record with its version. `length` is the length of the record's JSON, in UTF-16 units. */
+  /** Adds a record. `version` is the partition's version when the row was written. `length` is that of the JSON, in UTF-16 units. */
   add(tenant: string, version: number, record: MemoryRecord, length: number): void {
     const key = keyOf(tenant, version, record)
     if (this.#entries.has(key)) return
