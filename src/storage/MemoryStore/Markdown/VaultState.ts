@@ -40,8 +40,8 @@ export interface VaultState {
   /** Returns the known files that are records. Cost: one pass over all known files; reads no file. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * The files that have changed since the last snapshot was saved, by path; `undefined` for a removed file. Does not contain files of the
-   * library's own records, which are not in snapshots. Saving a snapshot removes the saved changes from this map.
+   * The present state of each file that has changed since the last snapshot was saved, by path; `undefined` for a removed file. Does not
+   * contain files of the library's own records, which are not in snapshots. Saving a snapshot removes the saved changes from this map.
    */
   readonly changed: LargeMap<string, Found>
   /** Returns the paths of all files with this record id. If there are several, the first file counts as the record. */

@@ -1,5 +1,5 @@
 /**
- * Stores the vectors of a vault: one file per tenant and model, in rows of a fixed size. Only the holder of the lock may append rows.
+ * Stores the vectors of a vault: one file per tenant and model, in rows of a fixed size. Only the holder of the vault's lock appends rows.
  *
  * ```text
  * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to a multiple of 4 bytes
@@ -222,7 +222,7 @@ export const make = (
   }
 }
 
-/** Largest size of a header, in bytes. The end of the header is searched only in this part of a file. */
+/** Largest size of a header, in bytes. Only this part of a file is searched for the end of the header. */
 const headerSize = 8_192
 
 const headerOf = (bytes: Uint8Array) => {

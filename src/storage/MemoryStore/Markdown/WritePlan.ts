@@ -171,8 +171,8 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // `isKept` says whether the history has the current content of the file; if not, this content is appended first. It is missing if its
-    // line is damaged or was lost in a compaction, or if the library did not write the file and nobody changed it since it was first read
+    // `isKept` says whether the history has the current content of the file; if not, this content is appended first. The content is missing
+    // if its line is damaged or was lost in a compaction, or if the library did not write the file and it is unchanged since its first read
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -245,7 +245,7 @@ interface Note {
 
 /**
  * Returns the note of a record; `undefined` if there is none. A record has a note only if the vault reads each note as a whole record, and
- * if the author chose the file's name. The library or the application Deuz chose the names of all other files.
+ * if the author, not the library or the application Deuz, chose the name of the record's file.
  */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
@@ -304,8 +304,7 @@ const conflict = (message: string, expected: number, actual: number) =>
 
 /*
  * Writes the files of a revision whose writer died after it had appended the revision to the history. Writes or removes only files that are
- * missing, are incomplete or still have the old text. Any other text was edited by hand or checked out by git, and becomes the next
- * revision.
+ * missing, are incomplete or have the old text. Any other text was edited by hand or checked out by git, and becomes the next revision.
  */
 
 /** Prints the text of a record for the file at `path`. */

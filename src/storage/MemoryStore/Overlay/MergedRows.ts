@@ -194,7 +194,7 @@ export interface Row {
 
 /**
  * Returns the state of a record in the branch after a write of `next`, or after a purge if `next` is `undefined`. Returns `undefined` after
- * the purge of a record that is not in the base store.
+ * the purge of a record that the base store did not have.
  */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
@@ -231,9 +231,8 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 }
 
 /**
- * Returns the provenance of a commit. It is derived from the records that the commit creates or replaces as a whole, and from the records
- * whose trust the commit changes. The origin is the common origin of all these records, or `pipeline` if their origins differ. The trust is
- * their lowest trust.
+ * Returns the provenance of a commit, derived from the records that the commit creates, replaces as a whole, or gives a different trust.
+ * The origin is the common origin of these records, or `pipeline` if their origins differ. The trust is their lowest trust.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

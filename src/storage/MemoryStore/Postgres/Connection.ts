@@ -1,7 +1,7 @@
 /**
- * Connections that usually survive the interruption of a statement, and are closed if the server stops answering. This corrects two flaws
- * of the driver. First, the driver cancels an interrupted statement through the same pool. If the pool is busy, the cancellation may arrive
- * late and cancel the next statement of the connection. Second, the driver waits for ever if the server does not answer.
+ * Connections that usually survive the interruption of a statement, and are closed if the server stops answering. The driver itself has two
+ * flaws. First, it cancels an interrupted statement through the same pool. If the pool is busy, the cancellation may arrive late and cancel
+ * the next statement of the connection. Second, the driver waits for ever if the server does not answer.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -17,7 +17,7 @@ import type { Driver, Once, Session } from "../Sql/Database.ts"
 /**
  * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once, and the connection is
  * released when it arrives. A statement may run for `patience` plus at most one second. If its caller is interrupted, it may run for
- * `gracePeriod` longer. After this time the connection is closed, and the server rolls back what was not committed.
+ * `gracePeriod` longer. After this time its connection is closed, and the server rolls back what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,

@@ -41,7 +41,7 @@ interface Outcome {
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** Writes a batch within a transaction. Also erases the vector of an erased record's text, unless another record has the same text. */
+/** Writes a batch within a transaction. Also erases the vectors of an erased record, unless another record has the same text. */
 export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<void> =>
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
@@ -316,7 +316,7 @@ const insertOrphans = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of the texts with these hashes, unless a record still has the text. `tenant` is already encoded by `text`. */
+/** Erases the vectors of the texts with these hashes, unless a record still has the text. The caller has encoded `tenant` by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
     // locks the rows of the tenant's models: a concurrent `attach` commits before this statement, or waits until this transaction ends
@@ -328,7 +328,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
       [tenant, keys(hashes)]
     )
     for (const model of new Set(models.map(([model]) => String(model)))) {
-      // a model without vectors gets 0 dimensions, so that it can get others later; the new version tells caches of the change
+      // a model without vectors gets 0 dimensions, so that it can have others later; the new version tells caches of the change
       yield* query(
         `UPDATE memory_models SET version = version + 1, dimensions = 0 WHERE tenant = ? AND model = ? AND NOT EXISTS
            (SELECT 1 FROM memory_vectors AS v WHERE v.tenant = memory_models.tenant AND v.model = memory_models.model)`,

@@ -1,10 +1,10 @@
 /**
  * The interface between the engine and a SQL database: transactions, and queries in the SQL that SQLite and PostgreSQL share.
  *
- * Statements contain placeholders. `?` is a parameter. `{each}` is a table with a column `value`: it has a row for each element of a JSON
- * array, which is a parameter, so that one statement can write many rows. `x {in}` is the condition that `x` is one of the keys in a JSON
- * array, and uses index lookups. `{vector}` is the column `vector` in hexadecimal digits, since drivers would return bytes as buffers,
- * which accumulate outside of V8's heap.
+ * Statements contain placeholders. `?` is a parameter. `{each}` is a table with a row for each element of a JSON array (a parameter) and
+ * with a column `value`, so that one statement can write many rows. `x {in}` is the condition that `x` is one of the keys in a JSON array,
+ * and uses index lookups. `{vector}` is the column `vector` in hexadecimal digits, since drivers would return bytes as buffers, which
+ * accumulate outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"

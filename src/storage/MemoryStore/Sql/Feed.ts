@@ -27,8 +27,8 @@ export interface Options {
 /** Milliseconds for which a change is kept in the table. Polls are far more frequent, so no listener misses a change. */
 const kept = 3_600_000
 /**
- * Number of versions of a partition for which the table `memory_gone` keeps the ids of records that were erased or moved to another
- * partition. A process uses these ids to update its cached partitions. A cached partition that is more versions behind is read again.
+ * Number of versions of a partition for which the table `memory_gone` keeps the ids of records that were erased or left the partition. A
+ * process updates its cached partitions with these ids. A cached partition that is more versions behind is read again as a whole.
  */
 const behind = 10_000
 
@@ -63,8 +63,8 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
 
 /**
  * Streams the changes of other processes, each once. Each poll reads the changes that were committed between two snapshots. So a change is
- * not missed if its transaction commits late, and a transaction that stays open does not delay the changes of others. Changes of one
- * record come in the order of their commits.
+ * not missed if its transaction commits late, and a transaction that stays open does not delay other changes. The changes of one record
+ * come in the order of their commits.
  */
 export const others = <A>(
   database: Database,
