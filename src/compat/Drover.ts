@@ -114,7 +114,7 @@ export interface MemoryAdapter {
   ) => Effect.Effect<ReadonlyArray<MemoryEntry>, MemoryError.MemoryError>
   /** Forgets an entry. Returns whether the entry existed. */
   readonly forget: (id: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Does nothing. The store closes when the Effect scope closes in which the store was opened. */
+  /** Does nothing. The store is closed by the Effect scope in which it was opened. */
   readonly close: () => Effect.Effect<void, MemoryError.MemoryError>
 }
 

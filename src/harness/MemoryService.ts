@@ -188,7 +188,7 @@ export interface Service {
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 
-  /** Events of every viewer, for the harness. */
+  /** All events, whichever viewer caused them. For the harness. */
   readonly events: Stream.Stream<MemoryEvents.MemoryEvent>
 }
 

@@ -300,7 +300,7 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   )
 }
 
-/** Asks the owner of every conversation that has waiting messages to extract from them. */
+/** Requests an extraction from every conversation that has waiting messages. */
 const requestAll = ({ client, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
     waitingConversations(store),

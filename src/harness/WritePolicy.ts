@@ -1,6 +1,6 @@
 /**
- * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. Every write must obey the rules,
- * whether it is made on the store or through the pipeline.
+ * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. The rules apply to every write, whether
+ * it is made on the store or through the pipeline.
  *
  * `layer` wraps a store: the wrapper rejects writes that break the rules of the `MemorySpec`, and publishes an event for each change and
  * each failed write. Reads are not restricted.
@@ -11,7 +11,7 @@
  *                        it changes an existing record, with `invalid_scope` if it creates a record
  * ```
  *
- * The wrapped store itself (`Transaction`) rejects changes of records that the viewer does not see, or that are read-only.
+ * Every store, with or without these rules, rejects changes of records that the viewer does not see, or that are read-only.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"

@@ -209,10 +209,11 @@ const tokenise = Tokenizer.make({ stem: true })
  * another shape. Examples of answers, and what `readList` returns for each:
  *
  * ```text
- * {"facts": ["a", null]}; ["a"]; also cut short, fenced, in prose   the valid items
- * {"facts": {"text": "a"}}                                          a list of one
- * {"facts": []}; [] if the answer begins or ends with it            an explicit empty list
- * "Sorry, I am overloaded", "", {"error": …}, [null, 1]             a `model` failure, which is retryable
+ * {"facts": ["a", null]}                                   ["a"]: invalid items are left out
+ * ["a"], or a list that is cut short, fenced or in prose   ["a"]
+ * {"facts": {"text": "a"}}                                 [{"text": "a"}]
+ * {"facts": []}, or an answer that is or ends with []      []
+ * "Sorry, I am overloaded", "", {"error": …}, [null, 1]    a retryable failure, reason `model`
  * ```
  *
  * Failure messages say what was expected and how long the answer was. They never quote the answer, since it may quote the conversation.

@@ -49,7 +49,7 @@ export { viewer }
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
   : M & { readonly name?: Name | undefined }
 
-/** Generates mutations with names from `name`. A `Put` has a name from `putNames` (default `name`) or no name. */
+/** Generates mutations. Each has a name from `name`, but a `Put` has one from `putNames` (default `name`), or none. */
 export const mutation = (
   name: FastCheck.Arbitrary<Name>,
   putNames: FastCheck.Arbitrary<Name> = name

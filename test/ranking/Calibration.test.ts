@@ -80,7 +80,7 @@ describe("vector relevance in hybrid search", () => {
     assert.isUndefined(ocean({}, { weight: 0 }))
   })
 
-  it("vectors find only records whose cosine is above the `floor` of the query's embedding", () => {
+  it("vectors find only records whose cosine is above the option `floor` of the embedder's calibration", () => {
     const turns = { best: { cosine: 0.9 }, middle: { cosine: 0.8 }, floor: { cosine: 0.7 }, tea: { cosine: 0.2 } }
     const found = relevances(turns, { mode: "hybrid" }, { floor: 0.7, weight: 1 })
     assert.sameMembers(Object.keys(found), ["best", "middle", "tea"])

@@ -161,7 +161,7 @@ describe("VectorIndex", () => {
       for (const query of rows.slice(950)) assert.deepStrictEqual(index.search(query, 3), naive(left, query, 3))
     })
 
-    it(`a search of ${sort} vectors returns equal scores in the order of addition, which a replacement does not change`, () => {
+    it(`a search of ${sort} vectors returns vectors with equal scores in the order in which they were added; a replaced vector keeps its place`, () => {
       const one = Float32Array.of(1, 0)
       const index = filled(Array.from({ length: 100 }, () => one), quantizeFrom)
       assert.deepStrictEqual(index.search(one, 3).map(({ id }) => id), [0, 1, 2])

@@ -17,7 +17,7 @@ const derived = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0CD.md"
 const runs = "runs/run-42/01HV3ZK4T6N8QW2RJ5Y7M9X0DE.md"
 
 describe("a vault written by drover (another memory program)", () => {
-  it.scopedLive("opening the vault changes no file, and each record has the scope that its path and frontmatter name", () =>
+  it.scopedLive("opening the vault changes no file; the scope of each record follows from the file's path and frontmatter", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const before = files(root)

@@ -54,7 +54,7 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history of a vault", () => {
-  it.scopedLive("a record that another process has just written is not listed as forgotten before its file has been read", () =>
+  it.scopedLive("a new record of another process is never listed as forgotten, even before its file has been read", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)

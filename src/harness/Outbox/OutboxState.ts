@@ -10,9 +10,9 @@
  *
  * A text that is too long for one record is split into several rows, which are written and erased together.
  *
- * The ids of rows are derived from a signature with the store's secret (see `ids`). So no viewer can create a record under such an id
- * first, or tell from an id who talks to the agent. In earlier versions, any viewer could compute the ids of rows. Rows of these versions
- * keep their ids until they are erased.
+ * The ids of rows are derived from a signature with the store's secret (see `ids`). So no viewer can predict the id of a row and create a
+ * record with this id first, and no viewer can tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer can
+ * compute; they keep these ids until they are erased.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

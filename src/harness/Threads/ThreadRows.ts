@@ -44,7 +44,7 @@ export const ThreadData = Schema.Struct({
   generation: Schema.String,
   /** Number of messages. */
   length: Schema.NonNegativeInt,
-  /** Index, from 0, of the page row that lists the thread's name. */
+  /** Number, from 0, of the page that lists the thread's name. A page is a row with names of threads. */
   page: Schema.NonNegativeInt
 })
 /** The `data` of the row of a thread. */

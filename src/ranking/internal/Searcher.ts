@@ -94,7 +94,7 @@ export class Search {
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or the search uses neither text nor vector. */
   readonly isFolded: boolean
-  /** The record that `whyNot` asks about; absent in other searches. The record is visible and passes the filter. */
+  /** The visible record for which `whyNot` explains why a search does not find it. `undefined` in a search. */
   readonly subject: MemoryRecord | undefined
 
   constructor(

@@ -17,8 +17,8 @@ export class TermMasks {
   readonly #touched = int32()
   #touchedCount = 0
   /**
-   * Flags by term and group: 1 if a document of the group contains the term. `mark` sets flags if many documents match (`isMany`). Only the
-   * first `#flaggedTerms` terms have flags for the current query.
+   * `#flags[term][group]` is 1 if a document of the group contains the term. Flags are used only for queries that many documents match
+   * (`isMany`), and only for the first `#flaggedTerms` terms of a query.
    */
   readonly #flags: Array<Uint8Array> = []
   #flaggedTerms = 0

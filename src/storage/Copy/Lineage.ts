@@ -218,7 +218,7 @@ export const missingRevisions = (
     : actual > expected
     ? `${to.name} has moved on since it was copied`
     : `${from.name} no longer keeps revision ${actual}, at which ${to.name} stands`
-  // rows that the library keeps for itself have a different id in each store, and a user cannot purge a single one of them
+  // a user cannot purge a single internal row, only all data of its owner
   const remedy = isInternal(newestOf(source).record.scope) ? "all that one owner of threads or messages has" : id
   return Either.left(MemoryError.make("conflict", {
     op: "copy",

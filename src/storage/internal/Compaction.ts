@@ -304,7 +304,7 @@ export class Texts {
   /**
    * Returns up to `limit` texts that have no vector of the model, each text once. Skips texts that only expired records have. Cost:
    * proportional to the number of texts that are returned, are skipped, or got a vector since the last call. The first call for a model
-   * also checks the texts that already have a vector, up to the last text returned.
+   * also visits texts that already have a vector.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []

@@ -264,7 +264,7 @@ export const makeWriters = (
     const queue: Array<QueuedWriter> = []
     let current: QueuedWriter | undefined
     let waiting: Array<Waiting> = []
-    /** Done when a writer is queued; `undefined` while the leader is working. */
+    /** Completed when a writer is queued; `undefined` while the queue is being served. */
     let idle: Deferred.Deferred<void> | undefined
     /** Whether a batch failed. If so, the vault's state is updated before the next writer starts. */
     let isBehind = false

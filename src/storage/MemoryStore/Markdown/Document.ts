@@ -36,7 +36,7 @@ export interface Parsed {
    */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /** Whether the text has a `hash` that is no valid signature of this vault, for example one of another vault. Default: false. */
+  /** Whether the text has a signature that is invalid in this vault, for example one of another vault. Default: false. */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
   /**
@@ -58,9 +58,9 @@ const signatureOf = (key: string, tenant: string, record: MemoryRecord): string 
   sign(key, canonicalJson([tenant, encoded(record)]))
 
 /**
- * Prints a record as the signed text of the file at `path`. Unless the text is very simple, parses it again to check that it contains the
- * same record. If the author chose the file's name, the text does not state the record's id; the author's own property `id`, if any, is
- * kept. `Left` if no file can contain the record.
+ * Prints a record as the text of the file at `path`, with a signature. Unless the text is very simple, parses it again to check that it
+ * contains the same record. If an author chose the file's name, the text does not state the record's id, and a property `id` that the author
+ * wrote is kept. `Left` if no file can contain the record.
  */
 export const print = (
   context: Context,
