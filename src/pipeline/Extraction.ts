@@ -211,8 +211,8 @@ const tokenise = Tokenizer.make({ stem: true })
  * ```text
  * {"facts": ["a", null]}                                   ["a"]: invalid items are left out
  * ["a"], or a list that is cut short, fenced or in prose   ["a"]
- * {"facts": {"text": "a"}}                                 [{"text": "a"}]
- * {"facts": []}, or an answer that is or ends with []      []
+ * {"facts": {"text": "a"}}                                 a list with this one item
+ * {"facts": []}, or an answer that begins or ends with []  []
  * "Sorry, I am overloaded", "", {"error": …}, [null, 1]    a retryable failure, reason `model`
  * ```
  *

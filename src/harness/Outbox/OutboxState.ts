@@ -11,8 +11,8 @@
  * A text that is too long for one record is split into several rows, which are written and erased together.
  *
  * The ids of rows are derived from a signature with the store's secret (see `ids`). So no viewer can predict the id of a row and create a
- * record with this id first, and no viewer can tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer can
- * compute; they keep these ids until they are erased.
+ * record with this id first, or tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer can compute, and
+ * keep them until they are erased.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

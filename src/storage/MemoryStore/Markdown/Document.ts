@@ -59,8 +59,8 @@ const signatureOf = (key: string, tenant: string, record: MemoryRecord): string 
 
 /**
  * Prints a record as the text of the file at `path`, with a signature. Unless the text is very simple, parses it again to check that it
- * contains the same record. If an author chose the file's name, the text does not state the record's id, and a property `id` that the author
- * wrote is kept. `Left` if no file can contain the record.
+ * contains the same record. If an author chose the file's name, the text does not state the record's id, and keeps a property `id` of the
+ * author. `Left` if no file can contain the record.
  */
 export const print = (
   context: Context,

@@ -244,8 +244,8 @@ interface Note {
 }
 
 /**
- * Returns the note of a record; `undefined` if there is none. A record has a note only if the vault reads each note as a whole record, and
- * if the author, not the library or the application Deuz, chose the name of the record's file.
+ * Returns the note of a record; `undefined` if the record has none. A record has a note only if the vault has the setting `notes: "whole"`,
+ * and if an author chose the name of the record's file.
  */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
