@@ -1,19 +1,19 @@
 /**
- * Finds JSON in a model's answer. The JSON may be surrounded by prose or fences, split into several blocks, or cut off at the end.
+ * Finds JSON in a model's answer. The answer may contain prose, fences and several JSON values, and may be cut off at the end.
  *
  * ```text
  * Sure [see below]: {"facts": ["a", "b",]}      → {"facts": ["a", "b"]}
  * {"facts": ["a", "b"], "more": ["c", "d        → {"facts": ["a", "b"], "more": ["c"]}
  * ```
  *
- * Parsing never throws, and takes time linear in the length of the text. If `JSON.parse` accepts an object or array that is at most 100
- * levels deep, the parsed value equals the value that `JSON.parse` returns.
+ * Parsing never throws, and takes time linear in the length of the text. A valid object or array of at most 100 levels is parsed to the
+ * same value as by `JSON.parse`.
  */
 
 /**
- * Returns the first 4,096 outermost objects and arrays of the text, in order. Accepts a comma before a closing bracket, and line breaks in
- * strings. If the text or a markdown fence ends within a value, the value is incomplete. An incomplete value is returned with its complete
- * members and items only, and is left out if there are none.
+ * Returns the outermost objects and arrays of the text in order, at most the first 4,096. A comma before a closing bracket and a line break
+ * in a string are allowed. A value may be cut off by the end of the text or of a markdown fence. Such a value keeps only its complete
+ * members and items, and is left out if it has none.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
@@ -146,10 +146,7 @@ const readAt = (text: string, from: number): Reading => {
   }
 }
 
-/**
- * Makes the object or array that was read into a `Frame`. A key without a value is left out. `Object.fromEntries` makes `__proto__` an
- * ordinary key.
- */
+/** Makes an object or array from a `Frame`. A key without a value is left out. The key `__proto__` becomes an ordinary property. */
 const toValue = ({ close, items, keys }: Frame): unknown =>
   close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
 

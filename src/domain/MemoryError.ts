@@ -1,7 +1,7 @@
 /**
- * `MemoryError` is the only error type of this library. Its field `op` names the operation that failed, and its field `reason` says why.
- * Catch the tag `MemoryError` to handle every failure, or use `catchReason` to handle one reason. The property `cause` is for logs and is
- * never encoded.
+ * `MemoryError` is the only error type of this library. The field `op` has the name of the failed operation. The field `reason` says why
+ * the operation failed. Catch the tag `MemoryError` to handle every failure, or use `catchReason` to handle one reason. The property
+ * `cause` is for logs and is never encoded.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -111,14 +111,14 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
 /**
- * Largest number of retries of `retryOnConflict`. A record is assumed to have fewer than 1,000 concurrent writers, each of which can cause
- * one conflict.
+ * Largest number of retries of `retryOnConflict`. A record is assumed to have fewer than 1,000 writers at a time. Each writer can cause one
+ * conflict.
  */
 const attempts = 1_000
 
 /**
- * Retries an effect while it fails with `conflict`, at most 1,000 times. Lets the event loop run between attempts. The effect must read
- * the records anew in each attempt, since another writer may have changed them. Fails with the last `conflict`.
+ * Retries an effect after a `conflict`, at most 1,000 times. Then the effect fails with the last `conflict`. The event loop runs between
+ * attempts. The effect must read the records again in each attempt, since another writer may have changed them.
  *
  * @internal
  */

@@ -71,8 +71,8 @@ const filter = {
   /** Whether records that are no longer valid at `asOf` (`invalidAt` ≤ `asOf`) are included. Default false. */
   closed: Schema.optional(Schema.Boolean),
   /**
-   * Conditions by path. A path consists of keys joined by dots; the first key is `data`, `metadata` or `scope`. All conditions must hold.
-   * Examples: `{ "data.subject": { eq: "Ada" } }`; `{ "scope.sessionId": { exists: false } }` for records of no session.
+   * Conditions by path. All must hold. A path is a list of keys joined by dots; the first key is `data`, `metadata` or `scope`.
+   * Examples: `{ "data.subject": { eq: "Ada" } }`; `{ "scope.sessionId": { exists: false } }` for records without a session.
    */
   where: Schema.optional(
     Schema.Record({ key: Schema.String.pipe(Schema.pattern(/^(?:data|metadata|scope)\../)), value: Condition })
@@ -88,9 +88,9 @@ export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 export const MemoryFilter = Schema.Struct({
   ...filter,
   /**
-   * Whether to list forgotten records instead of live records. Lists the forgotten records that the viewer can restore, the most recently
-   * forgotten first. Without `asOf`, records that are no longer valid are listed, too. Only `list` and `stream` accept this field; a search
-   * with this field fails with `invalid_draft`. Default false.
+   * Whether forgotten records are listed instead of live records. Default false. The list has the forgotten records that the viewer can
+   * restore, the most recently forgotten first. Without `asOf`, records that are no longer valid are included. Only `list` and `stream`
+   * accept this field. A search with this field fails with `invalid_draft`.
    */
   forgotten: Schema.optional(Schema.Boolean),
   after: Schema.optional(Cursor)
@@ -110,13 +110,13 @@ export const Weights = Schema.partial(Schema.Struct({
   importance: Weight,
   confidence: Weight,
   /**
-   * Weight of the conversation around a message. The scores of the messages around a message, and the score of the whole session, add to
-   * the score of the message. Default 1. Not used for records without a session.
+   * Weight of the conversation around a message. The scores of the neighbouring messages and of the whole session add to the score of the
+   * message. Default 1. Not used for records without a session.
    */
   conversation: Weight,
   /**
-   * Weight of the features that the ranker uses in addition to the matched words: conversation, speaker, times and form of the text.
-   * Default 1. With 0, the relevance is BM25 alone.
+   * Weight of the ranker's features other than the matched words: conversation, speaker, times and form of the text. Default 1. With 0, the
+   * relevance is BM25 alone.
    */
   ranker: Weight,
   /** Weight of the links that `GraphMemory.search` follows. Default 1. A store's own search follows no links. */
@@ -127,8 +127,8 @@ export const Weights = Schema.partial(Schema.Struct({
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
 /**
- * Schema of a vector: one or more finite numbers. A loop checks the numbers, since checking each number by a schema would take longer than
- * a whole search.
+ * Schema of a vector: one or more finite numbers. A loop checks the numbers. A check of each number by a schema would take longer than a
+ * whole search.
  */
 const Vector = Schema.declare(
   (input: unknown): input is ReadonlyArray<number> => {
@@ -172,7 +172,7 @@ export const MemoryQuery = Schema.Struct({
   emotion: Schema.optional(VAD),
   /**
    * Largest number of tokens of all hits together. Four characters count as one token. The budget is applied after `limit`. The first hit
-   * that exceeds the budget is left out, and so are all hits after it.
+   * that does not fit into the budget is left out, and so are all hits after it.
    */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
   /** Whether to leave out a hit that nearly repeats a better hit. `leftOut.folded` counts such hits. Default true. */
@@ -191,7 +191,7 @@ export const Hit = Schema.Struct({
   /** Normalised score, 0..1. Only the scores of one result can be compared. */
   score: Unit,
   /**
-   * The passage of the body that matches the query best. Present if the body has more than 2,000 characters. `start` is the offset of the
+   * The part of a long body that matches the query best. Present if the body has more than 2,000 characters. `start` is the index of the
    * passage in the body, in UTF-16 units.
    */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
@@ -214,7 +214,7 @@ export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
 
 /**
  * Schema of the result of a search. The best hit comes first. Hits with equal scores are ordered newest first, and then by id. `leftOut`
- * has the number of hits that were left out for each cause.
+ * has the number of left-out hits for each cause.
  */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),
@@ -223,17 +223,17 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * `false` if `leftOut.limit`, the number of matches beyond the query's limit, may be too low; absent if the number is exact.
-     * The number may be too low if there are more than 2,048 matches, and the query has `ids`, `createdAt`, `validAt`, `minImportance` or
-     * `where`, or has both `weights` and `minScore`. Then only the records that can have the highest scores are read. The hits and scores
-     * are the same as if all records had been read. In a store that cannot read every match, such as a database, `false` may also mean
-     * that some of the best hits are missing.
+     * `false` if `leftOut.limit`, the number of matches beyond the query's limit, may be too low. Absent if the number is exact.
+     * The number may be too low if a query with `ids`, `createdAt`, `validAt`, `minImportance` or `where` has more than 2,048 matches.
+     * The same holds for a query with both `weights` and `minScore`. Then only the records that can have the highest scores are read.
+     * The hits and scores are the same as if all records had been read. In a store that cannot read every match, such as a database,
+     * `false` may also mean that some of the best hits are missing.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**
    * Probability, 0..1, that a record of the store answers the query. The probability is not computed from vectors. Present if the query has
-   * `confidence` and a `text`, and its mode is not `vector`. Calibrated on questions of which half have no answer (docs/retrieval.md).
+   * `confidence` and a `text`, and its mode is not `vector`. Calibrated on questions, half of them without an answer (docs/retrieval.md).
    */
   confidence: Schema.optional(Unit),
   /** Number of records that a search by vector cannot find, because they have no vector yet. Present if vectors were searched. */
@@ -315,9 +315,8 @@ export type Filtered = Pick<
 >
 
 /**
- * Returns a predicate that is true for records that satisfy the filter. The predicate ignores viewer, expiry, `forgotten`, limit and
- * cursor. `now` is in epoch ms. If `now` is `undefined` and the filter has no `asOf`, the predicate does not check whether a record is
- * valid.
+ * Returns a predicate that is true for records that satisfy the filter. Viewer, expiry, `forgotten`, limit and cursor are not checked.
+ * Validity is checked at `asOf` or, without `asOf`, at `now` (epoch ms). If both are undefined, validity is not checked.
  */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
@@ -325,8 +324,8 @@ export const matches = (filter: MemoryFilter, now: number | undefined): (record:
 }
 
 /**
- * Returns a function that returns the first reason why the filter excludes a record, or `undefined` if the record passes. `now` is in epoch
- * ms. If `now` is `undefined` and the filter has no `asOf`, the function does not check whether a record is valid.
+ * Returns a function that finds the first reason why the filter excludes a record. The function returns `undefined` for a record that
+ * passes. Validity is checked at `asOf` or, without `asOf`, at `now` (epoch ms). If both are undefined, validity is not checked.
  */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
@@ -357,8 +356,8 @@ export const absenceIn = (
 }
 
 /**
- * Returns `where` conditions that exclude every record whose scope has an id field that `scope` lacks. The values of the ids are not
- * compared. @internal
+ * Returns one `where` condition for each id field that `scope` lacks: the scope of a record must lack the field, too. The values of the ids
+ * are not compared. @internal
  */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)

@@ -22,20 +22,20 @@ export type MemoryId = typeof MemoryId.Type
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
 /**
- * Generates a ULID of the current time. Two ids that are generated in the same millisecond are in random order. A store uses an
- * `IdGenerator` instead, whose ids always increase.
+ * Generates a ULID of the current time. Ids of the same millisecond are in random order. Stores use an `IdGenerator` instead, which
+ * generates increasing ids.
  */
 export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined))
 
 /**
  * Generates a ULID greater than `last`. A ULID has ten characters of time and sixteen random characters (github.com/ulid/spec). If the
- * clock shows the millisecond of `last` or an earlier one, the result is `last` plus one.
+ * clock is not past the millisecond of `last`, the result is `last` plus one.
  */
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
 /**
- * Generates an id greater than `last()`, and passes the id to `keep`. `last` and `keep` are called in one synchronous step, so concurrent
- * calls cannot generate the same id.
+ * Generates an id greater than `last()`, and passes the id to `keep`. Both functions are called in one synchronous step, so concurrent
+ * calls never generate the same id.
  */
 const mintAbove = (
   last: () => MemoryId | undefined,
@@ -63,8 +63,8 @@ const randomPart: Effect.Effect<string> = Effect.randomWith((random) =>
 /**
  * Generates ids that increase within each tenant, even if several stores share the generator.
  *
- * In each millisecond, the ids of each tenant start at a random number. So the difference between two ids of a tenant does not reveal how
- * much other tenants wrote in between.
+ * In each millisecond, the ids of each tenant start at a random number. So two ids of a tenant do not reveal how much other tenants wrote
+ * in between.
  *
  * @internal
  */
@@ -74,8 +74,8 @@ export interface IdGenerator {
 }
 
 /**
- * Largest number of tenants whose last id a generator remembers. The generator forgets the least recently used tenant first. The next id of
- * a forgotten tenant is greater than the last ids of all forgotten tenants, so the ids of a tenant increase even if the clock goes back.
+ * Largest number of tenants whose last id a generator remembers. The least recently used tenant is forgotten first. The next id of a
+ * forgotten tenant is greater than the last ids of all forgotten tenants. So the ids of a tenant increase even if the clock goes back.
  */
 const capacity = 10_000
 
@@ -104,8 +104,8 @@ export const makeIdGenerator: Effect.Effect<IdGenerator> = Effect.sync(() => {
 })
 
 /**
- * The generator that the member stores of a federation share. Each new id of a tenant is greater than all ids that any member generated
- * for the tenant before. Default: each store has its own generator.
+ * The generator that all member stores of a federation share. So the ids of a tenant increase across all members. Default: each store has
+ * its own generator.
  *
  * @internal
  */
@@ -122,7 +122,7 @@ export const stableId = (seed: string): MemoryId => {
 }
 
 /**
- * Derives the id of a record that the library writes for itself. `signature` is made with the store's secret, so nobody without the secret
+ * Derives the id of a record that the library writes for itself. `signature` is made with the store's secret. Without the secret, nobody
  * can compute the id.
  */
 export const signedId = (purpose: string, signature: string, name: string): MemoryId =>

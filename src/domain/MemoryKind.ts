@@ -7,8 +7,8 @@ import * as Schema from "effect/Schema"
 import * as Payload from "./Payload.ts"
 
 /**
- * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. A kind need not be registered. Records of an unregistered kind may have any JSON
- * object as `data`, and are ranked like records of the kind `entry`.
+ * Schema of the name of a kind: `[a-z][a-z0-9_-]{0,63}`. A kind need not be registered. The `data` of an unregistered kind is any JSON
+ * object. The records of an unregistered kind are ranked like records of the kind `entry`.
  */
 export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/))
 
@@ -21,13 +21,13 @@ export interface MemoryKind<out N extends string = string, in out A = any> {
   /** Importance, 0..1, of a draft that does not set its importance. Default 0.5. */
   readonly importance: number
   /**
-   * Time in which the recency score of a record halves. The score never falls below 0.1. An infinite half-life keeps the score at 1.
+   * Time in which the recency score of a record halves. The lowest recency score is 0.1. With an infinite half-life, the score stays 1.
    * Default 30 days.
    */
   readonly halfLife: Duration.Duration
   /**
-   * Largest number of live records of this kind with exactly the same scope. If there are more, `Retention` forgets the least important
-   * records first. Among equally important records, the oldest are forgotten first. Default: no limit.
+   * Largest number of live records of this kind with exactly the same scope. `Retention` forgets the records in excess. The least important
+   * records are forgotten first, and among equally important records the oldest. Default: no limit.
    */
   readonly cap: number | undefined
   /** Whether records of this kind are listed in the memory index, which is the list of memories in a model's prompt. Default true. */
@@ -130,8 +130,8 @@ export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", s
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
 /**
- * The registered kinds by name. Default: the seventeen kinds of this module. As a `Context.Reference`, `Kinds` is never a requirement (`R`)
- * of an effect.
+ * The registered kinds by name. Default: the seventeen kinds of this module. `Kinds` is a `Context.Reference`, so it is never a requirement
+ * (`R`) of an effect.
  */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
   defaultValue: (): ReadonlyMap<string, MemoryKind> =>

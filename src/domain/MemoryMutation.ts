@@ -1,16 +1,13 @@
 /**
  * A mutation describes one change of a store as data. A pipeline proposes mutations, and a store applies them in a batch. `inverse` returns
- * the mutations that undo a batch. `StoreChange` is an event that a store publishes after a change, or when stored data cannot be read.
+ * the mutations that undo a batch. A store publishes a `StoreChange` event after a change, and when stored data cannot be read.
  */
 import * as Schema from "effect/Schema"
 import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
-/**
- * Revision that the record must have, or 0 if there must be no record. A mutation fails with `conflict` if the record has another
- * revision.
- */
+/** Revision that the record must have; 0 means that there must be no record. Otherwise, the mutation fails with `conflict`. */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
 /** Schema of a mutation that creates a record, or replaces the record that has the draft's id. */
@@ -18,8 +15,8 @@ export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 /** Schema of a mutation that patches a record. */
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
 /**
- * Schema of a mutation that forgets a record. The mutation leaves a tombstone, which is a row with the forgotten content. `Restore` can
- * bring the record back until compaction erases the tombstone. With `purge`, the mutation erases the record and its tombstones at once.
+ * Schema of a mutation that forgets a record. A forgotten record leaves a tombstone, which is a row with the forgotten content. `Restore`
+ * can bring the record back until compaction erases the tombstone. With `purge`, the record and its tombstones are erased at once.
  */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,
@@ -28,8 +25,7 @@ export const Forget = Schema.TaggedStruct("Forget", {
 })
 /**
  * Schema of a mutation that writes the content of an earlier revision of a record as a new revision. Revision 0 forgets the record. A
- * tombstone, which is the row that remains of a forgotten record, counts as a revision and has the forgotten content. The mutations that
- * undo a batch are of this type.
+ * forgotten record leaves a tombstone, a revision with the forgotten content. `inverse` returns mutations of this type to undo a batch.
  */
 export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt, ifRevision })
 
@@ -62,7 +58,7 @@ export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
 /**
  * Returns the mutations that undo a batch: one `Restore` for each changed record. A `Restore` fails with `conflict` if its record was
- * changed after the batch. A record that the batch created and that has expired at `now` (epoch ms) gets no `Restore`.
+ * changed after the batch. A record created by the batch gets no `Restore` if it has expired at `now` (epoch ms).
  */
 export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
@@ -88,7 +84,7 @@ export const Written = Schema.TaggedStruct("Written", { record: MemoryRecord, by
 /** Schema of the event that a record was forgotten. */
 export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
 /**
- * Schema of the event that stored data could not be read. The data was left unchanged. `error` has the reason `corrupt`. Only the viewer
+ * Schema of the event that stored data could not be read. The data is left unchanged. The reason of `error` is `corrupt`. Only the viewer
  * `System` receives the event.
  */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })

@@ -150,15 +150,15 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
 }) {}
 
 /**
- * Makes a record from fields that a schema has already checked. Sets the prototype of the object `fields`, and returns this object. Takes a
- * tenth of the time of the constructor, which would check the fields again.
+ * Makes a record from fields that a schema has already checked. The record is the object `fields` itself, with a new prototype. The
+ * constructor would check the fields again, and takes ten times as long.
  */
 export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
   Object.setPrototypeOf(fields, MemoryRecord.prototype)
 
 /**
  * Schema of a draft, from which a store makes a record. A draft with an id creates or replaces the record with that id. A draft without an
- * id creates a record, unless the kind is deduplicated and a record with the same content exists. Drafts with an id are not deduplicated.
+ * id creates a record. For a deduplicated kind, a draft without an id is ignored if a record with the same content exists.
  */
 export const Draft = Schema.Struct({
   ...authored,
@@ -175,8 +175,8 @@ export const Draft = Schema.Struct({
 export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 
 /**
- * Schema of a patch, a change of some fields of a record. A field that is `undefined` does not change the record. A field that is `null`
- * clears the field of the record. A patch cannot set scope, kind or source.
+ * Schema of a patch, a change of some fields of a record. The value `undefined` keeps the field of the record, and `null` clears the field.
+ * A patch cannot set scope, kind or source.
  */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),
@@ -215,15 +215,15 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
   newestFirst(recencyOf(a), a.id, recencyOf(b), b.id)
 
 /**
- * Breaks ties everywhere: compares two records by the times of their last changes and their ids. Lists of records, pages, and hits with
- * equal scores have this order. `Sql/Rows` states the same order in SQL.
+ * Compares two records by the times of their last changes, newest first, and then by their ids. Lists of records, pages, and hits with
+ * equal scores have this order. `Sql/Rows` has the same order in SQL.
  */
 export const newestFirst = (timeA: number, idA: MemoryId, timeB: number, idB: MemoryId): -1 | 0 | 1 =>
   timeA !== timeB ? (timeA > timeB ? -1 : 1) : idA < idB ? -1 : idA > idB ? 1 : 0
 
 /**
- * Derives a summary from a body: the first words of the body on one line, at most 200 UTF-16 units. A summary that was cut ends in `…`. The
- * summary of a blank body is `""`.
+ * Derives a summary from a body: the first words on one line, at most 200 UTF-16 units. A summary that was cut ends in `…`. The summary of
+ * a blank body is `""`.
  */
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
@@ -238,8 +238,8 @@ export const deriveSummary = (body: string): string => {
 const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
 /**
- * Returns the text from which the vector of a record is computed: the summary, then the body. A summary that was derived from the body is
- * left out. The text is normalised to NFC, so texts that differ only in their Unicode form have the same vector.
+ * Returns the text from which the vector of a record is computed: the summary, then the body. A summary derived from the body is left out.
+ * The text is in NFC, so texts that differ only in their Unicode form have the same vector.
  */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
@@ -336,8 +336,8 @@ export const encoded = (record: MemoryRecord) => {
 const room = 60_000
 
 /**
- * Splits a text into pieces of at most 60,000 UTF-16 units, so that each piece fits into the body of a record. Never splits a surrogate
- * pair. Returns no piece for an empty text.
+ * Splits a text into pieces of at most 60,000 UTF-16 units. Each piece fits into the body of a record. Surrogate pairs are never split.
+ * An empty text has no pieces.
  */
 export const pieces = (text: string): ReadonlyArray<string> => {
   const all: Array<string> = []

@@ -1,6 +1,6 @@
 /**
- * The scope of a record: the ids of the user, agent, run, session and actor to whom the record belongs, or `Global` if the record belongs
- * to the whole tenant.
+ * The scope of a record says to whom the record belongs. The scope `Global` means the whole tenant. Every other scope has one or more ids:
+ * of a user, agent, run, session or actor.
  */
 import type { LazyArbitrary } from "effect/Arbitrary"
 import type * as FastCheck from "effect/FastCheck"
@@ -15,7 +15,7 @@ const anId: LazyArbitrary<string> = (fc) =>
 
 /**
  * Schema of an id of a scope: 1..256 UTF-16 units. Control characters, `\`, and the ids `.` and `..` are refused. A `/` is allowed, as in
- * `org/ada` or in a URL, since every store escapes the ids that it uses in paths. Ids are compared exactly, after NFC normalisation.
+ * `org/ada` or in a URL, since every store escapes ids in paths. Ids are compared exactly, after NFC normalisation.
  */
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),
@@ -55,7 +55,7 @@ export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
 /**
  * The scope of the records that the library writes for itself. Only the viewer `System` can see or write these records. The run id begins
- * with a control character, which `ScopeId` rejects, so no other viewer can have this run id.
+ * with a control character, which `ScopeId` refuses. So no other viewer can have this run id.
  */
 export const Internal = { runId: "\u0000internal" } as const
 /** Whether the scope is `Internal`. */
@@ -96,8 +96,8 @@ export const matchesScope = (scope: MemoryScope, query: MemoryScope): boolean =>
     : scope !== Global && fields.every((field) => query[field] === undefined || same(query[field], scope[field]))
 
 /**
- * Returns a string that identifies a scope. The order of the ids in the object does not matter. A `/` in an id is escaped as `\/`, which is
- * unambiguous, since no id contains a `\`.
+ * Returns a string that identifies a scope. The order of the ids in the object does not matter. A `/` in an id is escaped as `\/`. The
+ * escape is unambiguous, since no id contains a `\`.
  */
 export const key = (scope: MemoryScope): string => {
   if (scope === Global) return Global

@@ -28,8 +28,8 @@ export const user = (content: string): Message => new Message({ role: "user", co
 export const assistant = (content: string): Message => new Message({ role: "assistant", content })
 
 /**
- * Removes the groups in square brackets, such as `[12:30]`, with which a text begins. Groups may be nested. Unclosed groups, and groups
- * later in the text, are kept. A text that consists only of groups is returned unchanged.
+ * Removes the groups in square brackets at the start of a text, such as `[12:30]`. Groups may be nested. Unclosed groups and later groups
+ * are kept. A text that consists only of groups is returned unchanged.
  */
 export const stripMetaTags = (content: string): string => {
   let end = 0
@@ -46,8 +46,8 @@ export const stripMetaTags = (content: string): string => {
 }
 
 /**
- * Prepares a message for storage. Removes the memory blocks that this library put into the prompt, replaces lone surrogates in the content,
- * and leaves out an invalid `at` or `id`.
+ * Prepares a message for storage. Memory blocks that this library put into the prompt are removed. Lone surrogates in the content are
+ * replaced. An invalid `at` or `id` is left out.
  */
 export const sanitize = ({ at, id, ...message }: Message): Message =>
   new Message({

@@ -30,8 +30,8 @@ export interface JsonObject {
 export const maxDepth = 64
 
 /**
- * Schema of JSON that can be written to a file and read back unchanged. Refuses `undefined`, numbers that are not finite, objects of a
- * class such as Date, functions, lone surrogates, the key `__proto__`, and JSON more than 64 levels deep.
+ * Schema of JSON that can be written to a file and read back unchanged. Refuses `undefined`, functions, objects of a class such as Date,
+ * numbers that are not finite, lone surrogates, and the key `__proto__`. Refuses JSON more than 64 levels deep.
  */
 export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
   identifier: "Json",
@@ -62,8 +62,7 @@ export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy 
 export const empty: JsonObject = Object.freeze({})
 
 /**
- * Returns the draft or patch with frozen copies of `data` and `metadata`. A caller who later changes the original objects therefore does
- * not change the store.
+ * Returns the draft or patch with frozen copies of `data` and `metadata`. Later changes of the original objects do not change the store.
  *
  * @internal
  */
@@ -103,8 +102,8 @@ export const Task = Schema.Struct({
 })
 
 /**
- * Schema of the data of kind `episodic`: a turn of a conversation, an event or a task. The field `validAt` of the record is the time of the
- * event. The `actorId` of the record's scope is the person with whom the agent talked.
+ * Schema of the data of kind `episodic`: a turn of a conversation, an event or a task. The record's field `validAt` is the time of the
+ * event. The `actorId` of the record's scope is the id of the person with whom the agent talked.
  */
 export const Episode = Schema.Struct({
   /** Name of the event. Default `chat_message`. */
@@ -124,8 +123,8 @@ export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schem
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
 /**
- * The two fields of `data` by which `BeliefMemory` recognises the reflections that it wrote. The field `trigger` alone is not enough, since
- * a reflection of another program may have the same `trigger`.
+ * The two fields of `data` that mark the reflections of `BeliefMemory`. The field `trigger` alone is not enough, since a reflection of
+ * another program may have the same `trigger`.
  */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
@@ -161,8 +160,8 @@ export const Hindsight = Schema.Struct({
 export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
 /**
- * Schema of the data of a counterfactual: a record of kind `reflection` with a hypothesis about events that did not happen. The body of the
- * record states the hypothesis.
+ * Schema of the data of a counterfactual: a hypothesis about events that did not happen. A counterfactual is a record of kind `reflection`.
+ * The body of the record states the hypothesis.
  */
 export const Counterfactual = Schema.Struct({
   trigger: Schema.Literal(marks.counterfactual.trigger),

@@ -1,8 +1,8 @@
 /**
  * Makes stored text safe for a prompt. All stored text that this library puts into a prompt passes through `visible`. The result contains
- * no hidden text, and cannot end the memory block that encloses it. The text in the store is not changed.
+ * no hidden text, and cannot end the memory block around it. The text in the store is not changed.
  *
- * `visible` takes linear time and is idempotent. It changes only the characters in this table. The rows `joiners`, `U+FE0E, U+FE0F` and
+ * `visible` takes linear time and is idempotent. Only the characters in this table are changed. The rows `joiners`, `U+FE0E, U+FE0F` and
  * `flags` are exceptions to the row `invisible`.
  *
  * ```text
@@ -20,16 +20,16 @@
  */
 
 /**
- * The opening tag of a memory block, the part of a prompt that contains memories. Each `<` in the memories is escaped. Extraction skips
- * memory blocks.
+ * The opening tag of a memory block. A memory block is the part of a prompt that contains memories. Each `<` in the memories is escaped.
+ * Extraction skips memory blocks.
  */
 export const open = "<memory>"
 /** The closing tag of a memory block. */
 export const close = "</memory>"
 
 /**
- * Returns the text without its memory blocks. An opening tag without a closing tag is kept with the text after it, since this library
- * always writes both tags.
+ * Returns the text without its memory blocks. An opening tag without a closing tag does not begin a memory block, since this library always
+ * writes both tags.
  */
 export const withoutMemory = (text: string): string => {
   let kept = ""
@@ -44,14 +44,14 @@ export const withoutMemory = (text: string): string => {
 }
 
 /**
- * Makes stored text safe for a prompt: normalises line breaks, removes invisible characters, replaces lone surrogates, and replaces the
- * first character of each chat-template marker and memory-block tag by an HTML entity.
+ * Makes stored text safe for a prompt. Normalises line breaks, removes invisible characters, and replaces lone surrogates. An HTML entity
+ * replaces the first character of each chat-template marker and of each memory-block tag.
  */
 export const visible = (text: string): string => disarm(reveal(text))
 
 /**
- * Applies `visible` to every string of a JSON value, including the keys of objects. If two keys become equal, the second key gets a number:
- * `key`, `key (2)`. A value that is not JSON is returned unchanged.
+ * Applies `visible` to every string of a JSON value, including the keys of objects. Two keys that become equal get different names: `key`
+ * and `key (2)`. A value that is not JSON is returned unchanged.
  */
 export const visibleJson = (value: unknown): unknown => {
   if (typeof value === "string") return visible(value)
@@ -76,8 +76,8 @@ export const visibleJson = (value: unknown): unknown => {
 }
 
 /**
- * Encloses a text in a markdown fence that is longer than any run of backticks in the text. Apply `visible` before `fence`, never after:
- * `visible` may remove a character between two runs of backticks, and the joined run could be as long as the fence.
+ * Encloses a text in a markdown fence that is longer than any run of backticks in the text. Apply `visible` before `fence`, never after.
+ * `visible` may remove a character between two runs of backticks. The joined run could be as long as the fence.
  */
 export const fence = (text: string): string => {
   let longest = 2
@@ -97,28 +97,28 @@ export const oneLine = (text: string): string => visible(reveal(text).replace(/\
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
- * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates must be replaced first: if
- * an invisible character between a high and a low surrogate were removed first, these two surrogates would join into a character.
+ * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates must be replaced first.
+ * Otherwise, the removal of a character between a high and a low surrogate would join the two into one character.
  */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
 
 /**
- * Matches the characters that are always removed: control characters except tab and line feed, interlinear annotation characters, and the
- * default-ignorable code points that have no legitimate use.
+ * Matches the characters that are always removed: control characters except tab and line feed, interlinear annotation characters, and
+ * default-ignorable code points without a legitimate use.
  */
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
 /**
- * Matches runs of invisible code points that have a legitimate use in some texts. The characters around a run determine which code points
- * of the run stay; see `keep`.
+ * Matches runs of invisible code points that have a legitimate use in some texts. Some code points of a run may stay, depending on the
+ * characters around the run; see `keep`.
  */
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /**
  * Returns the code points of `run` that stay. `run` is a match of `conditional` at `offset` in `text`. The result depends only on the run
- * and on the visible characters next to it. Visible characters stay, so a second call of `visible` changes nothing.
+ * and on the visible characters next to the run. So a second call of `visible` changes nothing.
  */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
@@ -178,8 +178,8 @@ const codePointAt = (text: string, at: number): string =>
   at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // `at` is an index of the text, so there is a code point
 
 /**
- * Replaces the first character of each chat-template marker and of each memory-block tag by an HTML entity. Models and parsers of memory
- * blocks then read the marker or tag as plain text.
+ * Replaces the first character of each chat-template marker and of each memory-block tag by an HTML entity. Models and parsers then read
+ * the marker or tag as plain text.
  */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
@@ -197,7 +197,7 @@ const tags =
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
 
 /**
- * The result of `visible` with a source map. The map tells, for each UTF-16 unit of the result, which range of the stored text became this
+ * The result of `visible` with a source map. For each UTF-16 unit of the result, the map has the range of the stored text that became this
  * unit.
  */
 export interface Traced {
@@ -206,8 +206,8 @@ export interface Traced {
   /** Start of the range of each unit of `text`: an index into the stored text. */
   readonly from: ReadonlyArray<number>
   /**
-   * End (exclusive) of the range of each unit of `text`: an index into the stored text. All units of an HTML entity such as `&lt;` have the
-   * range of the character that the entity replaces.
+   * End (exclusive) of the range of each unit of `text`: an index into the stored text. An HTML entity such as `&lt;` replaces one
+   * character. All units of the entity have the range of this character.
    */
   readonly to: ReadonlyArray<number>
 }
@@ -256,9 +256,9 @@ export const traced = (text: string): Traced => {
 /**
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown.text`, and replaced the units from
  * `start` to `end` by `text`. Only characters that differ between the replaced units and `text` change. Characters that were hidden from
- * the model are kept; within a change, they are put after the inserted text. A long edit counts as one change, from the first to the last
- * difference. An edit is long if, between these two differences, the number of replaced characters times the number of new characters
- * exceeds 1,000,000.
+ * the model are kept. Within a change, hidden characters are put after the inserted text. A long edit counts as one change, from the first
+ * to the last difference. In this part of a long edit, the number of replaced characters times the number of new characters exceeds
+ * 1,000,000.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown
@@ -303,8 +303,8 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
 /**
- * Returns a longest common subsequence of `a` and `b`, as pairs of indices. Returns only the common start and the common end if the number
- * of other elements of `a` times the number of other elements of `b` exceeds 1,000,000.
+ * Returns a longest common subsequence of `a` and `b`, as pairs of indices. For long inputs, returns only the common start and the common
+ * end. Inputs are long if the numbers of their other elements, multiplied, exceed 1,000,000.
  */
 const common = (
   a: ReadonlyArray<string>,

@@ -1,11 +1,11 @@
 /**
  * Checks input against a Schema. Checks that stored data has a format version that this release can read.
  *
- * Error messages name the field and the expected value. They never quote the input, since people other than its author may read the
- * messages in events, logs and tool results.
+ * Error messages name the field and the expected value. They never quote the input, since events, logs and tool results may show the
+ * messages to other people.
  *
- * Stored data of version 1 has no `version` field; data of every later version has one. Code that reads stored data checks the version
- * first, and fails for an unknown version before it decodes, writes or deletes anything. Older releases thus never damage newer data.
+ * Stored data without a `version` field has version 1. Code that reads stored data checks the version first. If the version is unknown, the
+ * code fails before it decodes, writes or deletes anything. So older releases never damage newer data.
  */
 import * as Arr from "effect/Array"
 import * as Duration from "effect/Duration"
@@ -26,8 +26,8 @@ export interface SchemaIssue {
 }
 
 /**
- * Returns all violations, in the order of the Schema's fields. An invalid optional field also causes the message "Expected undefined",
- * which is left out. A message that the annotation `message` of a Schema sets is not changed.
+ * Returns all violations, in the order of the Schema's fields. An invalid optional field causes an extra message "Expected undefined". This
+ * message is left out if there are others. A message that the annotation `message` of a Schema sets is not changed.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
@@ -51,8 +51,8 @@ export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<Proper
 }
 
 /**
- * Formats any thrown value. A `ParseError` becomes one line for each violation (see `lines`). Any other value becomes the text `otherwise`,
- * since the message of an unknown error may quote the input.
+ * Formats any thrown value. A `ParseError` becomes one line for each violation (see `lines`). Any other value becomes the text `otherwise`.
+ * The message of an unknown error is not used, since it may quote the input.
  */
 export const linesOf = (
   cause: unknown,
@@ -106,8 +106,8 @@ const expected = (ast: AST.AST): string =>
   }`
 
 /**
- * Returns, as text, the Schema's limits on length, number of items and value. Leaves out limits of 1 or less, and limits whose number
- * occurs in `text`, the Schema's description.
+ * Returns the Schema's limits on length, number of items and value, as text. Limits of 1 or less are left out. A limit is also left out if
+ * its number occurs in `text`, the Schema's description.
  */
 const limitsBeside = (text: string, ast: AST.AST): string => {
   const schema = Option.getOrElse(AST.getJSONSchemaAnnotation(ast), () => ({}))
@@ -129,9 +129,9 @@ const limitNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks a value against a Schema, and returns the value. Fails with `invalid_id` if an id is invalid, else with `invalid_scope` if a scope
- * is invalid, else with `invalid_draft`, which lists all violations. If an id of the invalid scope could lead out of a folder, the error is
- * `path_escape` instead of `invalid_scope`.
+ * Checks a value against a Schema, and returns the value. The error is `invalid_id` if an id is invalid. Otherwise, the error is
+ * `invalid_scope` if a scope is invalid. If an id of that scope could lead out of a folder, the error is `path_escape` instead. For all
+ * other violations, the error is `invalid_draft`, which lists every violation.
  */
 export const check = <A, I>(
   op: string,
@@ -154,8 +154,8 @@ export const refuseOptions = (
 }
 
 /**
- * Checks an option: a duration of at least `least` milliseconds, finite unless `infinite` is true. Returns no issue if the option is valid
- * or undefined. Otherwise, returns one issue, which names the option and shows a valid duration.
+ * Checks an option that is a duration. A valid duration has at least `least` milliseconds, and is finite unless `infinite` is true. Returns
+ * no issue if the option is valid or undefined. Otherwise, returns one issue with the name of the option and an example.
  */
 export const timeIssues = (
   name: string,
@@ -262,8 +262,8 @@ export const refuseNewer = (
 }
 
 /**
- * Checks the version of data in JSON text, as `refuseNewer` does. Text that is not JSON passes: the caller decodes the text next, and fails
- * then.
+ * Checks the version of data in JSON text, as `refuseNewer` does. Text that is not JSON passes this check. Such text fails when the caller
+ * decodes it.
  */
 export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)

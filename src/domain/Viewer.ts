@@ -1,6 +1,6 @@
 /**
  * The viewer of a call: the user, agent, run, session or actor for whom the call is made. Every operation of a store takes a viewer.
- * Records that the viewer may not see are removed before limits are applied, so these records do not count towards the limits.
+ * Records that the viewer may not see are removed before limits are applied. So these records do not count towards the limits.
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (such as a record of Global or of the user)
@@ -8,11 +8,11 @@
  * everyone  sees every record of the tenant
  * ```
  *
- * A mistake in the ids never widens what a viewer sees: `make` and `decode` fail for a key whose value is undefined, null or empty, for an
- * unknown key, and for `within` without an id. Only `everyone` sees a whole tenant.
+ * A mistake in the ids never widens what a viewer sees. `make` and `decode` fail for an unknown key, for a key whose value is undefined,
+ * null or empty, and for `within` without an id. Only `everyone` sees a whole tenant.
  *
- * `Visibility` describes what a viewer sees, as data from which a storage engine can make a query. `mayWrite` decides what a model may
- * write for a viewer. `trustIn` decides the trust level of a record that is written for a viewer.
+ * `Visibility` describes what a viewer sees, as data for the queries of a storage engine. `mayWrite` decides what a model may write for a
+ * viewer. `trustIn` decides the trust level of a record that is written for a viewer.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -73,8 +73,8 @@ export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
 ) {}
 
 /**
- * Schema of a viewer in stored data. Earlier versions of this library stored a viewer of the whole tenant as `within` without ids; the
- * schema decodes such a viewer as `everyone`. For ids from outside the process, use `decode`, which fails for a viewer of the whole tenant.
+ * Schema of a viewer in stored data. Earlier versions of this library stored a viewer of the whole tenant as `within` without ids. Such a
+ * viewer is decoded as `everyone`. For ids from outside the process, use `decode`, which fails for a viewer of the whole tenant.
  */
 export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
   Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // a misspelt id must not be ignored
@@ -110,15 +110,15 @@ export interface Input extends Ids {
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
- * Decodes a viewer from outside the process, such as from a token, a request or a configuration. Fails with an `invalid_scope` error that
- * names wrong keys and quotes no value. Never returns a viewer of the whole tenant.
+ * Decodes a viewer from outside the process, such as from a token, a request or a configuration. Never returns a viewer of the whole
+ * tenant. Fails with an `invalid_scope` error, which names the wrong keys and quotes no value.
  */
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 
 /**
- * Makes a viewer that sees all records of the tenant except those that the library writes for itself. Meant for an administrator, an export
- * or a benchmark. Without an argument, the tenant is `"default"`. Throws `invalid_scope` for an argument that is not a tenant, such as an
- * explicit `undefined`, so that a missing value never becomes the default tenant.
+ * Makes a viewer that sees all records of the tenant, except records that the library writes for itself. Meant for an administrator, an
+ * export or a benchmark. Without an argument, the tenant is `"default"`. An argument that is not a tenant throws `invalid_scope`. So an
+ * explicit `undefined` never becomes the default tenant.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
   new Viewer({ tenant: tenant.length === 0 ? "default" : tenantFrom("Viewer.everyone", tenant[0]), reach: "everyone" })
@@ -130,8 +130,8 @@ export const system = (tenant = "default"): System => new System({ tenant: tenan
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
 
 /**
- * Whether the value is a valid viewer. Checks every field again, since code may have changed a viewer or bypassed its constructor. A plain
- * object with the fields of a viewer is not a viewer.
+ * Whether the value is a valid viewer. Every field is checked again, since code may have changed the viewer or bypassed its constructor.
+ * A plain object with the fields of a viewer is not a viewer.
  */
 export const isAny = (value: unknown): value is Any =>
   value instanceof System ? isTenant(value.tenant) : value instanceof Viewer && isWhole(value)
@@ -180,9 +180,9 @@ export const scopeOf = (viewer: Any): MemoryScope => {
 }
 
 /**
- * Returns the scope that a viewer's statements are about. With a user id, this is the scope of the user alone. With an agent id but no
- * user, session or actor id, this is the scope of the agent alone. Otherwise, this is the scope of all ids of the viewer. The scope of all
- * ids is also returned if the viewer does not see the scope of its user or agent alone, as with reach `within` and several ids.
+ * Returns the scope that a viewer's statements are about. With a user id, the result is the scope of the user alone. With an agent id but
+ * no user, session or actor id, the result is the scope of the agent alone. Otherwise, the result is the scope of all ids of the viewer.
+ * A viewer with reach `within` and several ids does not see the scope of one id. For such a viewer, the result is the scope of all ids.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -195,14 +195,14 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
 }
 
 /**
- * Returns a viewer with the same tenant and ids, and with reach `exact`. The new viewer does not see scopes that have further ids. Without
- * ids, as for `System`, the new viewer sees only `Global`.
+ * Returns a viewer with the same tenant and ids, and with reach `exact`. The new viewer does not see scopes that have further ids. A viewer
+ * without ids, such as `System`, becomes a viewer that sees only `Global`.
  */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
 /**
- * Returns a viewer with these ids added or replaced. Reach `everyone` becomes `within`. The new viewer then sees exactly the records that
- * have these ids.
+ * Returns a viewer with these ids added or replaced. Reach `everyone` becomes `within`, so that the new viewer sees only records that have
+ * these ids.
  */
 export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
   make({
@@ -265,26 +265,26 @@ export type Visibility =
   /** The visibility of reach `everyone`: every row except the rows that the library writes for itself. */
   | { readonly _tag: "Everyone" }
   /**
-   * The visibility of reach `exact`: the scopes with these keys (`MemoryScope.key`). Each subset of the viewer's ids has a key, so there
-   * are at most 32 keys.
+   * The visibility of reach `exact`: the scopes with these keys (`MemoryScope.key`). There is one key for each subset of the viewer's ids,
+   * and so at most 32 keys.
    */
   | { readonly _tag: "Scopes"; readonly keys: ReadonlyArray<string> }
   /**
    * The visibility of reach `within`: every scope that has all of these ids. There is at least one id. `Global` and the scope of the
-   * library itself are not included.
+   * library itself are not visible.
    */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
 /**
- * The rows that a call may read: rows of one tenant that are in visible scopes and have not expired. Each call makes a new object. A
- * storage engine can therefore recognise all reads of one call by this object, and answer them from one snapshot.
+ * The rows that a call may read: rows of one tenant that are in visible scopes and have not expired. Each call makes a new object. So a
+ * storage engine can recognise all reads of one call by the object, and answer them from one snapshot.
  */
 export interface AccessFilter {
   /** Name of the tenant in NFC. */
   readonly tenant: string
   readonly visibility: Visibility
   /**
-   * Time of the call, epoch milliseconds. Rows whose `expiresAt` is at or before this time are not read. If the time is −Infinity, expired
+   * Time of the call, epoch milliseconds. Rows whose `expiresAt` is at or before this time are not read. With the time −Infinity, expired
    * rows are read, too.
    */
   readonly now: number
@@ -330,17 +330,17 @@ export const includes = (visibility: Visibility): (scope: MemoryScope) => boolea
 }
 
 /**
- * Schema of the shared scopes that a model may write, in addition to the scopes that `mayWrite` always permits. `agent` stands for all
- * scopes with the viewer's agent and without a user. `global` stands for `Global`. Other users can read the records of shared scopes.
+ * Schema of the shared scopes that a model may write, besides the scopes that `mayWrite` always permits. `agent` stands for all scopes with
+ * the viewer's agent and without a user. `global` stands for `Global`. Other users can read the records of shared scopes.
  */
 export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
 /** The shared scopes that a model may write. */
 export type SharedWrites = typeof SharedWrites.Type
 
 /**
- * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline. Code
- * of the harness that calls the service may write any scope that the viewer sees. `trustIn` limits the trust level of every written record,
- * whether a model or the harness writes it.
+ * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline. The
+ * code of the harness may write any scope that the viewer sees. `trustIn` limits the trust level of every written record, even if the
+ * harness writes it.
  *
  * ```text
  * ids of the viewer           a model may write
@@ -350,8 +350,8 @@ export type SharedWrites = typeof SharedWrites.Type
  * no id                       nothing; with reach `everyone`, every scope except Global
  * ```
  *
- * `shared` permits further scopes (default: none). A bot that serves many people must give each person a viewer with a user, session or
- * actor id, since a viewer with only the id of the bot's agent may write everything that it sees.
+ * `shared` permits further scopes (default: none). A viewer with only the id of a bot's agent may write everything that it sees. So a bot
+ * that serves many people must give each person a viewer with a user, session or actor id.
  */
 export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites = []): boolean => {
   if (isSystem(viewer)) return true
@@ -365,7 +365,7 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 
 /**
  * Returns the trust level of a record that the viewer writes into the scope. Normally, this is `trust`. If the viewer has a user id and the
- * scope has none, the levels 0 and 1 become 2 (less trusted): other users can read the record, and must not trust it like their own.
+ * scope has none, the levels 0 and 1 become 2 (less trusted). Other users can read such a record, and must not trust it like their own.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&

@@ -1,5 +1,5 @@
 /**
- * Finds links to other records in markdown: `[[Name]]` or `[text](Name.md)`, where `Name` is the id or the name of a record.
+ * Finds links to other records in markdown: `[[Name]]` or `[text](Name.md)`. `Name` is the id or the name of a record.
  *
  * ```text
  * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]
@@ -25,10 +25,7 @@ export interface Wikilink {
 /** Largest number of different link targets that are read from one text. Links to further targets are ignored. */
 export const maxTargets = 1_000
 
-/**
- * Returns the links of a text in order, at most `maxTargets`. If several links have the same target, only the first of them is returned.
- * The time is proportional to the length of the text.
- */
+/** Returns the links of a text in order, at most `maxTargets`. Only the first link to each target is returned. Takes linear time. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
@@ -43,8 +40,8 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
 }
 
 /**
- * Whether the text may contain a link. True if the text contains `[[`, or if it contains `](` and also `.md` or `%`. A percent sign counts,
- * since `.md` may be escaped as `%2Emd`. Takes a fraction of a nanosecond per character.
+ * Whether the text may contain a link. True for a text with `[[`, and for a text with `](` and also `.md` or `%`. A `%` counts, since `.md`
+ * may be escaped as `%2Emd`. Takes a fraction of a nanosecond per character.
  */
 export const mayHaveLink = (text: string): boolean => {
   const at = text.indexOf("[") // a search for one character takes a third of the time of a search for two characters
@@ -99,9 +96,9 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 }
 
 /**
- * Returns the `#tag`s of markdown without the `#`, in order. If several tags differ only in case, only the first of them is returned. A tag
- * stands at the start of a line or after white space, `(`, `,` or `;`. It consists of letters, digits, `_`, `-`, `/` and emoji, and is not
- * a number. Tags in code and in links are ignored. The time is proportional to the length of the text.
+ * Returns the `#tag`s of markdown without the `#`, in order. Tags that differ only in case are returned once, as first written. A tag
+ * stands at the start of a line or after white space, `(`, `,` or `;`. A tag consists of letters, digits, `_`, `-`, `/` and emoji, and is
+ * not a number. Tags in code and in `[[…]]` links are ignored. Takes linear time.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
   if (!mayHaveTag(text)) return [] // fast path: most texts have `#` in headings only
@@ -153,8 +150,8 @@ const withoutCode = (text: string): string => {
 }
 
 /**
- * Returns the paragraphs of a text, without fenced code (CommonMark 0.31.2, §4.5). Each paragraph can be parsed separately, since a code
- * span never extends beyond its paragraph.
+ * Returns the paragraphs of a text, without fenced code (CommonMark 0.31.2, §4.5). A code span never extends beyond its paragraph, so each
+ * paragraph can be parsed separately.
  */
 const prose = (text: string): ReadonlyArray<string> => {
   if (!text.includes("```") && !text.includes("~~~")) return text.split(blankLines) // the usual case: the text has no fence
@@ -208,8 +205,8 @@ const endOfTarget = (text: string, at: number): number => {
 }
 
 /**
- * Returns the links of a paragraph, except those in code spans. A code span begins with a run of backticks, and ends at the next run of the
- * same length. If no run of this length follows, the backticks are plain text (CommonMark §6.1).
+ * Returns the links of a paragraph, except links in code spans. A code span begins with a run of backticks, and ends with the next run of
+ * the same length. Without such a next run, the backticks are plain text (CommonMark §6.1).
  */
 const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
@@ -238,8 +235,8 @@ const linksOf = (text: string): ReadonlyArray<Wikilink> => {
 }
 
 /**
- * Returns the index where the run of backticks at `at` ends, and the index where the code span that begins with this run ends. Both indices
- * are equal if no code span begins with the run.
+ * Returns two indices: the end of the run of backticks at `at`, and the end of the code span that begins with the run. The two are equal if
+ * no code span begins with the run.
  */
 const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
   let end = at
@@ -255,7 +252,7 @@ const maxDestination = 2_048
 
 /**
  * Parses the destination of a link (the part in parentheses), which begins at `at`. Returns the link and the index of the closing
- * parenthesis. Returns `undefined` and `at` if the destination is not a `.md` path, or has a scheme such as `https:`.
+ * parenthesis. The destination must be a `.md` path without a scheme such as `https:`. Otherwise, returns `undefined` and `at`.
  */
 const destinationAt = (
   text: string,

@@ -1,6 +1,6 @@
 /**
- * Triggers decide when memories are extracted from a conversation. A trigger maps the stream of a conversation's events to another stream.
- * Each time that stream emits, the trigger fires, and an extraction starts. Delays are measured with Effect's `Clock`.
+ * Triggers decide when memories are extracted from a conversation. A trigger maps the stream of a conversation's events to a second stream.
+ * Each time the second stream emits, the trigger fires, and an extraction starts. Delays are measured with Effect's `Clock`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -22,22 +22,16 @@ export interface ExtractionTrigger {
    * is already stored when its event arrives.
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
-  /**
-   * Reasons why the trigger cannot work, such as an interval of 0 turns. A layer that is configured with such a trigger fails. Default: no
-   * reasons.
-   */
+  /** Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger fails. Default: no reasons. */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * Makes the state of the trigger for one conversation. Needs no stream, unlike `fires`, whose fibers cost up to 300 KB per conversation.
-   * An outbox therefore uses `watch` if the trigger has it, and `fires` otherwise. Triggers made by `make` have no `watch`.
+   * Makes the state of the trigger for one conversation. An outbox uses `watch` if the trigger has it, and otherwise `fires`. `watch` needs
+   * no fibers; the fibers of `fires` cost up to 300 KB per conversation. Triggers made by `make` have no `watch`.
    */
   readonly watch?: (() => Watch) | undefined
 }
 
-/**
- * State of a trigger for one conversation. A `Watch` is driven by method calls instead of a stream, and needs no fibers. Times are epoch
- * milliseconds.
- */
+/** State of a trigger for one conversation. A `Watch` is driven by method calls, and needs no fibers. Times are epoch milliseconds. */
 export interface Watch {
   /** Handles an event. Returns whether the trigger fires now. */
   readonly on: (event: TriggerEvent, now: number) => boolean
@@ -66,8 +60,8 @@ const when = (name: string, tag: TriggerEvent["_tag"]): ExtractionTrigger => ({
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
 /**
- * Fires each time another `turns` turns (appends of messages) have ended; `turns` is at least 1. Never fires in a conversation with fewer
- * turns. To extract from short conversations as well, combine the trigger with another trigger by `any`.
+ * Fires after every `turns` turns. A turn is one append of messages. `turns` is at least 1. Never fires in a conversation with fewer turns.
+ * For short conversations, combine the trigger with another trigger by `any`.
  */
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(
@@ -151,7 +145,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
 }
 
 /**
- * The default trigger, which `extraction: true` selects. Fires after every five turns, at the end of the session, and when no event has
- * arrived for two minutes. So memories are also extracted from conversations of fewer than five turns.
+ * The default trigger, which `extraction: true` selects. Fires after every five turns, at the end of the session, and after two minutes
+ * without an event. So memories are also extracted from conversations of fewer than five turns.
  */
 export const standard: ExtractionTrigger = any(interval(5), sessionEnd, idle("2 minutes"))
