@@ -1,6 +1,6 @@
 /**
- * A session is one conversation with an MCP client on behalf of one viewer. A session answers the client's requests with the tools,
- * resources and prompts of memory. Sessions depend neither on the transport nor on the SDK.
+ * A session is the conversation of one MCP client with the server, on behalf of one viewer. The session answers requests for the tools,
+ * resources and prompts of memory. The session depends neither on the transport nor on the SDK.
  */
 import * as Effect from "effect/Effect"
 import * as ParseResult from "effect/ParseResult"

@@ -1,6 +1,6 @@
 /**
  * Bearer tokens of a server over HTTP. Each token belongs to one viewer. A token file has one line of JSON per token. The line contains a
- * hash, from which the token cannot be derived.
+ * hash of the token. The token cannot be derived from the hash.
  *
  * ```text
  * # a comment
@@ -8,7 +8,7 @@
  * ```
  *
  * A token has 256 random bits, so its hash needs no salt. A look-up compares the hash of the given token with the hash in every line.
- * So the duration does not reveal which line matches.
+ * The duration of a look-up therefore does not reveal which line matches.
  *
  * ```ts
  * import { Effect, Option } from "effect"
@@ -54,8 +54,8 @@ const maxToken = 512
 
 /**
  * Makes a token for a viewer, and the line for the token file. `name` distinguishes the lines of a file. Show the token to its holder at
- * once, since the token cannot be derived from the line later. `viewer` must not see the whole tenant, since `fromText` rejects the line of
- * such a viewer.
+ * once, since the line does not contain the token. `viewer` must not see the whole tenant, since `fromText` rejects the line of such a
+ * viewer.
  */
 export const generate = (
   name: string,
@@ -71,7 +71,7 @@ export const generate = (
 
 /**
  * Parses a token file. Skips blank lines and lines that begin with `#`. Fails with `invalid_draft` if a line is invalid or two lines have
- * the same token. The error gives the numbers of the invalid lines, and quotes no line.
+ * the same token. The error contains the numbers of the invalid lines, but not their text.
  */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {

@@ -30,8 +30,8 @@ export interface Result {
 export const failureKey = "effect-memory/failure"
 
 /**
- * Returns the declaration of a tool. The protocol requires an object as output. Any other output is declared as the field `result` of an
- * object.
+ * Returns the declaration of a tool. The protocol requires an object as output. Any other output is therefore declared as the field
+ * `result` of an object.
  */
 export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
   const output = MemoryTool.jsonSchemaOf(tool.output)
@@ -52,8 +52,8 @@ export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
 }
 
 /**
- * Calls a tool. A failure becomes a result with `isError`. The model reads the text of this result, `reason: message`. The field `_meta`
- * contains the failure as an object.
+ * Calls a tool. A failure becomes a result with `isError`. The text of this result, which the model reads, is `reason: message`. The field
+ * `_meta` contains the failure as an object.
  */
 export const call = (tool: MemoryTool.MemoryTool, input: unknown): Effect.Effect<Result> =>
   Effect.match(tool.call(input), {

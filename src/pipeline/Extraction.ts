@@ -1,7 +1,7 @@
 /**
- * Functions that the pipeline uses to extract facts from a conversation. They build the prompt for the model, parse the list of facts in
- * the model's answer, and limit the size of the conversation and of the list. The pipeline itself calls the model. The functions are pure,
- * except that long-running functions let the event loop run between their steps.
+ * Functions that the pipeline uses to extract facts from a conversation. They build the prompt for the model, and parse the facts in the
+ * model's answer. They also limit the size of the conversation and the number of facts. The pipeline itself calls the model. Long-running
+ * functions let the event loop run between their steps. All other functions are pure.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -41,8 +41,8 @@ export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /**
  * Builds the prompt that asks a model for the facts in a conversation. The prompt says that the conversation is data, and encloses the
- * conversation in a fence that no message can close. Each message begins on a new line, and its further lines are indented. Blank messages
- * are left out, and so is memory that was inserted into messages.
+ * conversation in a fence that no message can close. Each message begins on a new line. The further lines of a message are indented. Blank
+ * messages and the memory blocks in messages are left out.
  */
 export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customInstructions = ""): Prompt => ({
   system: [
@@ -60,18 +60,18 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 })
 
 /**
- * Returns the facts in a model's answer. An explicit empty list means that there are no facts. Fails with `model`, a retryable error, if
- * the answer is empty, prose, JSON of another shape, or a list without any fact. Reads the same lists as `parseFacts`, and also accepts a
- * single fact under the key `facts`, without a list around it.
+ * Returns the facts in a model's answer. An explicit empty list means that there are no facts. Any other answer without facts, such as
+ * prose, fails with `model`, a retryable error. Reads the same lists as `parseFacts`. Also accepts a single fact under the key `facts`,
+ * without a list around it.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
- * Returns the facts in a model's answer. Never fails: returns an empty array if no fact is found. Looks at the lists under the key `facts`
- * or, if there are none, at the lists that are not inside an object. Uses the first list that contains a fact. Leaves out items that are
- * not facts, and facts that repeat the text of an earlier fact. Unlike `readFacts`, does not distinguish an explicit empty list from text
- * without any list, such as an apology.
+ * Returns the facts in a model's answer; an empty array if there are none. Uses the first list that contains a fact. Tries the lists under
+ * the key `facts`. If there are no such lists, tries the lists that are not inside an object. Leaves out invalid items, and facts that
+ * repeat the text of an earlier fact. Never fails, unlike `readFacts`. A text without any list, such as an apology, has the same result as
+ * an explicit empty list.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const found = values(answer)
@@ -85,17 +85,17 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
 }
 
 /**
- * Returns the items that are facts, with trimmed and well-formed texts. If several facts have the same text, returns only the first of
- * them. An item is no fact if its text is too long for the body of a record.
+ * Returns the items that are facts, with trimmed and well-formed texts. Leaves out facts that repeat the text of an earlier fact. An item
+ * is no fact if its text is too long for the body of a record.
  */
 export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
 /**
- * Reads the items of a custom extractor until `most` facts are found. Returns the facts, cleaned by `clean`, with their tags, links,
- * metadata and `validAt`. A string is a fact without attributes. An item that is neither a string nor an object is ignored. `leftOut`
- * counts the items that were not read. Fails with `invalid_draft` if the attributes of an item violate their Schema; the error lists all
- * violations. Also fails with `invalid_draft` if the metadata of an item has the key `turnMark`.
+ * Takes facts from the items of a custom extractor until `most` facts are found. Returns the facts, cleaned by `clean`, with their tags,
+ * links, metadata and `validAt`. A string is a fact without attributes. An item that is neither a string nor an object is ignored.
+ * `leftOut` counts the items that were not read. Fails with `invalid_draft` if the attributes of an item violate their Schema, or if its
+ * metadata has the key `turnMark`.
  *
  * @internal
  */
@@ -175,11 +175,7 @@ const isUnit = Schema.is(Unit)
 /** Returns the distinct words of a text. @internal */
 export type WordsOf = (text: string) => ReadonlySet<string>
 
-/**
- * Makes a function that returns the distinct words of a text. The function caches the words of each text.
- *
- * @internal
- */
+/** Makes a function that returns the distinct words of a text. The function caches the words of each text. @internal */
 export const makeWordsOf = (): WordsOf => {
   const known = new Map<string, ReadonlySet<string>>()
   return (text) => {
@@ -205,8 +201,8 @@ export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effec
 const tokenise = Tokenizer.make({ stem: true })
 
 /*
- * Functions that parse the list that a model was asked for. They distinguish a list from an apology, from other prose and from JSON of
- * another shape. Examples of answers, and what `readList` returns for each:
+ * Functions that find the requested list in a model's answer. They distinguish a list from an apology, from other prose and from JSON of
+ * another shape. Some answers, and the results of `readList`:
  *
  * ```text
  * {"facts": ["a", null]}                                   ["a"]: invalid items are left out
@@ -241,11 +237,11 @@ const maxLists = 1_024
 
 /**
  * Finds the requested list in a model's answer, and returns the valid items of the list. Uses the first list that has a valid item. Tries
- * the lists under the key `name`. If there are none, tries the lists that are not inside an object, and then single objects, each as a list
- * of one item. Such an object is under the key `name`, or is accepted by `isItem`.
+ * the lists under the key `name`. If there are none, tries the lists that are not inside an object, and then single objects as lists of
+ * one item. A single object is one under the key `name`, or one that `isItem` accepts.
  *
- * An answer without valid items is accepted if it contains an explicit empty list, or an item that `isAnswer` accepts. The result is then
- * empty. Fails with `model` for any other answer, and for an answer of more than `Completion.maxAnswerLength` UTF-16 units.
+ * Returns an empty list if no item is valid, but the answer contains an explicit empty list or an item that `isAnswer` accepts. Any other
+ * answer without valid items fails with `model`. So does an answer of more than `Completion.maxAnswerLength` UTF-16 units.
  *
  * @internal
  */
@@ -283,7 +279,7 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /*
- * Limits of one run of `remember`. They hold for every conversation and for every answer of the model.
+ * Limits of one run of `remember`:
  *
  * ```text
  * conversation   4,096 messages and 262,144 characters
@@ -293,12 +289,12 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * If there are more messages, only the last messages are used. If there are more facts, memories or decisions, only the first are used.
- * The receipt says how many facts, decisions and characters of the conversation were left out. Characters are UTF-16 units.
+ * If there are more messages, the oldest are left out. If there are more facts, memories or decisions, the last are left out. The receipt
+ * says how many facts, decisions and characters of the conversation were left out. Characters are UTF-16 units.
  */
 
 /**
- * Largest number of characters (UTF-16 units) of a conversation. The same limit applies to all facts of a run together, and to all related
+ * Largest number of characters (UTF-16 units) of a conversation. All facts of a run together have the same limit, and so have all related
  * memories together.
  *
  * @internal
@@ -310,11 +306,7 @@ export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
 /** Default of `MaxFacts`. @internal */
 export const maxFacts = 64
 
-/**
- * Returns the first `most` facts, or fewer if their texts together would exceed `maxCharacters`. `leftOut` counts the remaining facts.
- *
- * @internal
- */
+/** Returns the first `most` facts, or fewer if their texts would exceed `maxCharacters`. `leftOut` counts the other facts. @internal */
 export const firstFacts = (
   all: ReadonlyArray<Fact>,
   most: number
@@ -334,8 +326,8 @@ const maxChanges = 128
 
 /**
  * Keeps the first decisions: at most `additions` additions, and at most 128 changes. `leftOut` counts the other decisions. An ADD is an
- * addition. The first UPDATE or DELETE of a record is a change. A further UPDATE of the record is an addition, because its text becomes a
- * new record. A further DELETE of the record, and a NOOP, are neither, and are always kept.
+ * addition. The first UPDATE or DELETE of a record is a change. A later UPDATE of the record is an addition, because its text becomes a new
+ * record. A later DELETE of the record is always kept. A NOOP is always kept, too.
  *
  * @internal
  */
@@ -360,9 +352,9 @@ export const firstDecisions = <D extends { readonly event: string; readonly id?:
 const maxTurns = 4_096
 
 /**
- * Shortens a conversation so that it fits into one prompt. Keeps only the last 4,096 messages. If these messages have more than
- * `maxCharacters` characters together, cuts the longest messages at the end, all to the same length. `leftOut` counts the characters that
- * were left out.
+ * Shortens a conversation so that it fits into one prompt. Keeps only the last 4,096 messages. If these messages are still too long for
+ * `maxCharacters`, cuts off the ends of the longest messages. The cut messages then have the same length. `leftOut` counts the characters
+ * that were left out.
  *
  * @internal
  */

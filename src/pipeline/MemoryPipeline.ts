@@ -1,11 +1,11 @@
 /**
- * Makes memories from conversations. `remember` extracts facts, computes their vectors, searches for related memories, compares the facts
- * with these memories and writes the result. It returns a receipt. `undo` takes a receipt and reverts what was written. `recall` searches.
+ * Makes memories from conversations. `remember` extracts facts from messages, compares the facts with related memories, and writes the
+ * result. It returns a receipt. `undo` reverts the writes of a receipt. `recall` searches.
  *
- * A receipt leaves the process: a harness stores it as JSON, and may pass it to a client. So each receipt has a seal: the store's signature
- * of the viewer, the mutations and their outcomes. `undo` relies on the outcomes. The seal proves that the store has really written them
- * for that viewer. Encoding and decoding a receipt does not break its seal. The seal is valid as long as the store keeps the secret with
- * which it signs: a vault keeps the secret across restarts, and an in-memory store keeps it until the process ends.
+ * A harness may store a receipt as JSON, or pass it to a client. So each receipt has a seal: the store's signature of the viewer, the
+ * mutations and their outcomes. The seal proves to `undo` that the store has really written these outcomes for that viewer. A receipt can
+ * be encoded and decoded without breaking its seal. The seal is valid as long as the store keeps the secret with which it signs. A vault
+ * keeps its secret across restarts. An in-memory store keeps its secret until the process ends.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -36,9 +36,9 @@ import type { Fact } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
- * Options of `remember` and `plan`. The default of `origin` is `pipeline`. The trust level of the written records (a higher number means
- * less trusted) is 3 if one of the processed messages is from a tool. Otherwise it is the option `trust` (default 1), but at least 1. If
- * the viewer has a user id and the scope has none, the trust level is at least 2 (see `Viewer.trustIn`).
+ * Options of `remember` and `plan`. The default of `origin` is `pipeline`. The trust level of the written records is `trust`, default 1. A
+ * higher level means less trusted. The level is at least 1. The level is 3 if one of the processed messages is from a tool. The level is at
+ * least 2 if the viewer has a user id and the scope has none (see `Viewer.trustIn`).
  */
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
@@ -54,7 +54,7 @@ export interface Options extends MemoryStore.Provenance {
   /** Kind of the records whose facts have no kind of their own. Default `semantic`; with `infer: false`, `episodic`. */
   readonly kind?: string | undefined
   /**
-   * Largest number of related memories per fact, 1..1,000; default 5. The facts of a run together have at most 1,000 related memories, with
+   * Largest number of related memories per fact, 1..1,000; default 5. All facts of a run together have at most 1,000 related memories, with
    * at most 262,144 characters in all.
    */
   readonly topK?: number | undefined
@@ -63,26 +63,26 @@ export interface Options extends MemoryStore.Provenance {
   readonly customInstructions?: string | undefined
   /**
    * Extracts facts in place of the model. A fact may have tags, links, metadata and `validAt`. The function also receives the messages of
-   * tools and of the system, which a model would not receive. If there is a model, it still decides how the facts change memories. Without
-   * a model, each fact is added.
+   * tools and of the system, which a model does not receive. If there is a model, it still decides how the facts change memories. Without a
+   * model, each fact is added, unless a memory has the same text.
    */
   readonly customExtract?:
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined
   readonly session?: string | undefined
   /**
-   * Sequence number of the first message within its session, or a list with one number per message. If this option is given, a run with
-   * `infer: false` skips the messages whose numbers are already stored.
+   * Sequence number of the first message within its session, or a list with one number per message. If it is given, a run with
+   * `infer: false` skips messages whose numbers are already stored.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
    * Name of the conversation. Needed if a session has several conversations that each count `sequence` separately. Default: the session is
-   * one conversation. In the options of an outbox (a queue of messages to be remembered), this text is a prefix of the names that the
-   * outbox gives to conversations.
+   * one conversation. An outbox (a queue of messages to be remembered) has a name for each of its conversations. In the options of an
+   * outbox, this text becomes a part of each of these names.
    */
   readonly conversation?: string | undefined
   /**
-   * Writes the batch of mutations in place of the store's `apply`. The function must write the whole batch or nothing. It may write further
+   * Writes the batch of mutations in place of the store's `apply`. The function must write the whole batch or nothing. It may write other
    * rows together with the batch.
    */
   readonly apply?: Apply | undefined
@@ -125,8 +125,8 @@ interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 export const Receipt = Schema.Struct({
   ...Sealed.fields,
   /**
-   * The store's signature of `viewer`, `mutations` and `applied`. `undo` fails if the receipt has no seal, or was changed after it was
-   * sealed. Receipts of early versions have no seal, so they can no longer be undone.
+   * The store's signature of `viewer`, `mutations` and `applied`. `undo` fails if the receipt was changed after it was sealed. `undo` also
+   * fails if the receipt has no seal, like the receipts of early versions.
    */
   seal: Schema.optional(Schema.String),
   /** Parts of the work that failed; absent if no part failed. */
@@ -141,8 +141,8 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 export interface Service {
   /**
    * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item of `messages` is no
-   * message. Fails with `model`, which is retryable, and writes nothing, if the answer of the model is prose, JSON of another shape or
-   * longer than 262,144 characters. An explicit empty list in the answer means that there are no facts.
+   * message. Fails with `model`, which is retryable, if the model's answer is prose, JSON of another shape or longer than 262,144
+   * characters. Nothing is then written. An explicit empty list in the answer means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
@@ -157,13 +157,13 @@ export interface Service {
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
   /**
    * Reverts the writes of a receipt. Each record gets a new revision with the content, times and links that it had before these writes.
-   * Fails with `not_owned` if the receipt has no valid seal of this store (see `Receipt.seal`). Fails with `conflict` if a record was
-   * changed after these writes. In both cases, nothing is written.
+   * Fails with `not_owned` if the receipt has no valid seal of this store. Fails with `conflict` if a record was changed after the writes.
+   * A failed `undo` writes nothing.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Searches by words and, if there is an embedding model, by the vector of the query's text. `SearchResult.leftOut` counts the hits that
-   * were found but not returned.
+   * Searches by words. If there is an embedding model, also searches by the vector of the query's text. `SearchResult.leftOut` counts the
+   * hits that were found but not returned.
    */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /** Computes and stores the vectors of records of the viewer's tenant. Returns the number of texts that were embedded. */
@@ -252,11 +252,7 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
   make
 )
 
-/**
- * Signs the fields of a receipt, and returns the seal. Dies if the fields cannot be encoded, since such a receipt could not be stored.
- *
- * @internal
- */
+/** Signs the fields of a receipt. Returns the signature, which is the seal. Dies if the fields cannot be encoded. @internal */
 export const seal = (
   store: Pick<MemoryStore.Service, "sign">,
   parts: Sealed
@@ -280,8 +276,8 @@ export const verify = (
   })
 
 /**
- * Returns the mutations with which `undo` restores each record to its state before the writes of the receipt. A record that the receipt
- * created needs no mutation if it has expired at `now`.
+ * Returns the mutations with which `undo` reverts the writes of a receipt. A record that the receipt created needs no mutation if the
+ * record has expired at `now`.
  */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)
@@ -292,8 +288,8 @@ const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ appli
 const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
 /**
- * Returns options that redact: `customExtract` returns redacted facts, and `apply` receives redacted mutations. An absent `apply` stays
- * absent. The pipeline then calls the `apply` of the store, which redacts the mutations itself.
+ * Returns options that redact: `customExtract` returns redacted facts, and `apply` receives redacted mutations. If `apply` is absent, it
+ * stays absent. The pipeline then calls the `apply` of the store, which redacts the mutations itself.
  */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options

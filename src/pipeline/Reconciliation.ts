@@ -1,17 +1,17 @@
 /**
- * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
- * mutations. All functions are pure. A prompt names memories by temporary ids, never by the ids of their records.
+ * Turns a model's decisions about new facts and related memories into mutations. First parses the decisions, and assigns each decision to
+ * its fact. All functions are pure. A prompt identifies memories by temporary ids, never by the ids of their records.
  *
  * ```text
- * ADD      a new record; nothing if another record says the same
- * UPDATE   a new revision of the record. Exceptions: if the record has `data`, which a sentence cannot change, DELETE and ADD;
- *          if another record already says what this one would say after the update, DELETE alone
- * DELETE   soft: closes the record (ends its validity), with `supersededBy` set to the most similar new fact; hard: forgets it
+ * ADD      a new record; nothing if another record has the same text
+ * UPDATE   a new revision of the record; DELETE and ADD if the record has `data`, which a sentence cannot change;
+ *          DELETE alone if another record already has the new text
+ * DELETE   soft: ends the validity of the record, and sets `supersededBy` to the record of the most similar fact; hard: forgets the record
  * NOOP     nothing
  * ```
  *
- * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: if an answer deletes a memory without
- * adding a fact, the fact most similar to the deleted memory is added nevertheless.
+ * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: for each DELETE, the fact most similar to
+ * the deleted memory is added. Only facts without a decision are added in this way.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -50,9 +50,9 @@ export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
  * Returns the decisions in a model's answer. Accepts all that `parseDecision` accepts, and also a single decision without a list around it.
- * Returns an empty array for an explicit empty list. Also returns an empty array if every decision has an id that was not in the prompt,
- * since models invent ids. Fails with `model`, which is retryable, for any other text without decisions. `existing` is the number of
- * related memories in the prompt.
+ * Returns an empty array for an explicit empty list. Also returns an empty array if all decisions have invented ids, that is, ids that were
+ * not in the prompt. Fails with `model`, which is retryable, for any other text without decisions. `existing` is the number of related
+ * memories in the prompt.
  */
 export const readDecision = (
   answer: string,
@@ -67,9 +67,9 @@ export const readDecision = (
   })
 
 /**
- * Returns the decisions in a model's answer; an empty array if there are none. Never fails. Tries the lists under the key `memory` or, if
- * there are no such lists, the lists that are not inside an object. Uses the first list that contains a decision. `existing` is the number
- * of related memories in the prompt.
+ * Returns the decisions in a model's answer; an empty array if there are none. Never fails. Uses the first list that contains a decision.
+ * Tries the lists under the key `memory`. If there are no such lists, tries the lists that are not inside an object. `existing` is the
+ * number of related memories in the prompt.
  */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const found = values(answer)
@@ -123,10 +123,10 @@ const isEvent = Schema.is(Event)
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Adds to each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the one with the same
- * text, or else the most similar one, if it is similar enough. Drops a DELETE if a fact has the text of the memory to delete. A model may
- * answer a fact that contradicts a memory with a DELETE alone, without the ADD. So an ADD is appended for each remaining DELETE: it adds,
- * of the facts that have no decision, the one most similar to the deleted memory. @internal
+ * Gives each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the fact with the same
+ * text, or else a fact with a similar text. Drops a DELETE if a fact has the text of the memory to delete. For each other DELETE, adds the
+ * fact that is most similar to the deleted memory. Only facts without a decision are added in this way. Reason: for a fact that
+ * contradicts a memory, a model may answer only DELETE. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -170,9 +170,9 @@ export const attribute = (
 }
 
 /**
- * Returns the candidate with the same text, or else the candidate whose words are most similar (Jaccard similarity); of equally similar
- * candidates, the first. Returns `undefined` if the similarity is below `min`, 0..1, default 0. If `open` is given, only the candidates in
- * `open` are searched; `open` must have the order of the candidates. @internal
+ * Returns the candidate with the same text, or else the candidate with the most similar words (Jaccard similarity). Of equally similar
+ * candidates, returns the first. Returns `undefined` if the similarity is below `min`, 0..1, default 0. If `open` is given, searches only
+ * the candidates in `open`, which must have the order of all candidates. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 
@@ -265,8 +265,8 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
 })
 
 /**
- * Returns the mutations that the decisions ask for: first the changes of related memories, then the new records. If several decisions
- * change the same memory, only the first of them changes it. The text of a later UPDATE of this memory is added as a new record.
+ * Returns the mutations that the decisions ask for: first the changes of related memories, then the new records. Each memory is changed at
+ * most once, by the first decision to change it. The text of a later UPDATE of the memory is added as a new record.
  */
 export const applyEvents = (
   decisions: ReadonlyArray<Decision>,

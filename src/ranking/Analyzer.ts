@@ -32,8 +32,8 @@ export const make = (
 }
 
 /**
- * An analyzer that uses the tokenizer `tokenise` for texts and queries. A store with this analyzer computes the same scores as the function
- * `bm25`, whose default tokenizer is `tokenise`, too.
+ * An analyzer that uses the tokenizer `tokenise` for texts and queries. A store with this analyzer computes the same BM25 scores as the
+ * function `bm25` with its default tokenizer.
  */
 export const plain: Service = { index: Tokenizer.tokenise, query: Tokenizer.tokenise }
 

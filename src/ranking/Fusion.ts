@@ -1,19 +1,18 @@
 /**
- * Combines several rankings of the same ids into one. `byScore` is for rankings in which a score says how good a hit is, relative to
- * `best`, the best score of the ranking:
+ * Combines several rankings of ids into one. `byScore` is for rankings whose scores say how good a hit is. It divides each score by `best`,
+ * the best score of the ranking:
  *
  * ```text
  * score = Σ lists  weight · score / best  ÷  Σ lists weight        both sums without the lists that have no hits
  * ```
  *
- * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for rankings whose scores cannot be compared in this way:
+ * `reciprocalRank` (Cormack, Clarke & Büttcher, 2009) is for rankings whose scores cannot be compared. It uses ranks only:
  *
  * ```text
  * score(id) = Σ lists  weight / (k + rank)  ÷  Σ lists  weight / (k + 1)        rank from 1, k = 60
  * ```
  *
- * `reciprocalRank` uses ranks only. Hits of a ranking with equal scores share the rank of the first of them (ranks 1 2 2 4), since their
- * order is arbitrary.
+ * Hits of a ranking with equal scores have the same rank, since their order is arbitrary. Four hits can have the ranks 1, 2, 2 and 4.
  *
  * ```ts
  * import { Fusion } from "effect-memory/ranking"
@@ -38,8 +37,8 @@ export interface RankedList<out Id> {
 
 /**
  * Combines rankings by reciprocal rank. Scores are 0..1; a hit that is first in every ranking scores 1. A ranking without hits lowers all
- * scores, since it adds nothing to the score of any id. So leave out a ranking whose search failed. Ids with equal scores have the order in
- * which they first occur when the rankings are read one after the other.
+ * scores. So leave out a ranking whose search failed. Ids with equal scores are in the order of their first occurrence: first the ids of
+ * the first ranking, then the other ids of the second ranking, and so on.
  */
 export const reciprocalRank = <Id>(lists: ReadonlyArray<RankedList<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()

@@ -1,16 +1,16 @@
 /**
- * Finds near-duplicate texts, that is, texts that differ only in case, punctuation, accents or white space. Long near-duplicates may also
- * differ in a few words.
+ * Finds near-duplicate texts. Such texts differ only in case, punctuation, accents or white space. Long near-duplicates may also differ in
+ * a few words.
  *
  * ```text
- * words                  runs of letters and digits; stopwords too, since "to", "not" and "b" make a difference
+ * words                  runs of letters and digits, including stopwords, since "to", "not" and "b" make a difference
  * fewer than 64 words    a 64-bit hash of the words in order; near-duplicates have equal hashes
  * 64 words or more       SimHash of the bigrams (Charikar, 2002); near-duplicates differ in ≤ 3 bits (Manku, Jain & Das Sarma, 2007)
  * strict                 a 32-bit hash, in order, of what must be equal: numbers, signs, negations, single letters
  * ```
  *
  * These pairs are no near-duplicates: "room 12" and "room 13"; "likes" and "does not like"; "Paris to Rome" and "Rome to Paris". Long texts
- * that differ in one word are usually near-duplicates, unless that word is in the `strict` hash. The functions are deterministic.
+ * that differ in one word are usually near-duplicates, but not if that word is in the `strict` hash. The functions are deterministic.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -39,8 +39,8 @@ export const isNear = (a: Signature, b: Signature): boolean =>
   a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
 
 /**
- * Drops each item that is a near-duplicate of an earlier item that was kept. `folded` is the number of dropped items. Cost: each item is
- * compared with every kept item.
+ * Drops each item that is a near-duplicate of an earlier, kept item. `folded` is the number of dropped items. Each item is compared with
+ * every kept item.
  */
 export const foldBy = <A>(
   items: ReadonlyArray<A>,
@@ -81,9 +81,9 @@ const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
- * Returns a predicate that finds repetitions among the records with which it is called. The predicate returns true if the record says the
- * same (`saysTheSame`) as a remembered record. Otherwise it remembers the record, and returns false. A call costs about 10 ns per
- * remembered record, and the computation of a signature, unless the record is an exact copy of a remembered record.
+ * Returns a predicate that tells whether a record repeats an earlier record. The predicate returns true if the record says the same
+ * (`saysTheSame`) as a remembered record. Otherwise it remembers the record, and returns false. A call costs about 10 ns per remembered
+ * record. If the record is not an exact copy of a remembered record, the call also computes a signature.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
@@ -215,9 +215,9 @@ const orderedHash = (count: number): readonly [high: number, low: number] => {
 }
 
 /**
- * Returns the SimHash of the bigrams of `words`: a bit is set if it is set in the hashes of more than half of the bigrams. Counts four bits
- * at once, to be fast: each number in `lanes` has four counts, one in each of its bytes. A byte would overflow after 255 bigrams, so the
- * counts are added to `totals` before that.
+ * Returns the SimHash of the bigrams of `words`. A bit of the SimHash is set if it is set in the hashes of more than half of the bigrams.
+ * Counts four bits at once: each number in `lanes` has four counts, one per byte. A byte counts up to 255, so the counts are added to
+ * `totals` after every 255 bigrams.
  */
 const simHash = (count: number): readonly [high: number, low: number] => {
   const totals = new Int32Array(64)

@@ -1,10 +1,10 @@
 /**
- * The interface between ranking and a source of records: `MemoryIndex` in memory, or the engine of a database. The source finds matches by
- * words and by vectors. For each match it returns a `Fact`: the fields from which the match is scored. The bodies of records are read last,
- * and only for the hits that are returned.
+ * The interface between ranking and a source of records. The source is a `MemoryIndex`, or the engine of a database. The source finds
+ * matches by words and by vectors. For each match, it returns a `Fact`: the fields from which the match is scored. The bodies of records
+ * are read last, and only for the hits that are returned.
  *
  * A record is visible if the viewer may see it and it has not expired (`Viewer.AccessFilter`). Statistics, such as document frequencies,
- * are computed over all visible records, also over those that the filter excludes. A limit counts only records that pass the filter.
+ * are computed over all visible records, even those that the filter excludes. A limit counts only records that pass the filter.
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -47,7 +47,7 @@ export interface Fact {
   readonly length: number
   /**
    * Whether the text is a question. The fields `isQuestion`, `isFirstPerson` and `namesTime` are computed when the row of the record is
-   * written, and are absent in rows that older versions wrote.
+   * written. Rows that older versions wrote lack these fields.
    */
   readonly isQuestion?: boolean | undefined
   /** Whether the text is in the first person. */
@@ -65,15 +65,15 @@ export interface Question {
   /** Terms of the query, in order, without repetitions. If undefined, every visible record matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Ranks the candidates by more than words. The candidates are the 40 best matches by BM25 (whatever `depth` is), the messages before and
-   * after the best of these matches in their conversations, records of speakers that the query names, and long records. All other matches
-   * rank below the candidates with a score above 0, in the order of BM25. Default: every match is scored by BM25.
+   * Ranks the candidates by more than words. The 40 best matches by BM25 are candidates, whatever `depth` is. Long matches, messages next
+   * to the best matches, and messages of speakers that the query names are also candidates. All other matches follow in the order of BM25,
+   * below the candidates with a score above 0. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
    * Returns the final score of a match from its `Fact` and its relevance, 0..1. `frequencies` returns how often each of `terms` occurs in
-   * the record; it costs one look-up per term. Default: the relevance is the score. Without `score`, the source reads only the recency and
-   * the id of most matches, and not their `Fact`s.
+   * the record. It costs one look-up per term. Default: the relevance is the score. The source then reads only the recency and the id of
+   * most matches, and not their `Fact`s.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
   /**
@@ -85,8 +85,8 @@ export interface Question {
   /** Number of matches to return. */
   readonly depth: number
   /**
-   * Ids of further records to score and return, whatever their rank and score: the hits of a search by vector, or the record whose absence
-   * `whyNot` explains. Ids of records that are not visible or do not pass the filter are ignored.
+   * Ids of records to score and return in addition to the best matches, such as the hits of a search by vector. Ids of records that are not
+   * visible or do not pass the filter are ignored.
    */
   readonly includeIds: ReadonlyArray<MemoryId>
 }
@@ -111,8 +111,8 @@ export interface Shares {
 export interface Candidate {
   readonly fact: Fact
   /**
-   * Score by the ranker, or by BM25 if there is no ranker. A record of `Question.includeIds` that is neither a match nor a candidate of the
-   * ranker has the score 0.
+   * Score by the ranker, or by BM25 if there is no ranker. The score is 0 if the record neither matches the query nor is a candidate of the
+   * ranker.
    */
   readonly lexical: number
   /** The features from which the ranker computed its score, if the query asks for them. */
@@ -138,8 +138,8 @@ export interface Matches {
   readonly isNamed?: boolean | undefined
   /**
    * The `depth` best matches, ordered by final score, then newest first, then by id. The other records of `includeIds` follow, in the order
-   * of `includeIds`. Without a `score` in the `Question`, matches are ordered by lexical score, not by relevance, because two different
-   * lexical scores can be rounded to the same relevance.
+   * of `includeIds`. Without a `score` in the `Question`, matches are ordered by lexical score. They are not ordered by relevance, because
+   * rounding can make two relevances equal.
    */
   readonly candidates: ReadonlyArray<Candidate>
   /** Number of records that pass the filter, score at least `minScore`, and match the query or are candidates of the `ranker`. */
@@ -157,7 +157,7 @@ export interface Near {
   readonly exact: boolean
   /**
    * Returns the vector of the text with this hash, if the source has the vector in RAM. Other vectors must be read with `vectors.read` of
-   * `Retrieval`. Default: no vector is in RAM.
+   * `Retrieval`. By default, no vector is in RAM.
    */
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
@@ -215,9 +215,9 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 })
 
 /**
- * Makes a cursor for the next page from the position of a page's last record. The cursor consists of the record's recency and id, and of a
- * hash of the position, the viewer and the filter. The cursor reveals nothing that the page did not show, and stays valid while records
- * change. The hash needs no secret, because even a forged cursor returns only records that the viewer may see.
+ * Makes the cursor of the next page from the position of a page's last record. The position is the record's recency and id. The cursor
+ * consists of the position, and of a hash of the position, the viewer and the filter. The cursor reveals nothing that the page did not
+ * show, and stays valid while records change. The hash needs no secret: even a forged cursor returns only records that the viewer may see.
  */
 export const makeCursor = (
   viewer: Viewer.Any,
@@ -229,8 +229,8 @@ export const makeCursor = (
 }
 
 /**
- * Returns the position in a cursor. Returns `undefined` if the cursor is malformed, or was made for another viewer or another filter. The
- * `limit` of the filter may differ.
+ * Returns the position in a cursor. Returns `undefined` if the cursor is malformed, or was made for another viewer or filter. The `limit`
+ * of the filter may differ.
  */
 export const readCursor = (
   viewer: Viewer.Any,

@@ -2,8 +2,8 @@
  * Exact vector search by cosine similarity. An index is mutable and has the vectors of one model in typed arrays. A search returns at most
  * `limit` ids, best first. Ids with equal cosines are in the order in which they were added. Scores are bit-identical on every machine.
  *
- * An index uses `QuantizedVectors` if its vectors take 256 KiB or more when they are quantised to 8 bits (683 vectors of 384 dimensions),
- * and the machine has WebAssembly SIMD. A search then skips only vectors whose highest possible cosine is too low. The result stays exact.
+ * A large index also has its vectors quantised to 8 bits (`QuantizedVectors`), if the machine has WebAssembly SIMD. Large means at least
+ * 256 KiB of quantised vectors, for example 683 vectors of 384 dimensions. A search then skips vectors that cannot be among the best.
  */
 import type { Scored } from "./Bm25.ts"
 import { float64, int32, TopKBounds } from "./internal/DocIds.ts"
@@ -14,15 +14,15 @@ export interface VectorIndex<in out Id> {
   readonly size: number
   /**
    * Adds the vector of an id, or replaces the id's vector. A replacement keeps the id's place among ids with equal cosines. The vector is
-   * not copied, so the caller must not change it. Throws a RangeError if the vector is not finite or does not have the index's number of
-   * dimensions. `search` and `searchAmong` throw the same error for such a query vector.
+   * not copied, so the caller must not change it. Throws a RangeError if the vector is not finite or has a wrong number of dimensions.
+   * `search` and `searchAmong` throw the same error for an invalid query vector.
    */
   readonly add: (id: Id, vector: Float32Array) => void
   /** Removes the vector of an id. Returns whether the id had a vector. */
   readonly remove: (id: Id) => boolean
   /**
-   * Returns at most `limit` ids that the filter `only` accepts, with their cosines, −1..1, best first. With quantised vectors, an id that
-   * cannot be among the best may be skipped without calling `only`. Cost at 384 dimensions: ~20 ns per quantised vector, else ~300 ns.
+   * Returns at most `limit` ids that the filter `only` accepts, best first, with their cosines, −1..1. If the vectors are quantised, `only`
+   * is not called for every id. Cost at 384 dimensions: ~20 ns per quantised vector, ~300 ns per other vector.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
   /** Searches like `search`, but only among the given ids. Ignores unknown ids. The cost depends only on the number of given ids. */
@@ -66,9 +66,9 @@ export const make = <Id>(dimensions: number, options: {
   }
 
   /**
-   * Quantises the vectors once their 8-bit rows would take `quantizeFrom` bytes. If quantised vectors take far too much memory after
-   * removals, quantises the remaining vectors again, into a smaller memory. If the rows of the remaining vectors would take less than
-   * `quantizeFrom` bytes, drops the quantised vectors instead.
+   * Quantises the vectors once their 8-bit rows would take `quantizeFrom` bytes. Removals can leave most of the memory unused. The
+   * remaining vectors are then quantised again, into a smaller memory. If their rows would take less than `quantizeFrom` bytes, the
+   * quantised vectors are dropped instead.
    */
   const fitQuantized = () => {
     const size = ids.length * stride
@@ -176,8 +176,8 @@ export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: numb
 }
 
 /**
- * Returns the cosine of two vectors, given their dot product and their squared lengths `aa` and `bb`. `aa * bb` must not overflow, which
- * never happens for vectors of 32-bit floats.
+ * Returns the cosine of two vectors from their dot product and their squared lengths `aa` and `bb`. `aa * bb` must not overflow. It never
+ * does for vectors of 32-bit floats.
  */
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
@@ -301,8 +301,8 @@ export class Embeddings {
 
   /**
    * Adds a vector without copying it. If the text with this hash already has a vector, that vector stays, because a model makes the same
-   * vector each time. Returns `false` and changes nothing if the vector is empty or not finite, or if its number of dimensions differs from
-   * that of the model's other vectors.
+   * vector each time. Returns `false` if the vector is empty or not finite, or has another number of dimensions than the model's other
+   * vectors. Nothing is then changed.
    */
   set(model: string, hash: string, vector: Float32Array): boolean {
     const known = this.#tables.get(model)
@@ -319,8 +319,8 @@ export class Embeddings {
   }
 
   /**
-   * Removes the vectors whose hash `keep` rejects, and returns the number removed. If the model `only` is given, vectors of other models
-   * stay. Scans all vectors.
+   * Removes the vectors whose hash `keep` rejects. Returns the number of removed vectors. If the model `only` is given, only vectors of
+   * this model are removed. Cost: a scan of the vectors.
    */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0

@@ -12,10 +12,7 @@ import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Engine from "./internal/EngineContract.ts"
 
-/**
- * A record before and after a change. `before` is `undefined` if the record was created or restored. `after` is `undefined` if the record
- * was forgotten or erased.
- */
+/** A record before and after a change. A created or restored record has no `before`. A forgotten or erased record has no `after`. */
 export interface Change {
   readonly id: MemoryId
   readonly before: MemoryRecord | undefined
@@ -27,21 +24,18 @@ export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
 /** The publisher of a store's changes, with its subscribers. */
 export interface ChangeFeed {
-  /**
-   * Publishes events, in order, to the subscribers that may see them. Never waits. Cost: for each event, one step per subscriber of the
-   * tenant.
-   */
+  /** Publishes events, in order, to subscribers that may see them. Never waits. Cost: one step per event and subscriber of the tenant. */
   readonly publish: (tenant: string, events: ReadonlyArray<Engine.Event>) => Effect.Effect<void>
   /** Publishes like `publish`, but synchronously; `now` is in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
-   * Streams the changes that the viewer may see, from the time when the stream starts. Other changes take no room in the stream's buffer.
-   * The stream fails with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
+   * Returns a stream of the changes that the viewer may see, from the start of the stream on. Other changes take no room in the stream's
+   * buffer. The stream fails with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
   /**
-   * Streams the events of a tenant, each converted by `convert`. Skips the events for which `convert` returns `undefined`; these events
-   * take no room in the buffer.
+   * Returns a stream of a tenant's events, each converted by `convert`. If `convert` returns `undefined` for an event, the event is skipped
+   * and takes no room in the buffer.
    */
   readonly stream: Engine.Engine["changes"]
   /** Whether any stream is subscribed. */
@@ -105,8 +99,8 @@ export const make = (): ChangeFeed => {
 }
 
 /**
- * Converts an event to the change that a viewer sees; `undefined` if the viewer sees neither the old nor the new record. A record that
- * becomes invisible to the viewer is reported as forgotten. Only the viewer `System` sees errors about files or other sources.
+ * Converts an event to the change that a viewer sees. Returns `undefined` if the viewer sees neither the old nor the new record. A record
+ * that becomes invisible to the viewer is reported as forgotten. Only the viewer `System` sees errors about files or other sources.
  */
 export const visibleChange = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)

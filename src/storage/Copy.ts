@@ -1,10 +1,10 @@
 /**
- * Copies one store into another. Copies, for every tenant, all records with their stored revisions, tombstones, vectors and use counts, and
- * the rows that the library keeps for itself. Use a copy to move from a vault to a database, between databases, or back.
+ * Copies one store into another: for every tenant, all records with their stored revisions, tombstones, vectors and use counts. The rows
+ * that the library keeps for itself are also copied. Use a copy to move from a vault to a database or back, or between databases.
  *
  * Laws:
- * - A record keeps its id, revision numbers, times and all other fields. Exception: rows of threads and of an outbox have ids derived from
- *   the secret of their store, and get the ids that the target derives from its own secret.
+ * - A record keeps its id, revision numbers, times and all other fields. Exception: the ids of rows of threads and of an outbox are derived
+ *   from the secret of the store. Such a row gets the id that the target derives from its own secret.
  * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
  * - No record of the target is overwritten or erased. The copy fails with `conflict` if a record has different revisions in the target. The
  *   higher use count and the later time of use stay. Copied revisions count towards the twenty revisions kept of each record.
@@ -64,8 +64,8 @@ export interface Counts {
 /** Progress of a copy. The counts start at 0 in each phase. Only `written` is counted over all phases. */
 export interface Progress extends Counts {
   /**
-   * Phases in order: `check` looks for conflicts before anything is written, `copy` writes, and `verify` reads both stores again. `check`
-   * skips tenants that have no rows in the target.
+   * Phase of the copy. `check` looks for conflicts before anything is written, `copy` writes, and `verify` reads both stores again. The
+   * phase `check` skips tenants that have no rows in the target.
    */
   readonly phase: "check" | "copy" | "verify"
   /** The tenant being copied. */
@@ -80,7 +80,7 @@ export interface Report extends Counts {
   /** Number of revisions, vectors and use counts written; 0 if the target already had everything. */
   readonly written: number
   /**
-   * Whether the target has everything that was to be copied. May be `false` if one of the stores was written to during the copy. Another
+   * Whether the target has everything that was to be copied. A write to one of the stores during the copy can make this `false`. Another
    * copy then adds what is missing.
    */
   readonly verified: boolean
@@ -131,16 +131,16 @@ interface Tally extends Record<keyof Counts, number> {
   written: number
   differing: number
   /**
-   * Checksums of the source (`from`) and the target (`to`), one for each part: revisions, use counts, and the vectors of each model.
-   * The batch size decides in which order the parts are read, so a single checksum over all parts would depend on the batch size.
+   * Checksums of the source (`from`) and the target (`to`) by part. The parts are the revisions, the use counts, and the vectors of each
+   * model. A single checksum would depend on the batch size, which decides in which order the parts are read.
    */
   readonly from: Map<string, string>
   readonly to: Map<string, string>
 }
 
 /**
- * Copies everything in `from` into `to`, as the laws at the top of this file say. The functions `readNames` recognise rows of the library
- * whose id is derived from a store's secret. Such a row gets the id that the target derives from its own secret.
+ * Copies everything in `from` into `to`, by the laws at the top of this file. Some rows that the library keeps for itself have ids derived
+ * from a store's secret. The functions `readNames` recognise these rows. Each gets the id that the target derives from its own secret.
  */
 export const copy = Effect.fn("Copy.copy")(
   function*(
@@ -263,9 +263,9 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
   })
 
 /**
- * Writes the revisions, vectors and use counts of a batch of records, except those that the target has already. Returns how many vectors
- * and use counts the source has for the batch, and how many items were written. Fails with `conflict`, and writes no row of the batch, if
- * a record has different revisions in the target.
+ * Writes the revisions, vectors and use counts of a batch of records, except those that the target has already. `vectors` and `uses` count
+ * what the source has for the batch. `written` counts what was written. Fails with `conflict` if a record has different revisions in the
+ * target. No row of the batch is then written.
  */
 export const writeBatch = (
   writer: Writer,

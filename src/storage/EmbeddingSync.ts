@@ -1,6 +1,6 @@
 /**
- * Embeds the texts of records, and stores the vectors by model and text hash. If embedding a record fails, the record is stored without a
- * vector. Search still finds the record by its words, and `missing` embeds it later. `recall` embeds the text of a query and searches.
+ * Embeds the texts of records, and stores the vectors by model and text hash. A record without a vector is still found by its words, for
+ * example after its embedding failed. `missing` embeds such records later. `recall` embeds the text of a query and searches.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -15,8 +15,8 @@ import type * as MemoryStore from "./MemoryStore.ts"
 export type VectorsByText = ReadonlyMap<string, Float32Array>
 
 /**
- * Keeps the vectors of a store up to date with an embedder. `active` is true if the embedder has dimensions and the store keeps vectors. If
- * `active` is false, `of`, `keep` and `missing` do nothing and do not fail.
+ * Keeps the vectors of a store up to date with an embedder. `active` is true if the embedder has dimensions and the store keeps vectors.
+ * Otherwise, `of`, `keep` and `missing` do nothing and do not fail.
  */
 export interface EmbeddingSync {
   readonly active: boolean
@@ -84,7 +84,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
       let made = 0
       const refused: Array<MemoryError.MemoryError> = []
       /**
-       * Embeds a batch of texts, and stores the vectors. If the embedder refuses the batch, embeds each half separately, so that a bad text
+       * Embeds a batch of texts, and stores the vectors. If the embedder refuses the batch, each half is embedded separately. So a bad text
        * does not stop the others. Fails if three texts are refused before any text is embedded.
        */
       const each = (
@@ -104,10 +104,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
             return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
           })
         )
-      /**
-       * Embeds the pending texts of a tenant in batches. Tries each text once, even if the embedder refuses the text. Ends when all texts
-       * that the store returns have been tried.
-       */
+      /** Embeds the pending texts of a tenant in batches. Tries each text once, even if the embedder refuses the text. */
       const embedPending = (tenant: string) =>
         Effect.gen(function*() {
           const tried = new Set<string>()
@@ -155,8 +152,8 @@ export const embedderOf = (embedder: Embedder.Service): QueryEmbedder => ({
 })
 
 /**
- * Embeds the text of a query if the query needs a vector, then searches. If the embedding fails, searches by words only, and adds the error
- * to the result's `failures`. In mode `vector`, fails with the error of the embedding instead.
+ * Embeds the text of a query if the query needs a vector, then searches. If the embedding fails, searches by words only. The error is then
+ * in the `failures` of the result. In mode `vector`, fails with this error instead.
  */
 export const recall = (
   embedding: QueryEmbedder,
