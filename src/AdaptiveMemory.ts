@@ -1,6 +1,6 @@
 /**
- * Ranks records of any kind by priority. The priority of a record is the weighted mean of its recency, importance and relevance, each 0..1
- * (after Park et al., 2023).
+ * Ranks records of any kind by priority. The priority of a record is the weighted mean of recency, importance and relevance, each 0..1
+ * (Park et al., 2023).
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * A memory of notes (A-MEM; Xu et al., 2025). When a note is stored, the service derives attributes from its text, and suggests links to
- * other notes and changes to older notes.
+ * A memory of notes (A-MEM; Xu et al., 2025). Each new note gets attributes that are derived from its text. The service also suggests links
+ * between the new note and other notes, and changes of older notes.
  *
  * ```ts
  * import { Effect } from "effect"

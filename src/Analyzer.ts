@@ -1,5 +1,5 @@
 /**
- * An analyzer has two tokenizers, which turn text into terms: `index` for the texts of records, and `query` for the texts of queries.
+ * An analyzer turns texts into terms by two tokenizers: `index` for the texts of records, and `query` for the texts of queries.
  *
  * ```ts
  * import { Analyzer } from "effect-memory"

@@ -1,7 +1,7 @@
 /**
- * Beliefs are statements that an agent takes to be true. Each belief is a record, whose confidence is the confidence of the belief. The
- * audit of a belief lists its changes, with their reasons. A belief is closed when another belief supersedes it, or when its validity ends.
- * A closed belief can be read, but not changed. The service also stores hindsights (what tasks taught about beliefs) and counterfactuals
+ * Beliefs are statements that an agent takes to be true. A belief is a record with a confidence and an audit. The audit contains the
+ * changes of the belief, each with its reason. A belief is closed when another belief supersedes it, or when its validity ends. A closed
+ * belief can be read, but not changed. The service also stores hindsights (what tasks taught about beliefs) and counterfactuals
  * (hypotheses).
  *
  * ```ts

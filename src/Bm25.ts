@@ -1,6 +1,6 @@
 /**
- * Ranks texts by the words that they share with a query. The score is that of Okapi BM25 (Robertson & Zaragoza, 2009), plus a boost for
- * each word of the query that is a tag of the text.
+ * Ranks texts by the words that they share with a query. The score is Okapi BM25 (Robertson & Zaragoza, 2009). Each word of the query that
+ * is also a tag of the text adds 1 to the score.
  *
  * ```ts
  * import { Bm25 } from "effect-memory"

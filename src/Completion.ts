@@ -1,7 +1,7 @@
 /**
- * A language model as a service. The harness, which is the program that runs the agent, provides the model. The method `complete` returns
- * text; the method `object` returns a value of a Schema. `layerRecord` writes the answers of a model into a file, called a cassette.
- * `layerReplay` reads the answers from a cassette, without a model.
+ * A service for a language model. The harness (the program that runs the agent) provides the model. `complete` returns text, and `object`
+ * returns a value of a Schema. `layerRecord` writes the answers of a model to a file, called a cassette. `layerReplay` answers from a
+ * cassette, without a model.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Copies one store into another, for example a vault into a database. By default, all tenants are copied. The copy has all records with
- * their stored revisions, vectors and use counts, the tombstones of forgotten records, and internal rows, such as those of threads.
+ * Copies one store into another, for example a folder of Markdown files into a database. By default, all tenants are copied. Records are
+ * copied with their revisions, vectors and use counts. Tombstones of forgotten records and internal rows are copied, too.
  *
  * ```ts
  * import { Context, Effect, Layer } from "effect"

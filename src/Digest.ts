@@ -1,6 +1,5 @@
 /**
- * Computes the SHA-256 hash of a text. Node, Bun and Deno use `node:crypto`; other platforms use an implementation in plain JavaScript. The
- * entry `#hash` in `imports` of package.json selects the implementation.
+ * Computes the SHA-256 hash of a text. Node, Bun and Deno use `node:crypto`; other platforms use an implementation in plain JavaScript.
  *
  * ```ts
  * import { Digest } from "effect-memory"

@@ -1,7 +1,6 @@
 /**
- * An episode is an event, with the emotion that was felt at that event. Reflections on episodes are records, too. In a chat, call
- * `beforeTurn` before each turn: it finds the episodes that matter for the reply. Call `afterTurn` after the turn: it stores the turn as a
- * new episode.
+ * Episodes are events, with the emotions that were felt. Reflections on episodes are stored, too. For a chat, `beforeTurn` finds the
+ * episodes that matter for the reply, and `afterTurn` stores the turn as a new episode.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Extracts facts from a conversation. `buildExtractionPrompt` builds the prompt that asks a model for facts, and `parseFacts` parses the
- * answer of the model. Both functions are pure; `MemoryPipeline` calls the model.
+ * Extracts facts from a conversation. `buildExtractionPrompt` builds a prompt that asks a model for facts. `parseFacts` parses the answer
+ * of the model. Both functions are pure; `MemoryPipeline` calls the model.
  *
  * ```ts
  * import { Extraction } from "effect-memory"

@@ -1,6 +1,6 @@
 /**
- * Triggers decide when memories are extracted from a conversation. A trigger turns the stream of a conversation's events into a second
- * stream. Each element of the second stream starts an extraction. Time is read from Effect's `Clock`.
+ * A trigger decides when memories are extracted from a conversation. The trigger receives the events of the conversation as a stream, and
+ * returns a second stream. Each element of the second stream starts an extraction. Time is read from Effect's `Clock`.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

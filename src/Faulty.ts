@@ -1,6 +1,6 @@
 /**
- * Makes a store fail on purpose, to test code that uses a store. A fault occurs before or after an operation, never in the middle of one.
- * To test a fault in the middle of an operation, build the store over a failing `FileSystem` or failing `Primitives`.
+ * Makes a store fail on purpose, to test code that uses the store. A fault occurs before or after an operation, never in the middle. To
+ * test a fault in the middle, build the store over a failing `FileSystem` or failing `Primitives`.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Plugins of the harness, the program that runs the agent. A plugin handles the start and end of turns and the end of sessions, and may
- * deny tool calls.
+ * Plugins of the harness, the program that runs the agent. A plugin is told when a turn starts or ends, and when a session ends. A plugin
+ * may also deny tool calls.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

@@ -1,7 +1,7 @@
 /**
- * Reads instruction files (AGENTS.md and the like) in every directory from the root of a tree down to the directory in which the agent
- * works. A file outside the root is never read, not even through a symbolic link. A file that is found twice is returned once. If two files
- * in the same directory have the same text, only the first of them is returned.
+ * Reads the instruction files (AGENTS.md and the like) of each directory from the root of a tree down to the agent's working directory.
+ * Files outside the root are never read, not even through a symbolic link. A file that is found twice is returned once. If two files of one
+ * directory have the same text, only the first is returned.
  *
  * ```ts
  * import { FileSystem } from "@effect/platform"

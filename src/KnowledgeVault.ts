@@ -1,5 +1,5 @@
 /**
- * A memory of insights, decisions and patterns: knowledge that stays useful after the session in which it was learned.
+ * Stores insights, decisions and patterns: knowledge that stays useful after the session in which it was learned.
  *
  * ```ts
  * import { Effect } from "effect"

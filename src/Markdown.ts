@@ -1,5 +1,5 @@
 /**
- * The Markdown vault, the default store on disk: one `.md` file per record, which people can read, edit and put under git.
+ * The default store on disk: a folder (vault) with one Markdown file per record. People can edit the files, and put them under git.
  *
  * ```ts
  * import { NodeContext } from "@effect/platform-node"

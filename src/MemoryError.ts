@@ -1,7 +1,7 @@
 /**
- * `MemoryError` is the only error type of this library. Its field `op` names the operation that failed, and its field `reason` says why.
- * Catch the tag `MemoryError` to handle every failure, or use `catchReason` to handle one reason. The property `cause` is for logs and is
- * never encoded.
+ * `MemoryError` is the only error type of this library. The field `op` names the failed operation, and the field `reason` says why it
+ * failed. Catch the tag `MemoryError` to handle every failure, or use `catchReason` to handle one reason. The field `cause` is for logs,
+ * and is never encoded.
  *
  * ```ts
  * import { Effect } from "effect"

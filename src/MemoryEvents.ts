@@ -1,6 +1,6 @@
 /**
- * Events about memory, for the harness to show, log and count. A listener that is too slow misses the oldest events, so do not derive state
- * from events.
+ * Events about memory, for the harness to show, log and count. A slow listener misses the oldest events, so do not derive state from
+ * events.
  *
  * ```ts
  * import { Effect, Fiber, Stream } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Filters and queries. A filter selects the records that `list` returns in a `Page`. A query selects and ranks the records that `search`
- * returns in a `SearchResult`.
+ * Filters and queries. A filter selects records; `list` returns them in a `Page`. A query selects and ranks records; `search` returns them
+ * in a `SearchResult`.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Kinds of memory. The kind of a record defines how the record is validated, deduplicated and ranked, and how many records of the kind are
- * kept. `layer` registers kinds of your own.
+ * Kinds of memory. The kind of a record defines how the record is validated, deduplicated and ranked. A kind may also limit the number of
+ * its records. `layer` registers your own kinds.
  *
  * ```ts
  * import { Layer, Schema } from "effect"

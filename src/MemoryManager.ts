@@ -1,6 +1,6 @@
 /**
- * Automatic memory over several named stores: searches all of them, adds records to all or some of them, and extracts memories from
- * conversations. For an agent with one store, `MemoryService` suffices.
+ * Automatic memory over several named stores. It searches all stores, adds records to all or some stores, and extracts memories from
+ * conversations. An agent with one store needs only `MemoryService`.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

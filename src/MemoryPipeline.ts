@@ -1,6 +1,6 @@
 /**
- * Makes memories from conversations. `remember` extracts facts, embeds them, searches for related memories, compares the facts with these
- * memories and writes the result. `recall` searches. `undo` takes the receipt that `remember` returned, and reverts what that call wrote.
+ * Makes memories from conversations. `remember` extracts facts, compares the facts with related memories, and writes the result. `undo`
+ * takes the receipt that `remember` returned, and reverts what that call wrote. `recall` searches.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

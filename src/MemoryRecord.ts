@@ -1,5 +1,5 @@
 /**
- * A record stores one memory, of any kind. The kind of a record determines the type of its field `data`.
+ * A record stores one memory, of any kind. The kind determines the type of the field `data`.
  *
  * ```ts
  * import { Effect } from "effect"

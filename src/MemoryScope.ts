@@ -1,6 +1,6 @@
 /**
- * The scope of a record is the user, agent, run, session or actor to whom the record belongs, or `Global` for a record that everyone may
- * read.
+ * The scope of a record says to whom the record belongs: to a user, agent, run, session or actor. Records with the scope `Global` belong to
+ * the whole tenant.
  *
  * ```ts
  * import { MemoryScope } from "effect-memory"

@@ -1,7 +1,7 @@
 /**
- * Memory as one service, which a harness provides and an agent's code calls. The operations require `CurrentViewer` in the context, so code
- * must say for whom it acts, or it does not compile. Lower-level services, such as `MemoryStore`, take the viewer as first argument of
- * their methods instead.
+ * Memory as one service. A harness (the program that runs an agent) provides the service, and the agent's code calls it. The operations
+ * require `CurrentViewer`, so code that does not say for whom it acts does not compile. Lower-level services, such as `MemoryStore`, take
+ * the viewer as the first argument instead.
  *
  * ```ts
  * import { Effect } from "effect"

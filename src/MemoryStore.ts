@@ -1,5 +1,5 @@
 /**
- * The store of records: the service by which all other services read and write records.
+ * The store of records. All other services read and write records through this service.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,5 @@
 /**
- * Tools that a model may call, described as data. Adapters convert them to tools of @effect/ai, tools of MCP, and tools of APIs that use
- * JSON Schema.
+ * Tools that a model may call, as data. Adapters convert the tools for @effect/ai, for MCP, and for APIs that use JSON Schema.
  *
  * ```ts
  * import { Effect, Schema } from "effect"

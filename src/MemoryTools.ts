@@ -1,7 +1,7 @@
 /**
- * Tools by which a model reads and writes memory; `MemoryService.guard` checks each call. The tools of `make` select memories by scope,
- * those of `makeRecords` by record id, and those of `makeStores` by the name of a store. `makeThread` makes a tool that searches the
- * messages of the conversation. The harness passes the viewer; no argument of a tool call can choose another viewer.
+ * Tools with which a model reads and writes memory; `MemoryService.guard` checks each call. `make` makes tools that select memories by
+ * scope, `makeRecords` by record id, and `makeStores` by store name. `makeThread` makes a tool that searches the messages of the
+ * conversation. The harness chooses the viewer; no argument of a tool call can choose another viewer.
  *
  * ```ts
  * import { Effect } from "effect"

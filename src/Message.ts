@@ -1,5 +1,5 @@
 /**
- * Messages of a conversation, as the harness passes them to this library. The harness is the program that runs the agent.
+ * Messages of a conversation. The harness, which is the program that runs the agent, passes messages to this library.
  *
  * ```ts
  * import { Message } from "effect-memory"

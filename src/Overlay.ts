@@ -1,5 +1,5 @@
 /**
- * A branch of a base store. Reads return the records of the base store with the changes of the branch. Writes stay in the branch until
+ * A branch of a base store. A read returns the records of the base store, with the changes of the branch. A write stays in the branch until
  * `commit`. Use a branch for evals, sub-agents and plans.
  *
  * ```ts

@@ -1,5 +1,5 @@
 /**
- * A procedure is a list of steps to do something, with counts of how often it was executed and how often it succeeded.
+ * A procedure is a list of steps to do something. A procedure also counts how often it was executed, and how often it succeeded.
  *
  * ```ts
  * import { Effect } from "effect"

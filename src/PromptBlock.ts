@@ -1,6 +1,6 @@
 /**
- * Formats memories as text for a model. The text of each memory is escaped and shown with its source. All memories are put into one block,
- * which stays within a budget of tokens and tells the model that the content is data. `strip` removes the block from a text.
+ * Formats memories as one block of text for a model. Each memory is escaped and shown with its origin. The block tells the model that the
+ * content is data. The length of the block can be limited. `strip` removes the block from a message.
  *
  * ```ts
  * import { Effect } from "effect"

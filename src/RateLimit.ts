@@ -1,7 +1,7 @@
 /**
- * The write limit is a plugin of the harness. It counts the writes that a model attempts in each turn of a run, and denies those above the
- * limit. `MemoryService.layer` adds this plugin, with the limit `MemorySpec.writesPerTurn`. A plugin of your own that has the same id
- * replaces it.
+ * The write limit is a plugin of the harness. It counts the writes of a model in each turn of a run, and denies writes above the limit.
+ * `MemoryService.layer` adds this plugin, with the limit `MemorySpec.writesPerTurn`. A plugin of your own with the same id replaces this
+ * plugin.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Parses a model's decisions about new facts and related memories, assigns each decision to its fact, and turns the decisions into
- * mutations. All functions are pure. The prompt that asks for decisions names memories by temporary ids, never by their record ids.
+ * Functions for a model's decisions about new facts and related memories. The functions parse the decisions, assign each decision to its
+ * fact, and turn decisions into mutations. All functions are pure. A prompt names memories by temporary ids, never by record ids.
  *
  * ```ts
  * import { Reconciliation } from "effect-memory"

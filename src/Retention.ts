@@ -1,6 +1,6 @@
 /**
- * Limits the number of records of a kind in one scope to the cap of the kind. Records beyond the cap are forgotten: the least important
- * first and, of equally important records, the oldest first. `layer` does so every hour, `enforce` once.
+ * Limits the number of records of a kind in one scope to the `cap` of the kind. Records beyond the cap are forgotten, the least important
+ * first. Among equally important records, the oldest are forgotten first. `layer` does so every hour, `enforce` once.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

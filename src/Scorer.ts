@@ -1,5 +1,5 @@
 /**
- * Computes the score of a search hit, which is the weighted mean of relevance, recency, importance, confidence and emotion.
+ * Computes the score of a search hit. The score is the weighted mean of relevance, recency, importance, confidence and emotion.
  *
  * ```ts
  * import { Effect } from "effect"

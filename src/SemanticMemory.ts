@@ -1,5 +1,5 @@
 /**
- * Facts as subject, predicate and object. Their kind is `semantic`, which is also the kind of facts that are stored as plain sentences.
+ * Facts as subject, predicate and object. These facts have the kind `semantic`, like facts that are stored as plain sentences.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Learnings are what an agent learned in a work session. A session is a resource of Effect, which ends when its Effect scope closes. The
- * method `end` ends the session earlier, and also stores a summary.
+ * Learnings are what an agent learned in a work session. A session ends when its Effect scope closes. The method `end` ends the session
+ * earlier, and also stores a summary.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Episodes about tasks: what was tried, and what the outcome was. The kind of these episodes is `episodic`, which is also the kind of the
- * turns and events of conversations.
+ * Episodes about tasks: what was tried, and what the outcome was. These episodes have the kind `episodic`, like the turns and events of
+ * conversations.
  *
  * ```ts
  * import { Effect } from "effect"

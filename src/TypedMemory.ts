@@ -1,5 +1,5 @@
 /**
- * A service for the records of one kind, with typed `data`. Most kinds of this library are built on it; a custom kind can use it, too.
+ * A service for the records of one kind, with typed `data`. Most kinds of this library use this service; your own kinds can use it, too.
  *
  * ```ts
  * import { Effect, Schema } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Exact vector search by cosine similarity. An index is mutable and has the vectors of one model in typed arrays. A search returns at most
- * `limit` ids, best first; ids with equal cosines are in the order in which they were added. Scores are bit-identical on every machine.
+ * Exact vector search by cosine similarity. An index is mutable, and has the vectors of one model in typed arrays. A search returns at most
+ * `limit` ids, best first. Ids with equal cosines are in the order in which they were added. Scores are bit-identical on every machine.
  *
  * ```ts
  * import { VectorIndex } from "effect-memory/ranking"

@@ -1,6 +1,6 @@
 /**
  * The viewer of a call is the user, agent, run, session or actor for whom the call is made. Every operation of a store takes a viewer.
- * Records that the viewer may not see are left out before any limit is applied, so they do not count towards the limit.
+ * Records that the viewer may not see are left out before any limit is applied. Such records do not count towards the limit.
  *
  * ```ts
  * import { Viewer } from "effect-memory"

@@ -1,6 +1,6 @@
 /**
- * Adapters for programs that migrate to this library from one of five other systems. Each adapter offers the memory interface of a system
- * under the names of that system, so a program can migrate one call at a time. New code needs no adapter.
+ * Adapters for programs that migrate to this library from one of five other systems. Each adapter has the memory interface of one system,
+ * with the names of that system. A program can thus migrate one call at a time. New code needs no adapter.
  */
 /** The interface of drover's `@drover/memory`. */
 export * as Drover from "./compat/Drover.ts"

@@ -1,6 +1,6 @@
 /**
- * The public modules of the library, from memories to the harness. The modules that are exported here contain no code: they only export
- * names from the folders of `src`, which are internal.
+ * The public modules of the library, from memories to the harness. These modules contain no code. They only export names from the internal
+ * folders of `src`.
  */
 
 // Memories

@@ -1,6 +1,6 @@
 /**
- * The subpath `effect-memory/ranking`: search and ranking as a library, with analyzers, an index by words and by vectors, scores, fusion of
- * rankings, and near-duplicates. `MemoryIndex` is an index of `MemoryRecord`s; most other modules work on plain texts and numbers.
+ * The subpath `effect-memory/ranking`: search and ranking as a library. It has analyzers, indexes, scores, fusion of rankings, and a search
+ * for near-duplicates. `MemoryIndex` is an index of `MemoryRecord`s; most other modules work on plain texts and numbers.
  */
 /** Analyzers: pairs of tokenizers, one for the texts of records and one for the texts of queries. */
 export * as Analyzer from "./ranking/Analyzer.ts"

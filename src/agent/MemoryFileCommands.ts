@@ -1,13 +1,13 @@
 /**
- * Implements the commands of Anthropic's memory tool (`memory_20250818`) over any store: `view`, `create`, `str_replace`, `insert`,
- * `delete` and `rename`, for files under `/memories`.
+ * Implements the commands of Anthropic's memory tool (`memory_20250818`) over any store. The commands are `view`, `create`, `str_replace`,
+ * `insert`, `delete` and `rename`, for files under `/memories`.
  *
- * A file is stored as a record of kind `file`, in the scope that `Viewer.subjectOf` returns. So files are searched, versioned, forgotten
- * and restored like other memories, and no file on a disk is touched. A path outside `/memories` fails with `path_escape`. The texts of
- * answers and errors are those that Anthropic documents for the tool.
+ * A file is stored as a record of kind `file`, in the scope that `Viewer.subjectOf` returns. The paths do not refer to files on a disk.
+ * Files are searched, versioned, forgotten and restored like other memories. A path outside `/memories` fails with `path_escape`. The texts
+ * of answers and errors are those that Anthropic documents for the tool.
  *
- * The model sees the text of a file without invisible characters, and an edit is matched against the text that the model sees. The record
- * keeps its invisible characters, except within the text that the edit replaces.
+ * The model sees the text of a file without invisible characters, and an edit is matched against this visible text. The record keeps its
+ * invisible characters, except within the replaced text.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -74,7 +74,7 @@ type Input = typeof Input.Type
 
 /**
  * Makes the tool `memory`, guarded by the plugins of the harness. Makes no tool if `MemorySpec.enabled` is false. The command `view` is not
- * a write. A viewer without ids writes to Global, which is allowed only if `MemorySpec.sharedWrites` contains `global`.
+ * a write. A viewer without ids writes to Global. Such a write is allowed only if `MemorySpec.sharedWrites` contains `global`.
  */
 export const make = (
   viewer: Viewer

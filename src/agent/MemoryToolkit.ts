@@ -1,6 +1,6 @@
 /**
- * Adapters for @effect/ai, exported as `effect-memory/ai`: the memory tools as a Toolkit, and models of @effect/ai as `Completion` and
- * `Embedder`. The adapters are in a separate module because @effect/ai is an optional peer dependency.
+ * Adapters for @effect/ai, exported as `effect-memory/ai`. They offer the memory tools as a Toolkit, and models of @effect/ai as
+ * `Completion` and `Embedder`. The module is separate because @effect/ai is an optional peer dependency.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -43,8 +43,8 @@ import * as ThreadTools from "./ThreadTools.ts"
 export { chat, type ChatOptions, CurrentThread } from "./MemoryToolkit/ThreadChat.ts"
 
 /**
- * A memory tool as a tool of @effect/ai. The type accepts any parameters, since the tool validates its parameters itself. A call returns
- * text for the model.
+ * A memory tool as a tool of @effect/ai. A call returns text for the model. The type accepts any parameters, since the tool validates its
+ * parameters itself.
  */
 export type AiTool = Tool.Tool<string, {
   readonly parameters: Schema.Struct<{}>
@@ -54,8 +54,8 @@ export type AiTool = Tool.Tool<string, {
 }>
 
 /**
- * Makes a toolkit of memory tools. The model receives the `text` of each result. Failures, including those for invalid arguments, are
- * returned to the model as results, so that the turn goes on.
+ * Makes a toolkit of memory tools. The model receives the `text` of each result. A failure, also one for invalid arguments, is returned to
+ * the model as a result. The turn therefore goes on.
  */
 export const make = (
   tools: ReadonlyArray<MemoryTool.MemoryTool>
@@ -69,8 +69,8 @@ export const make = (
 }
 
 /**
- * Makes a Schema that has the given JSON schema and accepts every value. The tool validates its parameters itself, because a validation
- * error of @effect/ai would end the turn.
+ * Makes a Schema that has the given JSON schema and accepts every value. The tool validates its parameters itself, since a validation error
+ * of @effect/ai would end the turn.
  */
 const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
   Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // typed as a struct, but decodes any value
@@ -101,8 +101,8 @@ const declared = <const Name extends string, Fields extends Schema.Struct.Fields
 const { forget, recall, remember } = MemoryTools.declarations
 
 /**
- * The tools `remember` and `recall` as a toolkit of @effect/ai, which `Toolkit.merge` combines with other toolkits. `layer` handles the
- * calls. Each call checks which scopes its viewer may write. Invalid parameters are reported to the model as results.
+ * The tools `remember` and `recall` as a toolkit of @effect/ai. `layer` handles the calls. `Toolkit.merge` combines this toolkit with
+ * others. Each call checks which scopes its viewer may write. Invalid parameters are reported to the model as results.
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
@@ -111,8 +111,8 @@ export const toolkitWithForget = Toolkit.make(declared(remember), declared(recal
 
 /**
  * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts for the viewer that
- * `MemoryService.as` provides to the effect that handles the call. A call without a viewer publishes a `memory_viewer_missing` event, and
- * returns the failure `not_owned` to the model.
+ * `MemoryService.as` provides where the call is handled. A call without a viewer publishes a `memory_viewer_missing` event. The model then
+ * receives the failure `not_owned`.
  */
 export const layer: Layer.Layer<
   Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
@@ -135,15 +135,15 @@ export const layer: Layer.Layer<
 )
 
 /**
- * The tool `search_thread` as a toolkit of @effect/ai, which `Toolkit.merge` combines with other toolkits. With this tool, a model searches
- * its own conversation, including messages too old to be in its prompt. `layerThread` handles the calls.
+ * The tool `search_thread` as a toolkit of @effect/ai. A model searches its own conversation with this tool, including messages too old for
+ * its prompt. `layerThread` handles the calls. `Toolkit.merge` combines this toolkit with others.
  */
 export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 
 /**
- * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the chat (made by `chat`) in which the model
- * made the call. The call acts for the viewer that `MemoryService.as` provides to the effect that handles the call. A call without a viewer
- * fails with `not_owned`. A call outside of a chat fails with `unsupported`.
+ * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the chat in which the model made the call.
+ * `chat` makes such a chat. A call outside of a chat fails with `unsupported`. A call acts for the viewer that `MemoryService.as` provides
+ * where the call is handled. A call without a viewer fails with `not_owned`.
  */
 export const layerThread: Layer.Layer<
   Tool.HandlersFor<typeof threadToolkit["tools"]>,
@@ -189,8 +189,8 @@ function handler(
 }
 
 /**
- * Removes the viewer and the thread from the context in which handlers are made. Handlers keep that context, and would otherwise use its
- * viewer and thread for calls that provide none.
+ * Removes the viewer and the thread from the context in which handlers are made. Otherwise, a handler would use this viewer and this thread
+ * for calls that provide none.
  */
 function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
@@ -203,8 +203,8 @@ function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, 
 }
 
 /**
- * Provides a `Completion` that returns the text of the model's answer. A failure has the reason `model`, and the original error as `cause`.
- * The name of the model is the `Model.ProviderName` in the context. Default: `language-model`.
+ * Provides a `Completion` over a `LanguageModel`. The result is the text of the model's answer. A failure has the reason `model`, and the
+ * original error as `cause`. The name of the model is the `Model.ProviderName` in the context, by default `language-model`.
  */
 export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
   Completion.Completion,
@@ -222,8 +222,8 @@ export const layerCompletion: Layer.Layer<Completion.Completion, never, Language
 )
 
 /**
- * Provides an `Embedder` over an embedding model. The model's name and dimensions, which are stored with vectors, must be given, since
- * @effect/ai does not report them. Queries and documents are embedded in the same way.
+ * Provides an `Embedder` over an embedding model of @effect/ai. The caller gives the model's name and dimensions, since @effect/ai does not
+ * report them. Both are stored with vectors. Queries and documents are embedded in the same way.
  */
 export const layerEmbedder = (
   { dimensions, model }: { readonly model: string; readonly dimensions: number }
@@ -270,14 +270,14 @@ const injected = (otherwise: Option.Option<Viewer>) =>
   )
 
 /**
- * Wraps the `LanguageModel` that is provided to this layer. `MemoryService.context` finds memories for the prompt of each call, and the
- * wrapped model adds these memories at the end of the last user message. All text above the memories stays byte for byte the same, so a
- * provider's prompt cache still matches. The memories are added for that call only: neither the caller's prompt nor the history of a `Chat`
- * contains them. If nothing is found, the prompt is unchanged.
+ * Wraps the provided `LanguageModel`, so that memories are added to the prompt of each call. `MemoryService.context` finds the memories.
+ * The memories are added at the end of the last user message. All text above stays byte for byte the same, so a provider's prompt cache
+ * still matches. The memories are added for one call only. Neither the caller's prompt nor the history of a `Chat` contains them. If
+ * nothing is found, the prompt is unchanged.
  *
- * One layer serves many users. A call acts for the viewer that `MemoryService.as` provides where the call or the stream is run. Applying
- * `as` only to the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a
- * `memory_viewer_missing` event. A program with one user can use `layerInjectedFor`.
+ * One layer serves many users. A call acts for the viewer that `MemoryService.as` provides where the call or the stream is run. `as` around
+ * the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a `memory_viewer_missing` event. A
+ * program with one user can use `layerInjectedFor`.
  *
  * Provide `layerCompletion` with the original model, not with the wrapped one. The library extracts memories with `layerCompletion`, and
  * added memories would only lengthen its prompts.

@@ -1,7 +1,7 @@
 /**
- * Tools by which a model reads and writes memory; `MemoryService.guard` checks each call. The tools of `make` select memories by scope,
- * those of `makeRecords` by record id, and those of `makeStores` by the name of a store. `makeThread` makes a tool that searches the
- * messages of the conversation. The harness passes the viewer when it makes the tools; no argument of a call can choose another viewer.
+ * Tools with which a model reads and writes memory; `MemoryService.guard` checks each call. `make` makes tools that select memories by
+ * scope, `makeRecords` by record id, and `makeStores` by store name. `makeThread` makes a tool that searches the messages of the
+ * conversation. The harness passes the viewer when it makes the tools. No argument of a call can choose another viewer.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -24,8 +24,8 @@ export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 export { make as makeThread } from "./ThreadTools.ts"
 
 /**
- * Makes the tools of a viewer: `recall`; `remember`, if a model may write a scope of the viewer; and `forget`, if `MemorySpec.allowForget`
- * is true. Makes no tools if `MemorySpec.enabled` is false.
+ * Makes the tools `remember`, `recall` and `forget` of a viewer. `remember` is made only if a model may write a scope of the viewer.
+ * `forget` is made only if `MemorySpec.allowForget` is true. Makes no tools if `MemorySpec.enabled` is false.
  */
 export const make = (
   viewer: Viewer
@@ -235,8 +235,8 @@ const known = (memory: MemoryService.Service, id: string) =>
   })
 
 /**
- * Returns the fields that a replacement copies from the old record, since the model does not supply these fields. `data` is copied only if
- * the kind stays the same, because each kind has its own Schema of `data`.
+ * Returns the fields of the old record that a replacement keeps. The model does not supply these fields. `data` is kept only if the kind
+ * stays the same, because each kind has its own Schema of `data`.
  */
 const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metadata }: MemoryRecord, next: string) => ({
   id,

@@ -1,6 +1,6 @@
 /**
  * Tools that select memories by the names of stores: `search_memory`, `add_memory`, and tools that stores define themselves. The module
- * also defines how all tools describe memory to a model: names of scopes, ids, and the provenance (origin and trust) of a record.
+ * also defines what all tools show to a model: names of scopes, ids, and the origin and trust of a record.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -42,8 +42,8 @@ interface Reachable {
 
 /**
  * Makes `search_memory`, `add_memory`, and the tools that the stores define. Returns no tools if `MemorySpec.enabled` is false. Fails with
- * `not_found` if a store is unknown, with `read_only` if `add_memory` has no writable store, and with `invalid_id` if a tool name is used
- * twice or is not accepted by the APIs of models.
+ * `not_found` if a store is unknown, and with `read_only` if `add_memory` has no writable store. Fails with `invalid_id` if a tool name is
+ * invalid or is used twice.
  */
 export const make = (
   viewer: Viewer.Viewer,
@@ -217,8 +217,8 @@ const described = (description: string, stores: Stores): string => {
 }
 
 /**
- * Returns the names of the stores that a model asked for, or of all stores if the model named none. Leaves out stores that the tool may not
- * use or that no longer exist. If no store is left, fails with a message that names the stores that can be used.
+ * Returns the names of the stores that a model asked for, or of all stores if `asked` is empty. Leaves out stores that the tool may not
+ * use, and stores that no longer exist. If no store is left, fails with a message that names the usable stores.
  */
 const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {
@@ -250,7 +250,7 @@ export const Shown = Schema.Literal(...Name.literals, "actor")
 export type Shown = typeof Shown.Type
 
 /**
- * Makes a Schema for names of scopes. The model receives its JSON schema, which lists only `names`, or all names if `names` is empty.
+ * Makes a Schema for the name of a scope. Its JSON schema, which the model receives, allows only `names`, or all names if `names` is empty.
  * Decoding accepts every name, so that the tool can fail with `invalid_scope` and list the choices.
  */
 export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
@@ -260,7 +260,7 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   })
 
 /**
- * Returns the scopes that a model may write on behalf of the viewer, by the name that tools show for each scope, the broadest first.
+ * Returns the scopes that a model may write for the viewer, the broadest first. The keys are the names that tools show for the scopes.
  *
  * ```text
  * viewer                       scopes
@@ -293,8 +293,8 @@ export const writable = (
 }
 
 /**
- * Returns the names of the scopes in which the viewer may see records. With reach `exact`, these are `global` and the name of each id that
- * the viewer has, such as `user`. Otherwise, they are the name of the viewer's own scope and the names of narrower scopes.
+ * Returns the names of the scopes in which the viewer may see records. With reach `exact`, these are `global` and the names of the viewer's
+ * ids, such as `user`. Otherwise, these are the name of the viewer's own scope and the names of narrower scopes.
  */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   if (viewer.reach === "exact") {

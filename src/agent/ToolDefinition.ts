@@ -1,6 +1,6 @@
 /**
- * Converts the tools that `MemoryTools` and `MemoryFileCommands` return to the formats of model providers' APIs. When the model calls a
- * tool, the program runs the tool's `call` and sends the `text` of the result back.
+ * Converts the tools of `MemoryTools` and `MemoryFileCommands` to the formats of model providers' APIs. If the model calls a tool, the
+ * program runs the tool's `call`. The program then sends the `text` of the result to the model.
  *
  * ```ts
  * import { Effect } from "effect"

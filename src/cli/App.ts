@@ -1,7 +1,4 @@
-/**
- * Runs a command line: finds the named command, loads only the module of that command, and runs it. If the command fails, prints the error
- * once.
- */
+/** Runs a command line: loads the module of the named command, and runs the command. An error is printed once. */
 import * as AutoCorrect from "@effect/cli/AutoCorrect"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as Cause from "effect/Cause"
@@ -138,8 +135,7 @@ const report = (error: Failure, isJson: boolean): Effect.Effect<void, never, Scr
 }
 
 /**
- * Prints one line about an internal error, that is, a bug. The line has only the class of the error, since its message may contain words of
- * a user.
+ * Prints one line about an internal error (a bug). The line has only the class of the error, since the message may contain words of a user.
  */
 const defect = (cause: Cause.Cause<never>): Effect.Effect<void, never, Screen.Screen> => {
   const error = Cause.squash(cause)

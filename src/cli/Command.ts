@@ -1,6 +1,6 @@
 /**
- * Parts that all commands share: options, parsing by @effect/cli, and the declaration of a command. Commands are parsed with `Options` and
- * `Args` of @effect/cli, but not with its `Command`, which prints errors twice, exits with 1 for all errors, and prints stack traces.
+ * Parts that all commands share: options, parsing, and the declaration of a command. The parser uses `Options` and `Args` of @effect/cli.
+ * Its `Command` is not used, because it prints errors twice, exits with 1 for all errors, and prints stack traces.
  */
 import * as Args from "@effect/cli/Args"
 import * as CliConfig from "@effect/cli/CliConfig"
@@ -156,7 +156,7 @@ const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
 }
 
 /**
- * Separates options and their values from the other words of a command line, because @effect/cli stops reading options at a word such as
+ * Separates options, with their values, from the other words of a command line. @effect/cli would stop reading options at a word such as
  * `-`. All words after `--` are arguments.
  */
 const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) => {
@@ -241,8 +241,8 @@ export const id = (text: string): Effect.Effect<MemoryId, CommandError.CommandEr
   )
 
 /**
- * Prints the result of a command. With `--json`, prints the value as JSON, encoded by `schema`. Otherwise, prints the text that `show`
- * renders, unless the text is empty.
+ * Prints the result of a command. With `--json`, the output is the value as JSON, encoded by `schema`. Otherwise, the output is the text
+ * that `show` returns. An empty text is not printed.
  */
 export const print = <A, I>(
   { json }: Shared,

@@ -1,7 +1,6 @@
 /**
- * Checks a store with the rights of its operator, who sees more than any viewer. Finds unreadable files, damaged records, broken links,
- * texts without vectors, duplicates, records missing from an index, and conversations whose extraction failed for good. `doctor --repair`
- * makes the repairs that lose no data; all other repairs require a decision by a person.
+ * Checks a store with the rights of its operator, who sees more than any viewer. `doctor --repair` makes the repairs that lose no data. All
+ * other repairs require a decision by a person.
  *
  * ```text
  * check        problems                                                 repair by `doctor --repair`

@@ -27,10 +27,7 @@ export interface Reading {
   readonly path: string
   readonly shared: Shared
 }
-/**
- * The arguments of an export: the path of the file, the options that all commands share, and whether to write vectors. Without a path, the
- * export writes to stdout.
- */
+/** The arguments of an export. Without a path, the export writes to stdout. */
 export interface Writing {
   readonly path: string | undefined
   readonly shared: Shared
@@ -184,9 +181,9 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
   })
 
 /**
- * Writes a file. The bytes go to a temporary file in the same folder, which is then renamed. So an interruption leaves no incomplete file.
- * If the path is a symbolic link, the file to which it links is written. If the path exists but is no regular file, for example a pipe or a
- * device, the bytes are written directly to the path.
+ * Writes a file. The bytes go to a temporary file in the same folder. The temporary file is then renamed, so that an interruption leaves no
+ * incomplete file. If the path is a symbolic link, the file to which it links is written. If the path is a pipe, a device or the like, the
+ * bytes are written directly to the path.
  */
 const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
   Effect.gen(function*() {
@@ -274,8 +271,8 @@ const folder = (name: string, summary: string, load: () => Promise<FolderDecoder
     }))
 
 /**
- * Lists the files of a folder and its subfolders, sorted by path. Only Markdown files are read; the `text` of any other file is empty.
- * Links to folders and links that lead out of the folder are not followed. `left` lists what was skipped, with the reasons.
+ * Returns the files of a folder and its subfolders, sorted by path. Only Markdown files are read; the `text` of any other file is empty.
+ * Links to folders, and links that lead out of the folder, are skipped. `left` contains what was skipped, with the reasons.
  */
 const filesOf = (root: string) =>
   Effect.gen(function*() {
@@ -310,8 +307,8 @@ const filesOf = (root: string) =>
   })
 
 /**
- * Imports a vault with its threads (conversations) and its outbox (messages that wait for extraction). A vault is any folder that the
- * Markdown store can open. Folders that the systems drover or Deuz wrote are vaults, too.
+ * Imports a vault, which is any folder that the Markdown store can open. Threads (conversations) and the outbox (messages that wait for
+ * extraction) are imported, too. Folders of the systems drover and Deuz are also vaults.
  */
 const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {

@@ -15,8 +15,8 @@ export interface Progress {
 /** Minimum time, in milliseconds, between two updates of the line. */
 const pause = 100
 /**
- * Milliseconds after which `Progress.at` lets other tasks of the event loop run. Otherwise, a database driver that blocks the event loop,
- * such as the one of SQLite, would delay signals such as Ctrl-C.
+ * Milliseconds after which `Progress.at` lets other tasks of the event loop run. Without such a pause, a driver that blocks the event loop,
+ * such as SQLite's, would delay signals such as Ctrl-C.
  */
 const stretch = 20
 

@@ -15,8 +15,8 @@ import type { Service } from "../storage/MemoryStore.ts"
 const page = 1_000
 
 /**
- * Streams all rows of a tenant. Lets other tasks of the event loop run after each page. Fails with `unsupported` if the store does not
- * expose its rows.
+ * Streams all rows of a tenant. Other tasks of the event loop run after each page. Fails with `unsupported` if the store does not expose
+ * its rows.
  */
 export const of = (store: Service, tenant: string): Stream.Stream<Stored, MemoryError> =>
   Stream.unwrap(Effect.map(sideOf(store), (side) => rowsOf(side, tenant, page))).pipe(

@@ -1,6 +1,6 @@
 /**
- * The standard streams of the command: output, questions and input. Results are printed to stdout, everything else to stderr. Stored text
- * may contain control characters. `safe` escapes them, so that a printed text cannot move the cursor, set a title or hide other text.
+ * The standard streams of the command: output, questions and input. Results are printed to stdout, everything else to stderr. `safe`
+ * escapes the control characters of stored text. Otherwise, a printed text could move the cursor, set a title or hide other text.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"

@@ -1,6 +1,6 @@
 /**
- * Makes completion scripts for bash, zsh and fish. The scripts complete names of commands, options, option values and paths of files. The
- * scripts contain all names, so a completion does not start `effect-memory`.
+ * Makes completion scripts for bash, zsh and fish. The scripts complete names of commands and options, values of options, and paths of
+ * files. All names are in the scripts, so a completion does not start `effect-memory`.
  */
 import { type Command, sharedOptions } from "./Command.ts"
 import { type Flag, flagsOf } from "./Help.ts"

@@ -154,8 +154,8 @@ const present = (path: string, address: StoreAddress, { create = false }: OpenOp
   })
 
 /**
- * Converts an error of opening a store to a `CommandError`. The message names the missing package if there is one, and otherwise the
- * address of the store.
+ * Converts an error of opening a store to a `CommandError`. If a package is missing, the message names the package. Otherwise, the message
+ * names the address of the store.
  */
 const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
   Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))

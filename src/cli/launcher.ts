@@ -1,10 +1,10 @@
 /**
- * Starts the command line by running the bundle of `main.ts`, which this module contains as a string. The compiled code of the bundle is
- * cached. With the cache, a search in 10,000 notes takes a fifth less CPU time.
+ * Starts the command line by running the bundle of `main.ts`. This module contains the bundle as a string. The compiled code of the bundle
+ * is cached. With the cache, a search in 10,000 notes takes a fifth less CPU time.
  *
  * Each command has its own cache file, in the folder of this module. The first successful run of the command writes the file. V8 rejects a
- * file that another version of V8 wrote, or that was written with other flags. If V8 rejects the file, a successful run replaces it. If the
- * folder cannot be written, and always in Bun and Deno, there is no cache, and each run compiles the bundle. `NODE_DISABLE_COMPILE_CACHE=1`
+ * file that was written by another version of V8 or with other flags. A successful run then replaces the file. Bun and Deno have no cache.
+ * If the folder cannot be written, there is no cache either. Without a cache, each run compiles the bundle. `NODE_DISABLE_COMPILE_CACHE=1`
  * turns off this cache and Node's own.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
@@ -17,16 +17,16 @@ import { sha256 } from "../domain/Digest.ts"
 
 const { bun, deno, node } = process.versions
 /*
- * This flag makes V8 wait ten times as long as by default before it optimizes a function. Most commands run for only a third of a second.
- * With the flag, a search of 10,000 notes is a sixth faster, and a long run of the command `copy` is no slower. The flag is set only in
- * Node 20, because later versions of V8 do not know the flag and would print an error.
+ * This flag makes V8 wait ten times longer before it optimizes a function. Most commands run for only a third of a second. With the flag, a
+ * search of 10,000 notes is a sixth faster, and a long run of the command `copy` is no slower. The flag is set only in Node 20. Later
+ * versions of V8 do not know the flag and would print an error.
  */
 if (node.startsWith("20.") && deno === undefined) setFlagsFromString("--interrupt-budget=1500000")
 
 const command = process.argv[2] ?? ""
 /*
- * Commands that process whole stores use much memory. With this flag, an export of 100,000 records takes 120 MB instead of 196 MB, and
- * takes no longer.
+ * Commands that process whole stores use much memory. With this flag, an export of 100,000 records takes 120 MB instead of 196 MB. The
+ * export takes no longer.
  */
 if (/^(?:import|export|copy|verify|repair|doctor)$/.test(command)) setFlagsFromString("--optimize-for-size")
 
@@ -36,8 +36,8 @@ const isCached = bun === undefined && deno === undefined && process.env["NODE_DI
 const cache = join(dirname(file), `${command}-${process.env["EFFECT_MEMORY_HASH"]}-${node}-${process.arch}.cache`)
 
 /**
- * Returns the cached code, or `undefined` if the cache file is absent or damaged. V8 would not detect damaged data, and the process would
- * crash.
+ * Returns the cached code, or `undefined` if the cache file is absent or damaged. Damaged data would crash the process, because V8 does not
+ * detect the damage.
  */
 const readCache = (): Buffer | undefined => {
   try {

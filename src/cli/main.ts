@@ -1,7 +1,4 @@
-/**
- * Runs the command line of `effect-memory` in this process, and then exits with the exit code of the command. `launcher.ts` runs this
- * module.
- */
+/** Runs the command line of `effect-memory` in this process, and exits with its exit code. `launcher.ts` runs this module. */
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
@@ -21,10 +18,7 @@ import * as App from "./App.ts"
 import { type ExitCode, exitCodes } from "./CommandError.ts"
 import * as Screen from "./Screen.ts"
 
-/**
- * Error code of the first failed write to stdout; `undefined` while no write has failed. `EPIPE` means that the program that reads stdout
- * has closed the pipe and wants no more output.
- */
+/** Error code of the first failed write to stdout, if any. `EPIPE` means that the reader of stdout has closed the pipe. */
 let lost: string | undefined
 process.stdout.on("error", ({ code = "EIO" }: NodeJS.ErrnoException) => {
   lost ??= code
@@ -97,8 +91,7 @@ const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Plat
 
 let signal: ExitCode | undefined
 /**
- * Makes a signal handler. The first signal interrupts the command, which can then leave the store consistent. A second signal ends the
- * process at once.
+ * Makes a signal handler. The first signal interrupts the command, whose finalizers still run. A second signal ends the process at once.
  */
 const stop = (code: ExitCode) => () => {
   if (signal !== undefined) process.exit(code)
@@ -118,8 +111,8 @@ process.on("uncaughtException", (error: Error) => {
 })
 
 /**
- * Returns the exit code of the process. If the reader of stdout closed the pipe, the code is that of success. If a write to stdout failed
- * for another reason, prints an error and returns `unavailable`.
+ * Returns the exit code of the process. A closed pipe of stdout (`EPIPE`) counts as success. If a write to stdout failed for another
+ * reason, prints an error and returns `unavailable`.
  */
 const codeOf = (exit: Exit.Exit<ExitCode>): ExitCode => {
   if (lost === "EPIPE") return exitCodes.done

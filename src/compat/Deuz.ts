@@ -1,12 +1,12 @@
 /**
- * The memory interface of Deuz's SDK, `@deuz-sdk/core/memory`, implemented on this library: `MemoryStore`, `remember`, `planMemory`,
- * `recall`, the tools and the pure helpers. Use this module to run code that was written for Deuz. A vault (folder of Markdown files) that
- * Deuz wrote needs no adapter: `Markdown.layer` opens the vault unchanged.
+ * The memory interface of Deuz's SDK, `@deuz-sdk/core/memory`, for code that was written for Deuz. The interface has `MemoryStore`,
+ * `remember`, `planMemory`, `recall`, the tools and the pure helpers. A vault (folder of Markdown files) that Deuz wrote needs no adapter:
+ * `Markdown.layer` opens the vault unchanged.
  *
  * The argument `seams` contains the store, the model and the embedder, as in Deuz. In this module, `seams` also contains `run`, the
- * function that runs effects. Time and new ids come from Effect's `Clock` and `Random`. `docs/compat.md` lists each deliberate difference
- * with a test. The differences are: the fields `asOf` and `filter` of a query are applied; changes and deletions by id require the scope of
- * the caller; a contradicted fact is not deleted, but marked as no longer valid; and a repeated fact is stored once.
+ * function that runs effects. Time and new ids come from Effect's `Clock` and `Random`. `docs/compat.md` lists the deliberate differences
+ * from Deuz, with a test of each. For example, the fields `asOf` and `filter` of a query are applied. Changes and deletions by id require
+ * the scope of the caller. A contradicted fact is marked as no longer valid, not deleted. A repeated fact is stored once.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -134,8 +134,7 @@ export interface MemorySeams {
   /** Function that runs effects, such as `Effect.runPromise`. */
   readonly run: Promises.Run
   /**
-   * Model that extracts facts and decides how each fact changes the stored memories. Required unless `customExtract` or `infer: false` is
-   * given.
+   * Model that extracts facts and decides how each fact changes the stored memories. Not required with `customExtract` or `infer: false`.
    */
   readonly llm?: MemoryLLM | undefined
   /** Embedder, for example from `createEmbedder`. Without an embedder, searches compare words only. */
@@ -197,7 +196,7 @@ export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore =>
 })
 
 /**
- * Copies the records of a scope from one of Deuz's own stores to a store of this library. Records that have the same scope are written
+ * Copies the records of a scope from one of Deuz's own stores to a store of this library. Records with exactly the same scope are written
  * together. Returns the number of records. Fails with `io` if `list` of Deuz's store fails.
  */
 export const copyStore = (
@@ -217,8 +216,7 @@ export const copyStore = (
 
 /**
  * Extracts facts from messages, compares the facts with stored memories, and writes the changes. With `apply: false`, nothing is written.
- * Returns a receipt of the changes, which `MemoryPipeline.undo` can revert. Deuz's own `remember` returns only the `mutations` of the
- * receipt.
+ * Returns a receipt; `MemoryPipeline.undo` reverts the changes of a receipt. Deuz's own `remember` returns only the receipt's `mutations`.
  */
 export const remember = (
   messages: ReadonlyArray<Turn>,
@@ -259,8 +257,8 @@ export const createMemoryTools = (
   Effect.flatMap(viewerOf(scope), MemoryTools.makeRecords)
 
 /**
- * Provides an `Embedder` over a function that returns promises. Texts are sent to the function in batches, and their vectors are cached. If
- * a promise rejects, embedding fails with the reason `model`.
+ * Provides an `Embedder` over a function that returns promises. The function receives texts in batches, and its vectors are cached. If a
+ * promise rejects, embedding fails with the reason `model`.
  */
 export const createEmbedder = (
   { dimensions, embed, model }: {
@@ -290,8 +288,8 @@ export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never,
   storeOf(Store.layerInMemory)
 
 /**
- * Opens a vault (folder of Markdown files) for the field `store` of `MemorySeams`. The vault may be new or written by Deuz. The vault
- * closes when the Effect scope closes.
+ * Opens a vault (folder of Markdown files) for the field `store` of `MemorySeams`. The vault may be new, or may be written by Deuz. The
+ * vault closes with the Effect scope.
  */
 export const createMarkdownMemoryStore = (
   { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">

@@ -1,11 +1,11 @@
 /**
- * The interface of `@drover/memory`: drover's `MemoryAdapter`, implemented over a `MemoryStore`, and drover's functions under their own
- * names. Use this module to run code that was written for drover. A vault (folder of Markdown files) that drover wrote needs no adapter:
+ * The interface of `@drover/memory`, for code that was written for drover. The module has drover's `MemoryAdapter`, implemented over a
+ * `MemoryStore`, and drover's functions under their own names. A vault (folder of Markdown files) that drover wrote needs no adapter:
  * `Markdown.layer` opens the vault unchanged.
  *
- * The methods of an adapter return effects, as in drover. `docs/compat.md` lists each deliberate difference with a test. The differences
- * are: a search without an agent finds only global entries; a repeated entry of kind user, feedback or project is stored once; and
- * forgotten entries can be restored for 30 days.
+ * The methods of an adapter return effects, as in drover. `docs/compat.md` lists the deliberate differences from drover, with a test of
+ * each. For example, a search without an agent finds only global entries. A repeated entry of kind user, feedback or project is stored
+ * once. Forgotten entries can be restored for 30 days.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -104,8 +104,8 @@ export interface MemoryAdapter {
   /** Returns the entry with an id, or `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
   /**
-   * Finds entries, best first. Without a query, the newest entries come first. The option `scopes` selects from the first 1,000 entries
-   * that meet all other conditions.
+   * Finds entries, best first. Without a query, the newest entries come first. With the option `scopes`, only the first 1,000 entries that
+   * meet all other conditions are considered.
    */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
@@ -126,8 +126,8 @@ export interface Ids {
 
 /**
  * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act as `viewer`. The default viewer sees the whole
- * default tenant, since drover has no viewers. `search` and `list` act in the viewer's tenant for the agent and the run that their options
- * name, and leave out entries that `viewer` does not see. Records whose scope does not exist in drover, such as the scope of a user, are
+ * default tenant, since drover has no viewers. `search` and `list` act for the agent and the run in their options, in the tenant of
+ * `viewer`. Entries that `viewer` does not see are left out. Records whose scope does not exist in drover, such as that of a user, are
  * never returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
@@ -177,8 +177,8 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
 }
 
 /**
- * Copies the entries that drover's own adapter lists for `filter` to a store, in one write. Entries of a run are copied only if `filter`
- * has the `runId` of the run. The entries keep their ids, and `createdAt` becomes `validAt`. Returns the number of entries.
+ * Copies entries of drover's own adapter to a store, in one write. `filter` selects the entries. Entries of a run are copied only if
+ * `filter` has the `runId` of the run. The entries keep their ids, and `createdAt` becomes `validAt`. Returns the number of entries.
  */
 export const copyAdapter = (
   adapter: Pick<MemoryAdapter, "list">,
@@ -210,7 +210,7 @@ export const createMarkdownMemory = (
 
 /**
  * Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`. Also fails with
- * `unsupported` if the spec lets no model write for this agent.
+ * `unsupported` if no model may write for this agent.
  */
 export const rememberTool = (
   ids: Ids
@@ -223,8 +223,8 @@ export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.Memo
   toolOf("forget", ids)
 
 /**
- * Renders the memory index of an agent for its system prompt: summaries and ids of entries, at most `maxIndexEntries` of the spec. Returns
- * `""` if there are no entries.
+ * Renders the memory index of an agent for its system prompt. The index has the summaries and ids of at most `maxIndexEntries` entries.
+ * Returns `""` if there are no entries.
  */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
@@ -271,8 +271,8 @@ export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "s
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
 /**
- * Whether an entry meets all conditions of a search except its query. An entry of an agent or a run matches only if `opts` has the ids of
- * that agent or run.
+ * Whether an entry meets all conditions of a search except its query. An entry of an agent or a run matches only if `opts` has the same
+ * ids.
  */
 export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
   const { agentId, kinds, runId, tags } = opts
@@ -313,13 +313,13 @@ export { renderInstructionFiles as renderInstructionsBlock } from "../harness/In
 /** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
 /**
- * `MemorySpec` has the settings of an agent's memory, and `InstructionFilesConfig` has those of its instruction files. `hashSpec` computes
+ * `MemorySpec` has the settings of an agent's memory. `InstructionFilesConfig` has the settings of instruction files. `hashSpec` computes
  * the hash by which `Resume` detects changed settings.
  */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /**
  * Makes the plugin that limits the writes of a turn to `writesPerTurn` (default 1; 0 means no limit). `toolIds` names the tools whose calls
- * count as writes (default: all tools that write).
+ * count. By default, the calls of all tools that write count.
  */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
 /** The error of `Resume` if a run is resumed with a spec that differs from the saved spec. */

@@ -1,13 +1,12 @@
 /**
- * The memory interface of molroo's SDK. This module converts a `MemoryAdapter` of molroo to the service `EpisodicMemory` and back, and
- * offers molroo's `recallMemories`. Use this module to run code that was written for molroo. `layerAdapter` provides `EpisodicMemory` over
- * an adapter of your own.
+ * The memory interface of molroo's SDK, for code that was written for molroo. This module converts a `MemoryAdapter` of molroo to the
+ * service `EpisodicMemory` and back, and has molroo's `recallMemories`. `layerAdapter` provides `EpisodicMemory` over an adapter of your
+ * own.
  *
  * The methods of an adapter return promises. The argument `run`, such as `Effect.runPromise`, makes these promises from effects. A recall
- * makes four separate queries: for chat messages, for other events, for episodes whose meaning is similar to that of the message, and for
- * reflections. `docs/compat.md` lists each deliberate difference with a test. The differences are: every declared filter is applied; no
- * query returns episodes of another entity; an episode that is saved again under its id is stored once; and a query that fails is listed in
- * `failures`.
+ * makes four queries: for chat messages, other events, episodes similar to the message, and reflections. `docs/compat.md` lists the
+ * deliberate differences from molroo, with a test of each. For example, every declared filter is applied. No query returns episodes of
+ * another entity. An episode that is saved again under its id is stored once. A query that fails is listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -46,9 +45,9 @@ export const InMemoryAdapter = (
   )
 
 /**
- * Recalls the memories that relate to a message, and renders them as a block for the prompt. Makes four queries: for chat messages, for
- * other events, for episodes whose meaning is similar to that of the message, and for reflections. A limit of 0 in `config` turns a query
- * off. Each query returns only what the viewer sees. A query that fails is listed in `failures`. Rejects if all queries fail.
+ * Recalls the memories that relate to a message, and renders them as a block for the prompt. Makes four queries: for chat messages, other
+ * events, episodes similar to the message, and reflections. A limit of 0 in `config` turns a query off. Each query returns only what the
+ * viewer sees. A query that fails is listed in `failures`. Rejects if all queries fail.
  */
 export const recallMemories = (
   message: string,

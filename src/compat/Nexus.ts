@@ -1,12 +1,12 @@
 /**
- * The memory interfaces of nexus-agents: its key-value backend, typed memories, graph, priorities, notes, sessions and beliefs. Each
- * interface is implemented for one viewer, over the service of a kind of memory, such as `SemanticMemory`. Use this module to run code that
- * was written for interfaces of nexus-agents such as `IMemoryBackend`.
+ * The memory interfaces of nexus-agents, for code that was written for nexus-agents. There are interfaces for key-value storage, typed
+ * memories, the graph, priorities, notes, sessions and beliefs. Each interface is implemented for one viewer, over the service of a kind of
+ * memory.
  *
- * An adapter is made from the service of the kind, the viewer and `run` (such as `Effect.runPromise`). Its methods return promises, and
- * write in the viewer's own scope. The caller's ids are unique only within that scope, so two users may each have a fact with the same id.
- * `docs/compat.md` lists each deliberate difference with a test. The differences are: a limit of 0 is rejected; an invalidated fact can
- * still be read by `asOf`; and pruning deletes only records that are older than the given time.
+ * An adapter is made from the service of the kind, the viewer and `run` (such as `Effect.runPromise`). The methods of an adapter return
+ * promises, and write in the viewer's own scope. The caller's ids are unique only within that scope. Two users may thus each have a fact
+ * with the same id. `docs/compat.md` lists the deliberate differences from nexus-agents, with a test of each. For example, a limit of 0 is
+ * rejected. Pruning deletes only records that are older than the given time.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -36,10 +36,7 @@ import * as SemanticMemory from "../kinds/SemanticMemory.ts"
 import * as SessionMemory from "../kinds/SessionMemory.ts"
 import * as TaskMemory from "../kinds/TaskMemory.ts"
 
-/**
- * Provides the services that the adapters of this module need, over one store. The key-value backend needs a layer of its own,
- * `KeyValueMemory.layer`.
- */
+/** Provides the services that the adapters of this module need. The key-value backend needs its own layer, `KeyValueMemory.layer`. */
 export const layer = Layer.mergeAll(
   AdaptiveMemory.layer,
   AgenticMemory.layer,
@@ -58,10 +55,7 @@ export const layer = Layer.mergeAll(
 export { importanceOf } from "../domain/MemoryRecord.ts"
 /** The numeric values of the four levels of confidence, and `levelOf`, which returns the level nearest to a number. */
 export { confidenceOf, levelOf } from "../domain/Payload.ts"
-/**
- * `CustomMemoryBackend` makes the key-value backend of a namespace for one viewer. `copyBackend` copies the values of a backend of your
- * own.
- */
+/** `CustomMemoryBackend` makes the key-value backend of a namespace for one viewer. `copyBackend` copies the values of another backend. */
 export { copyBackend, toBackend as CustomMemoryBackend } from "../kinds/KeyValueMemory.ts"
 /** The types of the key-value backend, of the metadata of a value, and of one entry of `batchWrite`. */
 export type {

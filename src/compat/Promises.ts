@@ -1,6 +1,6 @@
 /**
- * Code that the adapters to promise-based systems share: the type of a function that runs effects, and a `Completion` over a model that
- * returns promises.
+ * Code that the adapters with promises share: the type of a function that runs effects, and a `Completion` over a model that returns
+ * promises.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,8 +8,8 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Completion from "../host/Completion.ts"
 
 /**
- * A function that runs an effect as a promise, for example `Effect.runPromise` or a method of a runtime. The library itself runs no
- * effects. The function determines how the promise rejects: `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
+ * A function that runs an effect as a promise, such as `Effect.runPromise` or a method of a runtime. The library itself runs no effects.
+ * The function also determines how the promise rejects. `Effect.runPromise` rejects with a `FiberFailure` that has the error's message.
  */
 export type Run = <A, E>(self: Effect.Effect<A, E>) => Promise<A>
 

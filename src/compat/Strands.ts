@@ -1,11 +1,11 @@
 /**
  * The memory interface of Strands Agents' TypeScript SDK, for code that was written for Strands. The `MemoryManager` of this module keeps
- * memories in named stores of this library, for one viewer.
+ * the memories of one viewer in named stores of this library.
  *
  * `initAgent` makes a manager whose methods return promises. The last argument of `initAgent`, such as `Effect.runPromise`, makes these
- * promises from effects. Each configured store is a `MemoryStore` layer, by default one in memory. `docs/compat.md` lists the deliberate
- * differences from Strands, and a test of each. For example, an invalid configuration is rejected with a list of all violations, and the
- * hits of all stores are ranked together. A search that fails in every store rejects.
+ * promises from effects. Each store is a `MemoryStore` layer, by default one in memory. `docs/compat.md` lists the deliberate differences
+ * from Strands, with a test of each. For example, an invalid configuration is rejected with a list of all violations. The hits of all
+ * stores are ranked together. A search that fails in every store rejects.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -57,10 +57,7 @@ export interface MemoryStoreConfig {
   readonly maxSearchResults?: number | undefined
   /** Whether the manager may write to the store. Default false. */
   readonly writable?: boolean | undefined
-  /**
-   * Whether memories are extracted from conversations. `true` extracts memories with the default options; an object sets the options.
-   * Default `false`.
-   */
+  /** Whether memories are extracted from conversations. An object sets the options; `true` means the default options. Default `false`. */
   readonly extraction?: boolean | Outbox.Options | undefined
   /** Layer that provides the store. Default: a store in memory. */
   readonly layer?: Layer.Layer<Store.MemoryStore> | undefined
@@ -120,8 +117,8 @@ export interface MemoryManager {
 
 /**
  * Makes the manager for a viewer. Entries are added to the memory scope that `Viewer.subjectOf` returns. Messages are added to the session
- * whose name is the viewer's `sessionId`, else its `runId`, else `default`. Fails with `invalid_draft` if the configuration is invalid; the
- * error lists every violation. Closing the Effect scope first extracts memories from all waiting messages.
+ * with the name `viewer.sessionId`, else `viewer.runId`, else `default`. An invalid configuration fails with `invalid_draft` and a list of
+ * all violations. Closing the Effect scope first extracts memories from all waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,
@@ -168,10 +165,7 @@ export const initAgent = (
     }
   })
 
-/**
- * Makes a model for the option `completion` from a function that returns a promise. If the promise rejects, the completion fails with the
- * reason `model`.
- */
+/** Makes a model for the option `completion` from a function that returns a promise. If the promise rejects, a call fails with `model`. */
 export const ModelExtractor = (
   { model, name = "strands" }: {
     readonly model: (prompt: Completion.Prompt) => Promise<string>
@@ -202,8 +196,8 @@ export interface MemoryAddToolConfig extends MemoryToolConfig {
 /** A store of this library. Unlike in Strands, its methods take the viewer for whom they act. */
 export type MemoryStore = Store.Service
 /**
- * Passes messages of a session to a store that extracts memories by itself. The store makes records from the messages. The last argument
- * is the sequence number, in the session, of the first message.
+ * A function that passes messages of a session to a store. The store makes records from the messages by itself. The last argument is the
+ * sequence number of the first message within the session.
  */
 export type AddMessagesContext = Store.Ingest
 /** A function that selects the messages from which memories are extracted. Default: all messages but tool calls and tool results. */

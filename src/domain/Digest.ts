@@ -1,6 +1,6 @@
 /**
- * Computes SHA-256, HMAC signatures, secret bytes and canonical JSON. The field `imports` of package.json maps `#hash` to node:crypto in
- * Node, Bun and Deno, and to plain JavaScript elsewhere.
+ * Computes SHA-256, HMAC signatures, secret bytes and canonical JSON. The import `#hash` is node:crypto in Node, Bun and Deno, and plain
+ * JavaScript elsewhere. The field `imports` of package.json defines this import.
  */
 import * as Hash from "#hash"
 
@@ -27,8 +27,8 @@ export const signer = (key: string): Signer => Hash.signer(key)
 export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 
 /**
- * Returns JSON text that does not depend on the order of keys, at any depth. Array indices among the keys come first, in numeric order; the
- * other keys are sorted by UTF-16 unit. Omits keys whose value is `undefined`, and writes numbers as `JSON.stringify` does.
+ * Returns JSON text that does not depend on the order of keys, at any depth. Array indices among the keys come first, in numeric order. The
+ * other keys are sorted by UTF-16 unit. Keys with the value `undefined` are left out. Numbers are written as `JSON.stringify` does.
  */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"
 

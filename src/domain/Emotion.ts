@@ -29,8 +29,8 @@ export interface Appraisal extends Schema.Schema.Type<typeof Appraisal> {}
 const dimensions = Object.keys(Appraisal.fields) as ReadonlyArray<keyof Appraisal> // `fields` has the keys of an appraisal
 
 /**
- * Schema of an appraisal as a model writes it, with snake_case keys. Decoding also accepts camelCase keys, clamps each number to its range,
- * and sets a missing dimension to its neutral value.
+ * Schema of an appraisal as a model writes it, with snake_case keys. Decoding also accepts camelCase keys. A number out of range is
+ * clamped, and a missing dimension gets its neutral value.
  */
 export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: string]: number }> = Schema.transform(
   Schema.Record({ key: Schema.String, value: Schema.Number }),
@@ -84,8 +84,8 @@ const into = (min: number, value: number | undefined, otherwise: number): number
   value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(min, value))
 
 /**
- * Returns the similarity of two affects, 0..1, which is 1 − d/√3. Here, d is the Euclidean distance of the affects, with the difference in
- * valence halved, and √3 is the greatest possible distance.
+ * Returns the similarity 1 − d/√3 of two affects, 0..1. Here, d is the Euclidean distance, with the difference in valence halved. The
+ * greatest possible distance is √3.
  */
 export const congruence = (a: VAD, b: VAD): number =>
   1 - Math.hypot((a.V - b.V) / 2, a.A - b.A, a.D - b.D) / Math.sqrt(3)

@@ -1,11 +1,11 @@
 /**
- * Reads instruction files (AGENTS.md, CLAUDE.md) in every directory from the root of a tree down to the agent's working directory. Never
- * reads a file outside the root, not even through a symbolic link. A file that is reached twice is returned once. If two files in one
- * directory have the same text, only the first is returned.
+ * Reads instruction files (AGENTS.md, CLAUDE.md) in every directory from the root of a tree down to the agent's working directory. No file
+ * outside the root is read, not even through a symbolic link. A file that is reached twice is returned once. If two files in one directory
+ * have the same text, only the first is returned.
  *
- * A file imports another file as in Claude Code: by `@` and a relative path (`@docs/git.md`) at the start of a line or after a space, not
- * in code. An imported file follows its importer in the result. A name that belongs to no file is plain text. An import is left out and
- * reported as an issue if it leads out of the root, forms a cycle, is nested deeper than five imports, or comes after 100 other imports.
+ * A file imports another file as in Claude Code: by `@` and a relative path, such as `@docs/git.md`. The `@` begins a line or follows a
+ * space, outside code. An imported file follows its importer in the result. A name that belongs to no file is plain text. An import is left
+ * out and reported if it leads out of the root or forms a cycle. So is an import beyond five levels, or after 100 others.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -53,8 +53,8 @@ export interface Service {
   /** Renders the files for a system prompt. Returns `""` if there are no files. */
   readonly render: Effect.Effect<string>
   /**
-   * Stores the files as read-only Global records of the tenant. Forgets records of files that are gone or no longer imported. Does not
-   * rewrite unchanged records. Does nothing with `seedMemory: false`. Logs a file that cannot be stored; fails if none can be stored.
+   * Stores the files as read-only `Global` records of the tenant. Forgets records of files that are gone or no longer imported. Unchanged
+   * records are not rewritten. With `seedMemory: false`, does nothing. A file that cannot be stored is logged; fails if none can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }

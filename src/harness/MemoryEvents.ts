@@ -1,11 +1,11 @@
 /**
- * Events about memory operations, which a harness (the program that runs an agent) can show, log and count. A listener that lags behind
- * misses the oldest events.
+ * Events about memory operations. A harness (the program that runs an agent) can show, log and count the events. A listener that lags
+ * behind misses the oldest events.
  *
- * Events carry ids, scopes, scores and counts, so that a log of events contains nothing that a user said. The summaries of written records
- * and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
+ * Events carry ids, scopes, scores and counts. So a log of events contains nothing that a user said. Only with
+ * `MemoryEvents.layer({ texts: true })`, events also carry summaries of records and words of searches.
  *
- * Effect metrics count operations such as searches and writes, with or without a listener; docs/observability.md lists the metrics.
+ * Effect metrics count operations such as searches and writes, even without a listener. docs/observability.md lists the metrics.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -61,10 +61,7 @@ export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** An optional part of an operation failed, such as the memory index or one retriever of a search. The operation went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /**
-   * `Redaction` removed secrets from the texts of one call. `count` is the number of secrets. If the texts were sent to a model, the viewer
-   * of the event is `System`.
-   */
+  /** `Redaction` removed `count` secrets from the texts of one call. The viewer is `System` if the texts were sent to a model. */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, was skipped because the call named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
@@ -76,10 +73,7 @@ export type MemoryEvent = typeof MemoryEvent.Type
 export interface Service {
   /** Publishes an event. Never waits for a listener. */
   readonly publish: (event: MemoryEvent) => Effect.Effect<void>
-  /**
-   * Events of every viewer, from the moment the stream is run. Only the harness should read the stream, since an agent must not see events
-   * of other viewers.
-   */
+  /** Events of every viewer, from the moment the stream is run. Only for the harness: an agent must not see events of other viewers. */
   readonly stream: Stream.Stream<MemoryEvent>
 }
 
@@ -106,8 +100,8 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
   })
 
 /**
- * Publishes a `memory_redacted` event for each report of `redaction`, until the Effect scope closes. Each report is published once, even if
- * two layers call this function with the same `publish`. @internal
+ * Publishes a `memory_redacted` event for each report of `redaction`, until the Effect scope closes. Two calls with the same `publish`
+ * publish each report only once. @internal
  */
 export const publishReports = (
   redaction: Redaction.Service | undefined,

@@ -1,5 +1,5 @@
 /**
- * Automatic memory over several named stores: searches them all, adds records to all or some, and extracts memories from conversations.
+ * Automatic memory over several named stores. It searches all stores, adds records, and extracts memories from conversations.
  *
  * ```text
  * search     searches the federation of all stores, by words and, with an embedder, by meaning
@@ -71,8 +71,8 @@ export interface Service {
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
    * Adds drafts to the named stores or, without names, to all writable stores. Returns one outcome per store. Fails with `read_only` if a
-   * named store is not writable, and with `invalid_id` if a draft has an id and several stores are selected. Also fails if every store
-   * fails: the message names each store, and the reason is that of all stores, or `unavailable` if their reasons differ.
+   * named store is not writable. Fails with `invalid_id` if a draft has an id and several stores are selected. If every store fails, the
+   * error names each store. Its reason is `unavailable` if the reasons of the stores differ.
    */
   readonly add: (
     viewer: Viewer,

@@ -1,7 +1,7 @@
 /**
- * Memory as one service, which a harness (the program that runs an agent) provides and an agent's code calls. Every operation for a viewer
- * requires `CurrentViewer`, so code that does not name a viewer does not compile. The services on which this service is built, such as
- * `MemoryStore`, take the viewer as their first argument instead.
+ * Memory as one service. A harness (the program that runs an agent) provides the service, and the agent's code calls it. Every operation
+ * for a viewer requires `CurrentViewer`. So code that names no viewer does not compile. The services below this one, such as `MemoryStore`,
+ * take the viewer as their first argument instead.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -50,8 +50,8 @@ export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer
 /** Option of writes: whether to compute the vector of the written record at once. */
 export interface Embed {
   /**
-   * Whether to compute the record's vector at once rather than later in `embedMissing`. If embedding fails, the record is stored without a
-   * vector, and an event is published. Without an `Embedder`, the event is published only the first time. Default false.
+   * Whether to compute the record's vector at once. Otherwise `embedMissing` computes the vector later. If embedding fails, the record has
+   * no vector, and an event is published. A missing `Embedder` is published only the first time. Default false.
    */
   readonly embed?: boolean | undefined
 }
@@ -60,8 +60,8 @@ export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** Option of writes: where the change comes from. */
 export interface OriginOptions {
   /**
-   * Origin of the change. `agent` and `pipeline` mark a model's writes, which the spec's `sharedWrites` restricts. Default `user`, which
-   * also stands for the harness's own code.
+   * Origin of the change. `agent` and `pipeline` stand for a model; the spec's `sharedWrites` restricts only these two. Default `user`,
+   * which also stands for the harness's own code.
    */
   readonly origin?: Origin | undefined
 }
@@ -81,10 +81,7 @@ export interface Service {
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
   /** Searches records by words or by a given vector, best first. Unlike `recall`, it does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
-  /**
-   * Returns a page of records, newest first. With `forgotten: true`, returns forgotten records instead: those that the viewer can restore
-   * by a `Restore` mutation.
-   */
+  /** Returns a page of records, newest first. With `forgotten: true`, the page has only forgotten records that the viewer can restore. */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
   /** Changes a record. */
   readonly update: (
@@ -97,19 +94,19 @@ export interface Service {
    */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter, and returns their number. Ignores the filter's `limit`. Keeps matching records that the
-   * viewer may not forget: instructions, and Global records under `globalWrites: deny`.
+   * Forgets all records that match the filter, and returns their number. The filter's `limit` is ignored. Records that the viewer may not
+   * forget stay: instructions and, under `globalWrites: deny`, Global records.
    *
-   * With `purge`, erases the matching records beyond recovery. Also erases matching records in the trash (forgotten but still restorable),
-   * but does not count them. If the filter has `forgotten: true`, only records in the trash match. If the filter has no condition other
-   * than `scope`, a purge also erases the viewer's threads and waiting messages.
+   * With `purge`, the matching records are erased beyond recovery. Matching records in the trash (forgotten but still restorable) are
+   * erased, too, but not counted. If the filter has `forgotten: true`, only records in the trash match. If the filter has no condition
+   * other than `scope`, a purge also erases the viewer's threads and waiting messages.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Returns the newest revisions of a record, newest first. Default limit 20. */
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
   /**
-   * Returns the neighbours of a record: the records that it links to, and the records that link to it. A link is stored in `links` or
-   * written as `[[name]]` in a text. Both records of a link must be visible to the viewer and valid now.
+   * Returns the records that are linked with a record, in either direction. A link is stored in `links`, or written as `[[name]]` in a
+   * text. Both records must be visible to the viewer and valid now.
    */
   readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
   /** Applies all mutations or none. The spec's `sharedWrites` restricts a batch with origin `agent` or `pipeline`. */
@@ -119,8 +116,8 @@ export interface Service {
   ) => Operation<ReadonlyArray<Applied>>
 
   /**
-   * Extracts memories from messages and stores the memories. Fails with `unsupported` if no `Completion` is provided. The options
-   * `customExtract` and `infer: false` need no `Completion`.
+   * Extracts memories from messages, and stores the memories. Fails with `unsupported` without a `Completion`, unless the option
+   * `customExtract` or `infer: false` is given.
    */
   readonly remember: (
     messages: ReadonlyArray<Message>,
@@ -132,49 +129,42 @@ export interface Service {
     options: MemoryPipeline.Options
   ) => Operation<MemoryPipeline.Receipt>
   /**
-   * Searches records by words and meaning, best first. Without an `Embedder`, searches by words only, and fails with `unsupported` for mode
-   * `vector`.
+   * Finds records by words and meaning, best first. Without an `Embedder`, only words count, and mode `vector` fails with `unsupported`.
    */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
-  /**
-   * Reverts the writes that a receipt lists. Fails with `not_owned` if the receipt belongs to another viewer or was altered since
-   * `remember` returned it.
-   */
+  /** Reverts the writes of a receipt. Fails with `not_owned` if the receipt belongs to another viewer or was altered. */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
-  /**
-   * Computes the missing vectors of the records of all viewers. Returns the number of computed vectors. Without an `Embedder`, returns 0
-   * and logs that the layer lacks one.
-   */
+  /** Computes missing vectors of all viewers' records. Returns their number. Without an `Embedder`, logs a warning and returns 0. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
   /** Renders the memory index for the system prompt: summaries and ids of records, at most 30 by default. */
   readonly index: BestEffort<PromptBlock.PromptBlock>
   /**
    * Renders records that relate to the last user message, at most 5 by default. Append the block to that message for one model call, and do
-   * not store the block. The block is empty if the last message is not from a user, if nothing is found, or if the search fails.
+   * not store the block. The block is empty if nothing is found, if the search fails, or if the last message is not from a user.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
   /** Renders the instruction files for the system prompt. Returns `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
   /**
-   * Begins a turn of the viewer: notifies the plugins. The first call for a tenant also stores the instruction files. If `turnStart` is
-   * never called, the write limit counts all writes as one turn.
+   * Begins a turn of the viewer, and notifies the plugins. The first call for a tenant also stores the instruction files. The write limit
+   * counts the writes since the last `turnStart`.
    */
   readonly turnStart: BestEffort<void>
   /**
-   * Notifies the plugins that the turn has ended. With a `MemoryManager`, also stores the messages; memories are extracted from them when
-   * the trigger fires. The name of the session is the viewer's `sessionId`, else its `runId`, else `default`.
+   * Notifies the plugins that the turn has ended. With a `MemoryManager`, also stores the messages; the trigger decides when memories are
+   * extracted. The name of the session is the viewer's `sessionId`, else its `runId`, else `default`.
    */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
   /**
-   * Notifies plugins and triggers that the session has ended. Run this effect in a finalizer of each session, since the layer outlives
-   * sessions and does not notice their end.
+   * Notifies plugins and extraction triggers that the session has ended. Run this effect in a finalizer of each session. The layer outlives
+   * sessions, and does not notice their end.
    */
   readonly sessionEnd: BestEffort<void>
 
   /**
-   * Extracts memories from all waiting messages of all viewers, on behalf of the viewer who sent each message. Does nothing without a
+   * Extracts memories from all waiting messages of all viewers. Acts on behalf of the viewer who sent each message. Does nothing without a
    * `MemoryManager`.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
@@ -183,8 +173,8 @@ export interface Service {
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
-   * Reports that `part` was skipped because a call named no viewer: publishes `memory_viewer_missing` and logs a warning. Meant for
-   * adapters whose types cannot require a viewer, such as the adapter of @effect/ai models.
+   * Reports that `part` was skipped because a call named no viewer. Publishes `memory_viewer_missing` and logs a warning. For adapters
+   * whose types cannot require a viewer, such as the adapter of @effect/ai models.
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 
@@ -309,8 +299,8 @@ const make = (
 
 /**
  * Provides the service over a store. Uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and `Plugins` if
- * they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is provided but the store
- * was built without it.
+ * they are provided. Fails with `invalid_draft` if the spec is invalid. Fails with `unsupported` if the store was not built with the
+ * provided `Redaction`.
  */
 export const layer = (
   spec: MemorySpec.Input = {}
@@ -320,8 +310,8 @@ export const layer = (
 /** Options of `layerTest`. */
 export interface TestOptions {
   /**
-   * Initial time, ISO 8601 or epoch milliseconds. The time then advances with the ambient clock, so `TestClock.adjust` works. Default: the
-   * time of the ambient clock.
+   * Initial time, ISO 8601 or epoch milliseconds. The time advances with the ambient clock, such as a `TestClock`. Default: the time of the
+   * ambient clock.
    */
   readonly now?: string | number | undefined
   /** Seed of random ids. Default `"memory"`. */
@@ -332,7 +322,7 @@ export interface TestOptions {
 }
 
 /**
- * Provides the service for tests, with an in-memory store, seeded ids, a scripted model, and an embedder that works by hashing. With a
+ * Provides the service for tests: with an in-memory store, seeded ids, a scripted model, and an embedder that works by hashing. With a
  * `TestClock`, the same calls always return the same ids and times.
  */
 export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<

@@ -1,6 +1,6 @@
 /**
- * Settings of an agent's memory, as the agent's author writes them. The settings are part of the spec of a run. `Resume` detects whether
- * the spec has changed since the run was saved.
+ * Settings of an agent's memory, written by the agent's author. The settings are part of the spec of a run. `Resume` detects a spec that
+ * has changed since the run was saved.
  */
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
@@ -22,9 +22,9 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   /** Whether `Global` records may be written. With `deny`, such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
-   * Shared scopes (`agent` and `global`) that a model may write on behalf of a viewer with a user, session or actor id: see
-   * `Viewer.mayWrite`. Every conversation that reads a shared scope reads what all other conversations wrote there. Default: none. The
-   * field is then absent, so that specs of earlier versions, which lack the field, keep their hash.
+   * Shared scopes (`agent`, `global`) that a model may write for a viewer with a user, session or actor id: see `Viewer.mayWrite`. All
+   * conversations that see a shared scope can read what is written there. Default: none. The field is then absent, as in specs of earlier
+   * versions. So these specs keep their hash.
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {
@@ -42,13 +42,13 @@ const maxBytesBefore = 16_384
 export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
   /**
-   * Topmost directory whose instruction files are read. Default: the nearest directory with `.git`, from the working directory upwards, or
-   * else the working directory.
+   * Topmost directory whose instruction files are read. Default: the nearest directory with `.git`, upwards from the working directory. If
+   * there is none, the default is the working directory.
    */
   root: Schema.optional(Schema.String),
   /**
-   * Largest number of bytes that are read from a file. A longer text is cut between two characters, gets a note at its end, and is reported
-   * as an issue. Default 65,536.
+   * Largest number of bytes that are read from a file. A longer text is cut, gets a note at its end, and is reported as an issue. Default
+   * 65,536.
    */
   maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
@@ -67,8 +67,7 @@ export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {
 /**
  * Returns the SHA-256 of the spec's canonical JSON in hex. The order of keys does not affect the hash, nor do keys with the value
  * `undefined`. Apply the defaults with `make` first, so that specs of equal meaning have equal hashes. The default `maxBytesPerFile`,
- * 65,536, is hashed as 16,384, the default of earlier versions, so that runs of those versions can be resumed. Both limits therefore have
- * the same hash.
+ * 65,536, is hashed as 16,384, the default of earlier versions. So runs of earlier versions can be resumed. Both limits have the same hash.
  */
 export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
 

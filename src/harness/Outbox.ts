@@ -8,10 +8,10 @@
  * write      applies the plan and erases its messages                    in one write: all of it or nothing
  * ```
  *
- * A conversation is a viewer's messages of one session. A batch is the messages of one append. In an extraction run, a model extracts
- * memories from the oldest batches of a conversation; a conversation has one run at a time. A dead letter is a batch that is set aside and
- * no longer extracted, because it failed permanently, or failed ten times while other batches succeeded. When the layer is built,
- * extraction is requested for the messages that an earlier process left. Several processes may share a store; if two extract the same
+ * A conversation is a viewer's messages of one session. A batch is the messages of one append. An extraction run extracts memories from the
+ * oldest batches of a conversation. A conversation has one run at a time. A dead letter is a batch that is set aside and no longer
+ * extracted. A batch is set aside after a permanent failure, or after ten failures while other batches succeed. When the layer is built,
+ * extraction is requested for messages that an earlier process left. Several processes may share a store. If two processes extract the same
  * batch, the first to write wins.
  *
  * Many tenants share an outbox without waiting for one another:
@@ -75,9 +75,9 @@ export interface DeadLetter {
 /** Operations of `Outbox`. */
 export interface Service {
   /**
-   * Stores messages of a session, and returns the sequence number of the first one. Fails with `invalid_scope` if the viewer has no scope
-   * to store memories in. Fails with `rate_limited` and a `retryAfter` in milliseconds if too many batches wait for extraction and none of
-   * them is extracted in time. A batch is the messages of one append.
+   * Appends messages to a session as one batch, and returns the sequence number of the first message. Fails with `invalid_scope` if the
+   * viewer has no scope for memories. Fails with `rate_limited` if too many batches wait, and none of them is extracted in time. The error
+   * then has a `retryAfter` in milliseconds.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -87,9 +87,8 @@ export interface Service {
   /** Notifies the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Extracts memories from all waiting messages of every conversation, regardless of triggers and of delays after failures. Fails if the
-   * messages of a conversation could be neither extracted nor set aside. A flush has no viewer, so its error contains only counts and
-   * reasons, and no message or id of a user.
+   * Extracts memories from all waiting messages now, regardless of triggers and retry delays. Fails if the messages of a conversation could
+   * be neither extracted nor set aside. The error contains only counts and reasons, because a flush has no viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
@@ -105,21 +104,17 @@ export class Outbox extends Context.Tag("@memory/Outbox")<Outbox, Service>() {}
 
 /** Options of extraction. */
 export interface ExtractionConfig {
-  /**
-   * Decides when extraction runs. Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after two idle
-   * minutes.
-   */
+  /** Decides when extraction runs. Default `standard`: every five turns, after two idle minutes, and at the end of the session. */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /**
-   * Method of extraction. `pipeline` lets a model extract facts; `ingest` passes the messages to the store, which extracts facts itself.
+   * Method of extraction. `pipeline` asks a model for facts. `ingest` passes the messages to the store, which extracts facts itself.
    * Default: `ingest` if the store supports it, else `pipeline`.
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * Selects the scope in which extracted facts are stored. The default depends on the viewer. With a user id, it is the scope of the user.
-   * With an agent id, but no user, session or actor id, it is the scope of the agent. In all other cases, it is the scope of all ids of the
-   * viewer, so that facts about an anonymous visitor stay with the visit. The value `agent` selects the scope of the viewer's agent, so
-   * that all conversations of the agent see the facts. If the viewer has a user id, `options.sharedWrites` must then include `agent`.
+   * Selects the scope in which extracted facts are stored. Default: the result of `Viewer.subjectOf`, normally the scope of the viewer's
+   * user. The value `agent` selects the scope of the viewer's agent. All conversations of the agent then see the facts. If the viewer has a
+   * user id, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
   /** Options that every extraction passes to the pipeline. A `scope` in them takes precedence over the option `about`. */
@@ -135,8 +130,8 @@ export interface Options extends ExtractionConfig {
   /** Largest number of waiting batches of a conversation, at least 1. Default 1,000. */
   readonly capacityPerConversation?: number | undefined
   /**
-   * Largest number of extraction runs, and so of model calls, at the same time; at least 2. Half of this number, rounded down, is reserved
-   * for runs that take longer than `timeSlice`. Default 16.
+   * Largest number of extraction runs at the same time, at least 2. Half of this number, rounded down, is reserved for runs that take
+   * longer than `timeSlice`. Default 16.
    */
   readonly concurrency?: number | undefined
   /**
@@ -148,14 +143,13 @@ export interface Options extends ExtractionConfig {
   /** Timeout of an extraction with all its model calls. An extraction that takes longer fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
-   * Largest number of conversations whose state the process keeps in RAM. If there are more, the process closes conversations without
-   * waiting messages, those that have been idle longest first. The next message of a closed conversation opens it again, with its trigger
-   * in the initial state. Default 1,000.
+   * Largest number of conversations whose state is kept in RAM. Default 1,000. Beyond this number, conversations without waiting messages
+   * are closed, the longest idle first. The next message opens a closed conversation again. Its trigger then starts anew.
    */
   readonly openConversations?: number | undefined
   /**
-   * Longest time that the Effect scope, when it closes, waits for extraction. Messages that are not extracted by then stay in the store.
-   * With 0, the Effect scope does not wait. Default 30 seconds.
+   * Longest time that a closing Effect scope waits for extraction; 0 for no wait. Messages that are not extracted by then stay in the
+   * store. Default 30 seconds.
    */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
@@ -169,8 +163,8 @@ export interface Listener {
 }
 
 /**
- * Makes an outbox. First requests extraction from the messages that an earlier process left waiting. When the Effect scope closes, the
- * outbox extracts memories from all waiting messages, for at most `flushTimeout`.
+ * Makes an outbox. Extraction is requested for the messages that an earlier process left. When the Effect scope closes, memories are
+ * extracted from all waiting messages, for at most `flushTimeout`.
  */
 export const make = (
   store: MemoryStore.Service,

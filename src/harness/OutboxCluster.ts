@@ -1,19 +1,18 @@
 /**
- * An outbox (queue of messages that wait for extraction) whose conversations are divided among the machines of a cluster, by
- * @effect/cluster. One machine at a time owns a conversation and extracts from its messages. If this machine dies, another one takes over.
- * Use this outbox where several processes serve one store. In a single process, and over a vault or SQLite, use `Outbox`, which needs no
- * cluster.
+ * An outbox (queue of messages that wait for extraction) for a cluster of machines, built on @effect/cluster. One machine at a time owns a
+ * conversation and extracts from its messages. If this machine dies, another one takes over. Use this outbox where several processes serve
+ * one store. In a single process, and over a vault or SQLite, use `Outbox`, which needs no cluster.
  *
  * ```text
- * append     any process stores the messages as one batch, and names the batch to the conversation's owner in a cluster message
+ * append     any process stores the messages as one batch, and informs the conversation's owner by a cluster message
  * extract    the owner extracts as `Outbox` does, with the same triggers, limits and plans
- * a death    the next owner receives the unacknowledged cluster messages, and passes them to new triggers
+ * a death    the next owner receives the unacknowledged cluster messages, and handles them as if they were new
  * ```
  *
- * Laws: the write that stores the memories of a batch also erases the batch. So the memories are written once, however often the batch's
- * cluster message is delivered. The model is not asked again once its answer is stored as a plan. Within a conversation, batches keep the
- * order of their appends, whichever process made them. The cluster's tables contain tenants, row ids and sequence numbers, but no user's
- * name or words. So to erase a person's data completely, it is enough to erase them in the store.
+ * Laws: the write that stores the memories of a batch also erases the batch. So the memories are written once, even if a cluster message
+ * arrives twice. The model's answer is stored as a plan, and the model is not asked again. Within a conversation, batches keep the order of
+ * their appends, even from different processes. The cluster's tables contain tenants, row ids and sequence numbers, but no user's name or
+ * words. So it is enough to erase a person's data in the store.
  *
  * The module is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
@@ -46,10 +45,7 @@ import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
-/**
- * Options of an outbox in a cluster. `concurrency`, `timeSlice`, `capacityPerTenant` and `capacityPerConversation` apply to each
- * process separately.
- */
+/** Options of an outbox in a cluster. `concurrency`, `timeSlice` and both capacities apply to each process separately. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   /** Name of the outbox, at most 100 characters. No other outbox of the cluster may have the same name. Default `"default"`. */
   readonly name?: string | undefined
@@ -60,17 +56,16 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the waiting messages of the viewer and of narrower viewers, that is, of viewers that have the same ids and further ones. Also
-   * erases the cluster messages to the conversations of these viewers. If `scope` is given, considers only viewers whose ids match `scope`.
-   * Returns the number of erased conversations. `WritePolicy.forgetAll` erases only the rows in the store: the cluster messages then remain
-   * until the owners close the conversations.
+   * Erases the waiting messages of the viewer, and of viewers that have the same ids and further ones. Also erases the cluster messages to
+   * their conversations. Returns the number of erased conversations. If `scope` is given, only viewers whose ids match `scope` are
+   * considered. `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then remain until the owners close the
+   * conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Also checks each conversation once an hour has passed since its last
-   * change, and not again until it changes. If no message of such a conversation waits, erases the cluster messages that a killed owner may
-   * have left. Otherwise sends the cluster message of each waiting batch again, because the process that appended the batch may have been
-   * killed before it sent the message.
+   * Compacts the store, and returns the number of erased records. Also checks each conversation once, an hour after its last change. If
+   * none of its messages waits, the cluster messages that a killed owner left are erased. Otherwise, the cluster message of each waiting
+   * batch is sent again. The process that appended the batch may have been killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -83,9 +78,9 @@ export type { Listener } from "./Outbox.ts"
 export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
- * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from now on; a client only appends. Requests
- * extraction from messages that already wait in the store. The Effect scope closes without waiting for extraction, since other runners
- * extract from the remaining messages, now or later.
+ * Makes an outbox. A runner of the cluster owns a share of the conversations from now on; a client only appends. Extraction is requested
+ * for messages that already wait in the store. The Effect scope closes without waiting for extraction. Other runners extract from the
+ * remaining messages, now or later.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -172,8 +167,8 @@ export const make = (
   })
 
 /**
- * Provides an outbox over the `MemoryStore` and `MemoryPipeline` of the Effect context, and schedules `compact` in one process of the
- * cluster.
+ * Provides an outbox over the `MemoryStore` and `MemoryPipeline` of the Effect context. One process of the cluster calls `compact` on the
+ * schedule `compaction`.
  */
 export const layer = (
   options: Options = {}

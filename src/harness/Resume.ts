@@ -1,6 +1,5 @@
 /**
- * Checkpoints of an agent's runs. A run is resumed only if its spec equals the saved spec. `accept` names fields of the spec that may
- * differ nevertheless.
+ * Checkpoints of an agent's runs. A run is resumed only if its spec equals the saved spec. `accept` permits given fields to differ.
  *
  * Each run has one checkpoint file. A checkpoint is first written to a temporary file, which is then renamed. So after a crash, the run has
  * either the new checkpoint or the previous one.
@@ -36,8 +35,8 @@ export const Checkpoint = Schema.Struct({
 export interface Checkpoint extends Schema.Schema.Type<typeof Checkpoint> {}
 
 /**
- * A field that differs between two specs: `before` is its value in the saved spec, `after` its value in the present spec. The value is
- * `undefined`, and absent when encoded, if the spec lacks the field.
+ * A field that differs between two specs. `before` is the value in the saved spec, and `after` the value in the present spec. The value is
+ * `undefined` if the spec lacks the field.
  */
 export const Drift = Schema.Struct({
   field: Schema.String,
@@ -62,7 +61,7 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 /** Operations of `Resume`. */
 export interface Service {
   /**
-   * Loads the checkpoint of a run; `None` if it has no checkpoint. Fails with `ResumeError` if `spec` differs from the saved spec, with
+   * Loads the checkpoint of a run; `None` if the run has none. Fails with `ResumeError` if `spec` differs from the saved spec. Fails with
    * `corrupt` if the file is not a checkpoint, and with `unsupported` if a newer version of the library saved it.
    */
   readonly resume: (
@@ -70,8 +69,8 @@ export interface Service {
     spec: object
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
   /**
-   * Saves a checkpoint atomically: after a crash, the run has either this checkpoint or the previous one. Fails with `unsupported`, and
-   * changes nothing, if a newer version of the library saved the previous checkpoint.
+   * Saves a checkpoint atomically: a crash leaves either this checkpoint or the previous one. If a newer version of the library saved the
+   * previous one, fails with `unsupported` and changes nothing.
    */
   readonly save: (
     runId: string,
@@ -181,8 +180,8 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Catches the `ResumeError` of `resume` if only the given fields have changed. The name of a field includes its subfields: `memory` also
- * accepts a change of `memory.writesPerTurn`. Returns the checkpoint, which has the old spec. The next `save` stores the new spec.
+ * Catches the `ResumeError` of `resume` if only the given fields have changed. A field includes its subfields: `memory` also accepts a
+ * change of `memory.writesPerTurn`. Returns the checkpoint, which has the old spec. The next `save` stores the new spec.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(
@@ -247,8 +246,8 @@ const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryErr
   )
 
 /**
- * Returns the file name of a run. An id that does not match `[a-z0-9_-]{1,64}` is replaced by its hash. So different ids have different
- * file names, even on case-insensitive disks.
+ * Returns the file name of a run. An id that does not match `[a-z0-9_-]{1,64}` is replaced by its hash. So file names of different ids
+ * differ, even on case-insensitive disks.
  */
 const fileName = (runId: string): string => `run-${/^[a-z0-9_-]{1,64}$/.test(runId) ? runId : `~${sha256(runId)}`}.json`
 

@@ -1,10 +1,10 @@
 /**
- * Limits the number of records of each kind to the kind's cap. If there are more records, forgets the least important ones and, among
- * equally important ones, the oldest. `enforce` does so once; `layer` does so every hour.
+ * Limits the number of records of each kind to the kind's cap. If a kind has more records, the least important ones are forgotten. Among
+ * equally important records, the oldest are forgotten first. `enforce` applies the caps once; `layer` applies them every hour.
  *
  * The caps are those of the provided `MemoryKind.Kinds`. Each scope is counted separately: a broader scope does not count the records of
- * narrower ones. Records of a kind without a cap are never forgotten. Records that have expired, records that are no longer valid, and
- * records of instruction files are neither counted nor forgotten.
+ * narrower ones. Records of a kind without a cap are never forgotten. Some records are neither counted nor forgotten: expired ones, those
+ * that are no longer valid, and those of instruction files.
  *
  * The store's option `trash` says how long a forgotten record can be restored.
  */
@@ -31,10 +31,10 @@ export interface Options {
 }
 
 /**
- * Forgets the records beyond the caps, in one batch, and returns them. They can be restored until the store empties its trash. With
- * `dryRun`, returns the records without forgetting them. If one of the records is changed before the batch is applied, reads and decides
- * everything again. Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: reads all records of each kind that
- * exceeds its cap in some scope of the tenant. A federation cannot count records: there, reads all records of each kind with a cap.
+ * Forgets the records beyond the caps, in one batch, and returns them. The records can be restored until the store empties its trash. With
+ * `dryRun`, the records are only returned. If one of the records changes before the batch is applied, everything is read and decided again.
+ * Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: all records of a kind are read if the kind exceeds its
+ * cap in some scope. A federation cannot count records, so all records of each kind with a cap are read.
  */
 export const enforce = (
   system: Viewer.System,
@@ -91,8 +91,8 @@ export const beyond = (
   )
 
 /**
- * Enforces the caps of every tenant in the background: once when the layer is built, and then hourly as long as the store is in use. A
- * failure is logged, and the layer tries again an hour later.
+ * Enforces the caps of every tenant in the background. The first round runs when the layer is built, further rounds hourly while the store
+ * is in use. A failure is logged, and the layer tries again an hour later.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
@@ -109,8 +109,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // The next round begins after calls of the store that are not counted in `known`. The calls of this round itself must not cause the
-      // next round if this round forgot no record. So `known` then includes these calls.
+      // The next round begins only after calls of the store that `known` does not count. If this round forgot nothing, `known` includes the
+      // round's own calls. So these calls alone do not cause another round.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")

@@ -4,11 +4,11 @@
  * A thread belongs to the subject of its viewer (`Viewer.subjectOf`). For a viewer with a user, the subject is that user, across all
  * sessions. For a viewer with an agent but no user, session or actor, the subject is the agent. For any other viewer, the subject is all
  * ids of the viewer together. Viewers with another subject cannot read or list the thread, or find out that it exists.
- * `MemoryService.forgetAll(filter, { purge: true })` erases threads along with records. Messages are not records: `search` of this service
- * finds them, but a search of the store does not.
+ * `MemoryService.forgetAll({ scope }, { purge: true })` erases threads, too. Messages are not records: `search` of this service finds them,
+ * but a search of the store does not.
  *
- * An append that fails stores no message. Concurrent appends to a thread are stored one after the other. The cost of an append, and
- * of reading a page, depends neither on the length of the thread nor on the number of threads.
+ * An append that fails stores no message. Concurrent appends to a thread are stored one after the other. The cost of an append, and of
+ * reading a page, does not grow with the length of the thread or the number of threads.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -36,8 +36,8 @@ export { purge } from "./Threads/ThreadWrites.ts"
 /** Operations of `Threads`. */
 export interface Service {
   /**
-   * Appends messages to a thread; creates the thread if it does not exist. Removes from the texts any memory that this library had put into
-   * the prompt. Returns the sequence number of the first appended message. Fails with `invalid_draft` if a message is not valid.
+   * Appends messages to a thread, and creates the thread if it does not exist. Returns the sequence number of the first appended message.
+   * Memory that this library had put into the prompt is removed from the texts. Fails with `invalid_draft` if a message is not valid.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -54,9 +54,9 @@ export interface Service {
 
   /**
    * Reads the newest messages that fit into a budget of tokens. A message counts one token for every four characters of its text or of its
-   * `data` as JSON, whichever is longer. The last message is always included. The result begins with the first fitting message of the user
-   * or the system, so that no tool result appears without its call. If none fits, the result begins with the last message of the user or
-   * the system, and exceeds the budget. In a thread without any, it begins with the first fitting message that is not a tool result.
+   * `data` as JSON, whichever is longer. The last message is always included. The result begins with a message of the user or the system,
+   * so that no tool result appears without its call. If no such message fits, the result begins with the last such message, and exceeds the
+   * budget. In a thread without such messages, the result begins with the first fitting message that is not a tool result.
    */
   readonly window: (
     viewer: Viewer.Viewer,
@@ -65,8 +65,8 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Window, MemoryError.MemoryError>
 
   /**
-   * Finds messages of a thread by words, best first. Cost: the first search of a thread reads all its messages. Each later search reads
-   * only the messages appended since then. The search indexes of the 64 threads searched last are kept in RAM.
+   * Finds messages of a thread by words, best first. Cost: the first search of a thread reads all its messages. A later search reads only
+   * new messages. The search indexes of the 64 threads searched last are kept in RAM.
    */
   readonly search: (
     viewer: Viewer.Viewer,
@@ -81,8 +81,8 @@ export interface Service {
   ) => Effect.Effect<Option.Option<ThreadRows.Thread>, MemoryError.MemoryError>
 
   /**
-   * Lists threads, the last created first. `after` is the name of the last thread of the previous page. Fails with `not_found` if that
-   * thread was deleted or renamed meanwhile. Default limit 20.
+   * Lists threads, the last created first. `after` is the name of the last thread of the previous page. Fails with `not_found` if no thread
+   * has this name any more. Default limit 20.
    */
   readonly list: (
     viewer: Viewer.Viewer,
@@ -90,9 +90,9 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<ThreadRows.Thread>, MemoryError.MemoryError>
 
   /**
-   * Copies the messages of a thread into a new thread named `name`, in one batch. With `before`, copies only the messages before that
-   * sequence number. Fails with `not_found` if the thread does not exist, with `invalid_id` if there is already a thread named `name`, and
-   * with `invalid_draft` if `before` is not a whole number of 0 or more. Cost: grows with the number of messages.
+   * Copies the messages of a thread into a new thread named `name`, in one batch. With `before`, only the messages before that sequence
+   * number are copied. Fails with `not_found` if the thread does not exist, and with `invalid_id` if a thread named `name` exists. Fails
+   * with `invalid_draft` if `before` is not a whole number of 0 or more.
    */
   readonly fork: (
     viewer: Viewer.Viewer,
@@ -110,7 +110,7 @@ export interface Service {
 
   /**
    * Erases a thread irrecoverably, the last messages first. Returns whether the thread existed. If the process ends midway, the first
-   * messages remain, and another `delete` erases them.
+   * messages remain. Another `delete` then erases them.
    */
   readonly delete: (viewer: Viewer.Viewer, thread: string) => Effect.Effect<boolean, MemoryError.MemoryError>
 }

@@ -1,9 +1,9 @@
 /**
- * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. The rules apply to every write, whether
- * it is made on the store or through the pipeline.
+ * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. The rules apply to every write, on the
+ * store or through the pipeline.
  *
- * `layer` wraps a store: the wrapper rejects writes that break the rules of the `MemorySpec`, and publishes an event for each change and
- * each failed write. Reads are not restricted.
+ * `layer` wraps a store. The wrapper rejects writes that break the rules of the `MemorySpec`. The wrapper also publishes an event for each
+ * change and each failed write. Reads are not restricted.
  *
  * ```text
  * globalWrites: "deny"   a write that creates, changes, restores or purges a Global record fails with `not_owned`
@@ -48,8 +48,8 @@ export interface Options {
   readonly rules: WriteRules
   readonly events: MemoryEvents.EventPublisher
   /**
-   * Origin of the writes. The rule `sharedWrites` restricts only the writes of a model: those of origin `agent` or `pipeline`. Default
-   * `user`, which also stands for the harness.
+   * Origin of the writes. `agent` and `pipeline` stand for a model; the rule `sharedWrites` restricts only these two. Default `user`, which
+   * also stands for the harness.
    */
   readonly origin?: Origin | undefined
   /** Name of the operation in errors. Default: the name of the called method. */
@@ -120,9 +120,9 @@ export const mayWrite = (
   globalWrites === "deny" && scope === Global ? deniedGlobal(op) : Effect.void
 
 /**
- * Forgets all records that match the filter and that the viewer may forget, in batches of 1,000, and returns the number of records. With
- * `purge`, erases these records, and also matching records already in the trash, which are not counted. If the filter restricts only the
- * scope, a purge first erases the viewer's threads and waiting messages, so that no memories are extracted from the messages meanwhile.
+ * Forgets all matching records that the viewer may forget, in batches of 1,000. Returns their number. With `purge`, erases these records,
+ * and also matching records in the trash, which are not counted. If the filter restricts only the scope, a purge first erases the viewer's
+ * threads and waiting messages. So no memories are extracted from the messages meanwhile.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -317,11 +317,10 @@ export const makeRemembering = (
 /**
  * Wraps tools so that the plugins are asked, in order, before a tool is called. `signal` tells all plugins of an event.
  *
- * The texts of a tool's results and failures pass through `MemoryTool.visible`, which removes invisible characters. This also applies to
- * tools of other libraries.
+ * The texts of a tool's results and failures are made safe for a prompt (`MemoryTool.visible`). This also applies to tools of other
+ * libraries.
  *
- * A plugin may crash; the crash is logged. If the plugin was told of an event, the turn goes on. If the plugin was asked about a call, the
- * call is denied.
+ * A crash of a plugin is logged. A plugin that crashes when asked about a call denies the call. A crash on an event does not stop the turn.
  */
 export interface ToolGuard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
@@ -329,8 +328,8 @@ export interface ToolGuard {
 }
 
 /**
- * Makes a tool guard. A call that the write limit denies fails with `rate_limited`; a call that another plugin denies fails with
- * `unsupported`. The error has the plugin's message, and the event `memory_denied` is published.
+ * Makes a tool guard. A denied call fails with the plugin's message, and the event `memory_denied` is published. The reason is
+ * `rate_limited` if the write limit denies the call, and `unsupported` if another plugin does.
  */
 export const makeToolGuard = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,

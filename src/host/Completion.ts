@@ -1,7 +1,7 @@
 /**
- * A service for the language model that the harness (the program that runs the agent) provides. `complete` returns text, and `object`
- * returns a value that fits a Schema. `layerRecord` writes the answers of a model to a file, called a cassette. `layerReplay` answers from
- * such a file, without a model.
+ * A service for the language model that the harness (the program that runs the agent) provides. `complete` returns text. `object` returns a
+ * value that fits a Schema. `layerRecord` writes a model's answers to a file, called a cassette. `layerReplay` answers from a cassette,
+ * without a model.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -30,9 +30,9 @@ export interface Service {
   /** Asks the model. Fails with `model` if there is no answer. Has no timeout; an outbox has one of two minutes: see `Outbox.Options`. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
-   * Asks the model. Decodes and returns the first JSON object or array in the answer that fits the schema. Prose or a fence may surround
-   * the JSON, and the end of the JSON may be missing. Fails with `model` if no JSON fits, or if the answer is longer than
-   * `maxAnswerLength`; a retry may succeed. The error says what was expected, and never quotes the answer.
+   * Asks the model, and returns the first JSON object or array in its answer that fits the schema. Prose or a fence may surround the JSON,
+   * and the end of the JSON may be missing. Fails with `model` if no JSON fits, or if the answer is longer than `maxAnswerLength`. A retry
+   * may succeed. The error says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
@@ -61,10 +61,10 @@ const none = "none"
 export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
 
 /**
- * Provides a model that answers from a script, for tests. If `answers` is an Iterable, the n-th call gets its n-th value, and calls after
- * the last value fail with `model`. If `answers` is a function, each call gets the result of the function. A string is the answer itself, a
+ * Provides a model that answers from a script, for tests. If `answers` is an Iterable, the n-th call gets its n-th value. Calls after the
+ * last value fail with `model`. If `answers` is a function, each call gets the function's result. A string is the answer itself, a
  * `MemoryError` makes the call fail, and any other value is answered as JSON. Each build of the layer starts with the first value again. An
- * iterator, however, cannot be restarted, and continues where it stopped.
+ * iterator, however, continues where it stopped.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -85,7 +85,7 @@ export const layerScripted = (
   })
 
 /**
- * Provides a service without a model: every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline`
+ * Provides a service without a model. Every call fails with `unsupported`, and the error names the layer to provide. A `MemoryPipeline`
  * with this layer extracts facts only by its option `customExtract`, and adds these facts without asking a model.
  */
 export const layerNone: Layer.Layer<Completion> = Layer.succeed(
@@ -102,8 +102,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
 )
 
 /**
- * Provides a model that asks the `Completion` of the Effect context, and appends each answer to the cassette `file` before returning the
- * answer. Failures are not recorded. Fails with `io` if the cassette cannot be written. To replace recorded answers, delete the file first.
+ * Provides a model that asks the `Completion` of the Effect context. Each answer is appended to the cassette `file` and then returned.
+ * Failures are not recorded. Fails with `io` if the cassette cannot be written. To replace recorded answers, delete the file first.
  */
 export const layerRecord = (
   file: string
@@ -121,9 +121,9 @@ export const layerRecord = (
   )
 
 /**
- * Provides a model that answers from a cassette. The n-th call with a prompt returns the n-th answer that was recorded for this prompt.
- * Each build of the layer starts with the first answers again. A call fails with `model` if no answer to its prompt is left. The layer
- * fails with `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
+ * Provides a model that answers from a cassette. The n-th call with a prompt gets the n-th answer recorded for this prompt. A call fails
+ * with `model` if no answer to its prompt is left. Each build of the layer starts with the first answers again. The layer fails with
+ * `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
  */
 export const layerReplay = (
   file: string
@@ -161,8 +161,8 @@ const notOnCassette = (played: number): string => {
 }
 
 /**
- * Makes a function that returns the next answer of the script at each call, in an array. The array is empty at the end of the script.
- * Functions that are made from the same iterator share its answers.
+ * Makes a function that returns the next answer of the script in an array. The array is empty at the end of the script. Functions that are
+ * made from the same iterator share its answers.
  */
 const queueOf = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()
@@ -201,9 +201,9 @@ const CassetteEntry = Schema.Struct({
 interface CassetteEntry extends Schema.Schema.Type<typeof CassetteEntry> {}
 
 /**
- * Opens a cassette, and returns a function that appends an entry. Each entry is a line of its own, appended in one write; writes run one at
- * a time. Creates the folder if it is missing, and removes an incomplete last line, which a crash left. Fails with `unsupported`, and
- * leaves the cassette unchanged, if a newer release of the library recorded the cassette.
+ * Opens a cassette, and returns a function that appends an entry as one line. Only one entry is written at a time. Creates the folder if it
+ * is missing. Removes an incomplete last line, which a crash left. If a newer release of the library recorded the cassette, fails with
+ * `unsupported` and leaves the cassette unchanged.
  */
 const recordTo = (file: string) =>
   Effect.gen(function*() {

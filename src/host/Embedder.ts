@@ -12,10 +12,7 @@ import * as Validation from "../domain/Validation.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
-/**
- * Reason for embedding a text: `add` for a new text, `update` for a changed text, `search` for a query. Some models embed queries
- * differently from stored texts.
- */
+/** Reason for embedding: `add` for a new text, `update` for a changed text, `search` for a query. Some models embed queries differently. */
 export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
@@ -50,17 +47,14 @@ export interface Options {
   readonly batch?: number | undefined
   /** Largest number of concurrent calls of the wrapped model, counting the calls of all callers. Default 4. */
   readonly concurrency?: number | undefined
-  /**
-   * Largest number of vectors in the cache, which evicts the least recently used vector. Default 1,000 (1.5 MB at 384 dimensions); 0 turns
-   * the cache off.
-   */
+  /** Largest number of cached vectors; the least recently used is evicted. Default 1,000 (1.5 MB at 384 dimensions); 0 for no cache. */
   readonly cache?: number | undefined
 }
 
 /**
  * Wraps a model (`primitives`): adds batches, bounded concurrency and a cache. Concurrent requests for the same text share one call of the
- * model. `embed` fails with `model` if the wrapped model returns a wrong number of vectors, a vector with a wrong number of dimensions, or
- * a number that is not finite. Dies if an option is invalid.
+ * model. Dies if an option is invalid. `embed` fails with `model` if the model returns a wrong number of vectors or of dimensions, or a
+ * number that is not finite.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
@@ -87,9 +81,9 @@ const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   ]))
 
 /**
- * Returns a copy of the embedder with a measured `floor`: the median cosine of all pairs of sixteen unrelated sentences, clamped to
- * 0..0.95. The `weight` is unchanged. Calls `embed` once, and fails if this call fails. An embedder without vectors (0 dimensions) is
- * returned unchanged, without a call.
+ * Returns a copy of the embedder with a measured `floor`. The `floor` is the median cosine of all pairs of sixteen unrelated sentences,
+ * clamped to 0..0.95. The `weight` is unchanged. Calls `embed` once, and fails if this call fails. An embedder without vectors (0
+ * dimensions) is returned unchanged.
  */
 export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
   embedder.dimensions === 0
@@ -120,10 +114,10 @@ const unrelated = [
 ]
 
 /**
- * Embeds offline, without a model. The vector of a text is the weighted mean (smooth inverse frequency) of the GloVe vectors of its words,
- * scaled to Euclidean norm 1. The order of the words makes no difference. A text without a known word has the zero vector. The word vectors
- * come from a table of 20,000 English words, in 100 dimensions. The layer reads this table (2 MB) from the package's folder. The layer
- * fails with `io` if the folder is missing, for example in bundled code, and with `corrupt` if the table is incomplete.
+ * Embeds offline, without a model. The vector of a text is the weighted mean of the GloVe vectors of its words, scaled to Euclidean norm 1.
+ * The order of the words makes no difference. A text without a known word has the zero vector. The vectors come from a table of 20,000
+ * English words, in 100 dimensions. The table (2 MB) is read from the package's folder. The layer fails with `io` if the folder is missing,
+ * for example in bundled code. The layer fails with `corrupt` if the table is incomplete.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
@@ -149,9 +143,9 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 })
 
 /**
- * Embeds by hashing, for tests. Equal texts have equal vectors, and the more words two texts share, the more similar are their vectors. The
- * hash of each word stem selects one component of the vector; 1 is added to this component or subtracted from it (feature hashing,
- * Weinberger et al. 2009). The vector is scaled to Euclidean norm 1. A text without words has the zero vector. Default: 256 dimensions.
+ * Embeds by hashing, for tests. Equal texts have equal vectors, and texts that share more words have more similar vectors. The hash of each
+ * word stem selects one component of the vector; 1 or -1 is added to this component (feature hashing, Weinberger et al. 2009). The vector
+ * is scaled to Euclidean norm 1. A text without words has the zero vector. Default: 256 dimensions.
  */
 export const layerHash = (
   { dimensions = 256 }: { readonly dimensions?: number | undefined } = {}
@@ -206,8 +200,8 @@ type Embed = Service["embed"]
  * Adds a cache of at most `limit` vectors, keyed by purpose and text. `ask` receives at most `batch` texts per call, without duplicates.
  * The vectors that `ask` returns are shared between callers, not copied.
  *
- * Law: while one caller requests a text, all other callers that need this text wait for the result. If the request fails, all these callers
- * fail, and the failure is not cached. If the requesting caller is interrupted, the waiting callers request the text themselves.
+ * Law: while one caller requests a text, all other callers of this text wait for the result. If the request fails, all these callers fail,
+ * and the failure is not cached. If the requesting caller is interrupted, the waiting callers request the text themselves.
  */
 const cached = (limit: number, batch: number, ask: Embed): Embed => {
   const kept = recentlyUsed(limit)
@@ -302,19 +296,18 @@ const wordDimensions = 100
 
 /**
  * Reads the table of word vectors (2 MB). Returns a function that embeds a text as the weighted mean of the vectors of its words. Rare
- * words weigh more. Repeated words count each time. Words that are not in the table are ignored. Word order and negation make no
- * difference. The function takes 5 µs for a short text.
+ * words weigh more. Repeated words count each time. Stopwords and words that are not in the table are ignored. Word order and negation make
+ * no difference. The function takes 5 µs for a short text.
  *
  * ```text
  * v(text) = Σ a / (a + p(w)) · v(w),  then scaled to norm 1  a = 10⁻³
  * p(w)    = 1 / (H · (rank(w) + 2.7)),  Σ p = 1              rank 1 = the most frequent
  * ```
  *
- * Here v(w) is the vector of the word w, scaled to norm 1. p(w) is the frequency of w, estimated from the rank of w by the Zipf–Mandelbrot
- * law.
+ * Here v(w) is the vector of the word w, scaled to norm 1. p(w) is the frequency of w, estimated from its rank by the Zipf–Mandelbrot law.
  *
  * This method is smooth inverse frequency (Arora, Liang and Ma 2017) with one difference: the common component of all vectors is not
- * removed, because its removal made searches of dialogue find less.
+ * removed. Its removal made searches of dialogue find less.
  */
 const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
   Effect.gen(function*() {

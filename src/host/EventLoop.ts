@@ -1,9 +1,9 @@
 /**
- * Splits long synchronous work into steps, with pauses in which the event loop runs. No step should block the loop for more than
- * 50 ms.
+ * Splits long synchronous work into steps. The event loop runs in the pauses between the steps. No step should block the event loop for
+ * more than 50 ms.
  *
- * A pause lasts until the next iteration of the event loop, in which timers and sockets run. `Effect.yieldNow` is not enough: fibers resume
- * in microtasks, so only other fibers would run.
+ * A pause lasts until the next iteration of the event loop, so that timers and sockets can run. `Effect.yieldNow` lets only other fibers
+ * run, since fibers resume in microtasks.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -18,8 +18,7 @@ export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /**
  * Pauses until the next iteration of the event loop. Returns at once under a `TestClock`. Uses `setImmediate` if the runtime has it,
- * otherwise `sleep(0)`, which takes a millisecond and may delay sockets: if several fibers pause by timers, another timer is due whenever a
- * step ends, and the event loop runs all due timers before sockets.
+ * otherwise `sleep(0)`. A `sleep(0)` takes a millisecond. Many such pauses may delay sockets, since all due timers run before sockets.
  */
 export const pause: Effect.Effect<void> = Effect.clockWith((clock) =>
   clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)
@@ -37,8 +36,8 @@ export interface IterationBudget {
   /** Adds `work` to the work done in this iteration. */
   readonly spend: (work: number) => void
   /**
-   * Whether the budget of this iteration is used up: all units of work are done or, if `clock` is given, 4 ms have passed since the
-   * iteration's first call with a clock. The clock is read only once per sixteenth of the work.
+   * Whether the budget of this iteration is used up: all units of work are done, or 4 ms have passed. The time counts only if `clock` is
+   * given, from the first such call in the iteration. The clock is read only once per sixteenth of the work.
    */
   readonly isSpent: (clock?: Clock.Clock) => boolean
   /** Resets the work and the time to 0. Each iteration starts with such a reset. */
@@ -84,9 +83,9 @@ export const sleepLive = (time: Duration.DurationInput): Effect.Effect<void> =>
 const machineClock = Clock.make()
 
 /**
- * Pauses long work from time to time. The caller runs the pacer after each step, with the amount of work of the step. The pacer pauses once
- * enough work has been done since the last pause. One unit of work is one character parsed or split into terms, which takes 0.1 µs in
- * English and 2 µs in Chinese.
+ * Pauses long work from time to time. The caller runs the pacer after each step, with the amount of work of the step. The pacer pauses if
+ * enough work was done since the last pause. One unit is the work on one character, such as parsing: 0.1 µs for English text, 2 µs for
+ * Chinese.
  */
 export interface Pacer {
   (work: number): Effect.Effect<void>
@@ -111,9 +110,9 @@ export const pacer = (budget = 8_192): Pacer => {
 export type IsDue = (work: number) => boolean
 
 /**
- * Starts a step. Returns a function that says whether the step should end: after `stretch` units of work or after 4 ms, whichever comes
- * first. The time limit matters where a unit of work takes longer: on a slow machine, before the code is compiled, and during garbage
- * collection. The clock is read once per sixteenth of `stretch`.
+ * Starts a step, and returns a function that says whether the step should end. A step ends after `stretch` units of work or after 4 ms,
+ * whichever comes first. The time limit helps if a unit of work takes longer than usual, for example on a slow machine. The clock is read
+ * once per sixteenth of `stretch`.
  */
 const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
   const end = clock.unsafeCurrentTimeMillis() + 4
@@ -128,8 +127,8 @@ const stepEnd = (clock: Clock.Clock, stretch: number): IsDue => {
 }
 
 /**
- * Makes a function that runs the synchronous steps of concurrent fibers one at a time, with pauses like those of a `pacer`. Otherwise, many
- * fibers together could block the event loop. `work` returns the amount of work of a finished step, given the step's result.
+ * Makes a function that runs synchronous steps of concurrent fibers one at a time. A `pacer` pauses between the steps, since many fibers
+ * together could block the event loop. `work` computes the amount of work of a step from the step's result.
  */
 export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
   Effect.makeSemaphore(1),
@@ -140,8 +139,8 @@ export const serialSteps: Effect.Effect<<A>(step: () => A, work: (done: A) => nu
 )
 
 /**
- * Makes a queue: a function that runs effects one at a time, in order of arrival. An effect that is interrupted while it waits leaves the
- * queue. Entering an empty queue is ten times as fast as taking a permit of a semaphore.
+ * Makes a queue: a function that runs effects one at a time, in order of arrival. An effect can be interrupted while it waits, and then
+ * leaves the queue. If the queue is empty, an effect starts ten times as fast as with a semaphore.
  */
 export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
   let last: Deferred.Deferred<void> | undefined
@@ -164,9 +163,9 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
 }
 
 /**
- * Calls `call` with each value. Pauses after `stretch` units of work or after 4 ms, whichever comes first. Also pauses at the end if more
+ * Calls `call` with each value. Pauses after `stretch` units of work or after 4 ms, whichever comes first. Pauses at the end, too, if more
  * than a quarter of `stretch` was done since the last pause. `work` returns the units of work of a value; default 1. The next value is read
- * before each pause: `call` gets this value even if it is deleted from `values` (for example a Map) during the pause.
+ * before each pause. `call` gets this value even if it is deleted from `values` during the pause.
  */
 export const forEach = <A>(
   values: Iterable<A>,
@@ -206,8 +205,8 @@ export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect
   })
 
 /**
- * Whether to pause at the end of the work: true if more than a quarter of `stretch` was done since the last pause. This pause keeps many
- * short calls in a row from blocking the event loop.
+ * Whether to pause at the end of the work. True if more than a quarter of `stretch` was done since the last pause. Without such a pause,
+ * many short calls in a row could block the event loop.
  */
 const isLong = (work: number, stretch: number): boolean => work < Infinity && 4 * work > stretch
 
@@ -219,10 +218,7 @@ export interface LazyOptions<Row, A> {
   readonly add: (index: A, row: Row) => number
   /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
-  /**
-   * Returns the current rows, except tombstones (rows of forgotten records). A row that is added during the iteration may or may not be
-   * returned.
-   */
+  /** Returns the current rows, without tombstones (rows of forgotten records). Rows that are added during the iteration may be missing. */
   readonly rows: () => Iterable<Row>
 }
 
@@ -231,15 +227,15 @@ interface Making<Row, A> {
   /** Rows that are not read yet; `undefined` once all rows are read. */
   unread: Iterator<Row> | undefined
   /**
-   * Rows that are read but not yet added, in parts. Rows are added only once all rows are read. Each part is reversed, and in the end so
-   * is the list of parts: removing rows from the end then yields the rows in the order in which they were read.
+   * Rows that are read but not yet added, in parts. Rows are added only once all rows are read. Each part is reversed, and finally the list
+   * of parts, too. So the next row to add is the last row of the last part.
    */
   readonly parts: Array<Array<Row>>
   /** Rows that were passed to `set` during reading. Skipped in `parts`, since `changes` adds the rows that are still current. */
   touched: ReadonlySet<Row | undefined>
   /**
-   * Calls of `set` since reading began, each a pair of an old and a new row. Once all rows are read, the calls so far are replaced by one
-   * addition for each new row that is still current. Later calls are appended.
+   * Calls of `set` since reading began, each a pair of an old and a new row. Once all rows are read, these calls are replaced by additions:
+   * one for each new row that is still current. Later calls are appended.
    */
   changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
   /** Number of changes that have been applied. */
@@ -247,9 +243,9 @@ interface Making<Row, A> {
 }
 
 /**
- * An index over the rows of a table. The index is built on first use, and updated from then on. Changes that arrive during the build are
- * applied after all rows are added. All fibers that wait for the index take part in the build, so the build goes on even if one of these
- * fibers is interrupted.
+ * An index over the rows of a table. The index is built when it is first used, and then kept up to date. Changes during the build are
+ * applied once all rows are added. All fibers that wait for the index share the work of the build. So the build goes on even if one of
+ * these fibers is interrupted.
  */
 export class LazyIndex<in out Row, in out A> {
   readonly #options: LazyOptions<Row, A>

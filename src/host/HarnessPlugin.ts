@@ -1,6 +1,6 @@
 /**
- * Plugins of the harness, the program that runs the agent. A plugin is told when a turn starts, a turn ends or a session ends. A plugin may
- * also deny tool calls.
+ * Plugins of the harness, the program that runs the agent. A plugin can deny tool calls. Each plugin also receives a signal when a turn
+ * starts, a turn ends or a session ends.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -18,8 +18,8 @@ export const Signal = Schema.Union(
 export type Signal = typeof Signal.Type
 
 /**
- * A tool call, which plugins allow or deny. `writes` says whether the call writes memories: the result of the tool's function `isWrite` or,
- * if the tool has no `isWrite`, the tool's own `writes`.
+ * A tool call, which plugins allow or deny. `writes` says whether the call writes memories. The value comes from the tool's function
+ * `isWrite`, or from the tool's field `writes` if there is no `isWrite`.
  */
 export interface ToolCall {
   readonly tool: string
@@ -44,8 +44,8 @@ export interface HarnessPlugin {
   /** Allows or denies a call. Plugins are asked in order, until one denies the call. A plugin that dies denies the call. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
   /**
-   * Runs after an allowed call that failed validation and wrote nothing. A plugin that counts calls can then subtract the call. `call` is
-   * the same object that `beforeToolCall` received.
+   * Runs after an allowed call that had invalid arguments and wrote nothing. A plugin that counts calls can then subtract this call. `call`
+   * is the same object that `beforeToolCall` received.
    */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }
@@ -59,8 +59,8 @@ export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
 export type PluginSource<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
 
 /**
- * Adds plugins after the plugins that are already provided. Pass a plugin with state as an Effect that makes the plugin: each build of the
- * layer runs this Effect once.
+ * Adds plugins after the plugins that are already provided. A plugin with state is passed as an Effect that makes the plugin. Each build of
+ * the layer runs this Effect once.
  */
 export const layer = <E = never, R = never>(
   ...plugins: ReadonlyArray<PluginSource<E, R>>

@@ -1,29 +1,28 @@
 /**
  * Replaces secrets in texts before the texts are stored or sent to a model. Secrets are keys, tokens, card numbers and, on request, e-mail
- * addresses, or whatever your own function finds. Provide one redaction to all layers of memory. If none is provided, nothing is redacted.
+ * addresses. Your own patterns or your own function can find other secrets. Provide one redaction to all layers of memory. The default is
+ * no redaction.
  *
  * Drafts, patches, and the messages of outboxes and threads are redacted before they are stored. Texts are redacted before they are sent to
- * a model for extraction, reconciliation or embedding. The following are not redacted: texts that are already stored, files that people
- * write into a vault, rows that `Copy` moves, ids, scopes, kinds, sessions, names of threads, keys and numbers of JSON, and updates by
- * `Viewer.system`. The query text of a `memory_recalled` event is not redacted either; only `MemoryEvents.layer({ texts: true })`
- * publishes this text.
+ * a model for extraction, reconciliation or embedding. These texts are not redacted: stored texts, files that people write into a vault,
+ * rows that `Copy` moves, and updates by `Viewer.system`. Ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON are
+ * not redacted either. A `memory_recalled` event contains the query text only with `MemoryEvents.layer({ texts: true })`, and then
+ * unredacted.
  *
- * A `memory_redacted` event reports the number of secrets found, never the secrets. A `MemoryEvents` service publishes this event if the
- * redaction is provided to the service, or if the service is provided together with a `MemoryService` over a store with the redaction. The
+ * A `memory_redacted` event reports the number of secrets, never the secrets. A `MemoryEvents` service publishes the event if the redaction
+ * is provided to that service. It is also enough to provide `MemoryEvents` to a `MemoryService` over a store with the redaction. The
  * secrets of an instruction file are counted when the file is first read, and again after each change of its text.
  *
- * A store keeps the redaction with which it was built, and all services over the store use this redaction. `MemoryService.layer`,
- * `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` if another redaction is provided to them. Building a federation
- * fails if one of its writable stores lacks the federation's redaction.
+ * A store keeps the redaction with which it was built. All services over the store use this redaction. If another redaction is provided to
+ * `MemoryService.layer`, `MemoryManager.layer` or `Overlay.layer`, the layer fails with `unsupported`. Building a federation fails if one
+ * of its writable stores lacks the federation's redaction.
  *
- * Each call of `Redaction.layer` makes a different redaction; one layer is one redaction, even if the layer is built twice. So call
- * `Redaction.layer` once, and provide the layer last: either to the store and everything over the store, or to the store alone.
- * `Layer.mergeAll(Store, Redaction.layer())` does not provide the redaction to the store.
+ * Each call of `Redaction.layer` makes a different redaction, so call it only once. Provide this layer last, to the store and everything
+ * over the store, or to the store alone. `Layer.mergeAll(Store, Redaction.layer())` does not provide the redaction to the store.
  *
- * `Copy` does not redact the rows that it moves. To move rows to a store with a redaction, `Copy` requires the option `unredacted: true`. A
- * store without a redaction redacts nothing. If a redaction is provided to the service of a kind of memory, to `Threads` or to
- * `MemoryPipeline`, but not to the store of that service, the service logs a warning. The service then uses the redaction only for its own
- * names, messages and prompts.
+ * `Copy` does not redact rows. A copy to a store with a redaction therefore requires the option `unredacted: true`. A store without a
+ * redaction redacts nothing. Services over such a store (kinds of memory, `Threads`, `MemoryPipeline`) log a warning if a redaction is
+ * provided to them. They use this redaction only for their own names, messages and prompts.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -58,8 +57,8 @@ export interface Service {
   /** Redacts a text. Must find no secret in its own result, since a text may be redacted several times before it is stored. */
   readonly redact: (text: string) => Redacted
   /**
-   * Calls the listener with each report until the Effect scope closes. If several listeners have the same `key`, only one is called.
-   * Default: each listener has a key of its own.
+   * Calls the listener with each report until the Effect scope closes. Of several listeners with the same `key`, only one is called.
+   * Default: each listener has its own key.
    */
   readonly listen: (
     listener: (report: Report) => Effect.Effect<void>,
@@ -77,8 +76,8 @@ export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
 
 /**
- * Provides a redaction that redacts with the given function. If the function throws, the operation on memory fails with `unavailable`, and
- * the text is neither stored nor sent to a model.
+ * Provides a redaction that uses the given function. If the function throws, the operation fails with `unavailable`, and the text is
+ * neither stored nor sent to a model.
  */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
   Layer.sync(Redaction, () => {
@@ -119,8 +118,8 @@ interface Carrier {
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**
- * Returns the redaction for a service over a store: the store's redaction or, if the store has none, the provided redaction. Logs a warning
- * if a redaction is provided that differs from the store's. @internal
+ * Returns the redaction for a service over a store: the store's own redaction, otherwise the provided one. Logs a warning if the provided
+ * redaction differs from the store's. @internal
  */
 export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
   Effect.flatMap(Redaction, (provided) => {
@@ -148,8 +147,8 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
 
 /**
  * Combines the redactions of several stores that are used as one. Returns `None` if no store has a redaction. If all stores have the same
- * redaction (`isSame`), the result is the same, too. Otherwise, the result is a different redaction, which applies the redactions of the
- * stores one after another. The `listen` of the result adds the listener to the redactions of all stores.
+ * redaction (`isSame`), the result is the same, too. Otherwise, the result applies the redactions of the stores one after another. A
+ * listener of the result is added to the redactions of all stores.
  * @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
@@ -216,9 +215,9 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
     }))
 
 /**
- * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. Otherwise, a block inside a secret
- * would hide the secret from the redaction. The block is removed before the message is stored, so the secret would be stored. The removal
- * of one block can form another block, so the removal is repeated up to eight times. Then all remaining closing tags are made invalid.
+ * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. A block inside a secret would hide
+ * the secret from the redaction. The block is removed anyway before the message is stored, and the secret would then remain. The removal of
+ * a block can form another block, so it is repeated up to eight times. Then all remaining closing tags are made invalid.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")
@@ -244,8 +243,8 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
   ) // the cast: redaction keeps the types of the fact's fields
 
 /**
- * Returns a function that redacts the texts of files that are read repeatedly; `place` is the path of a file. The function reports the
- * number of secrets when a file is first read, and again whenever the text of the file has changed. @internal
+ * Makes a function that redacts the texts of files that are read repeatedly. `place` is the path of a file. The number of secrets is
+ * reported when a file is first read, and again after each change of its text. @internal
  */
 export const rereading = (redaction: Service | undefined) => {
   const known = new Map<string, string>()

@@ -1,9 +1,8 @@
 /**
- * Random bytes for secrets, such as keys, that nobody must be able to guess.
+ * Random bytes for secrets, such as keys. By default, the bytes come from the operating system.
  *
- * Values that are not secret (ids, jitter, samples) come from Effect's `Random`, whose output can be predicted from earlier output. Secrets
- * come from this module, by default with bytes from the operating system. Tests provide `layerSeeded`, which makes the same bytes in every
- * run.
+ * Effect's `Random` is used only for values that are not secret (ids, jitter, samples), since its output can be predicted. Tests provide
+ * `layerSeeded`, which makes the same bytes in every run.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,5 @@
 /**
- * The JSON API behind the inspector, a web page that shows the memories of a viewer. For each request, the API calls `MemoryService` as the
- * viewer of that request.
+ * The JSON API of the inspector, a web page that shows the memories of a viewer. Each request acts on behalf of the viewer of the request.
  *
  * ```text
  * GET  /api/session                the viewer whose memories are shown
@@ -17,9 +16,8 @@
  * POST /api/why                    { id, text }: why a search for the text does not find the record
  * ```
  *
- * A POST must have the content type `application/json`, because a page of another site can send such a request only after a CORS preflight.
- * The body of a failure is `{ error: { reason, message, detail? } }`. A record that the viewer does not see is reported like a record that
- * does not exist.
+ * A POST must have the content type `application/json`. A page of another site can send such a POST only after a CORS preflight. The body
+ * of a failure is `{ error: { reason, message, detail? } }`. A record that the viewer does not see is treated as absent.
  */
 import { Size } from "@effect/platform/FileSystem"
 import type * as HttpApp from "@effect/platform/HttpApp"
@@ -70,8 +68,8 @@ export const End = Schema.Struct({
 export const Shown = Schema.Struct({ record: MemoryRecord, to: Schema.Array(End), from: Schema.Array(End) })
 
 /**
- * Schema of the response of `/api/records/:id/history`, newest revision first. The last item is the earliest kept revision. This item has
- * no `difference`, since there is no earlier revision to compare with.
+ * Schema of the response of `/api/records/:id/history`: revisions, newest first. `difference` compares a revision with the next item, the
+ * revision before it. The last item has no `difference`.
  */
 export const History = Schema.Struct({
   items: Schema.Array(Schema.Struct({
@@ -104,7 +102,7 @@ export const Prompt = Schema.Struct({
 })
 
 /**
- * Schema of the response of `/api/why`: the reason why a search does not find the record, and a text that explains the reason. Both fields
+ * Schema of the response of `/api/why`. `reason` says why a search does not find the record, and `text` explains the reason. Both fields
  * are `null` if the search finds the record.
  */
 export const Why = Schema.Struct({ reason: Schema.NullOr(Absence), text: Schema.NullOr(Schema.String) })

@@ -1,6 +1,6 @@
 /**
- * The files of the inspector's page, and the HTTP headers that isolate the page. With these headers, the page can run only its own scripts,
- * and cannot send anything to other hosts. No other page can embed the page in a frame.
+ * The files of the inspector's page, and the HTTP headers that isolate the page. The page can run only its own scripts, and cannot send
+ * anything to other hosts. Other pages cannot show the page in a frame.
  */
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -48,8 +48,8 @@ export const make = (files: Files) => {
 }
 
 /**
- * Reads the page's files from the JSON that the build embeds in the command `effect-memory`. Fails with `unavailable` if the JSON is
- * missing or invalid.
+ * Reads the page's files from JSON, which the build embeds in the command `effect-memory`. Fails with `unavailable` if the JSON is missing
+ * or invalid.
  */
 export const fromJson = (json: string | undefined): Either.Either<Files, MemoryError.MemoryError> =>
   Either.mapLeft(

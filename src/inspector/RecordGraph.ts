@@ -25,8 +25,8 @@ export const Graph = Schema.Struct({
 export interface Graph extends Schema.Schema.Type<typeof Graph> {}
 
 /**
- * Returns the graph around a record. Follows links in both directions, breadth first. Cost: one call of `links` for each record of the
- * graph. The records at the largest distance need a call, too, to find the links between them.
+ * Returns the graph around a record. Links are followed in both directions, breadth first. Cost: one call of `links` for each record of the
+ * graph, even for the outermost records. Those records may have links to each other.
  */
 export const around = (
   links: (id: MemoryId) => Effect.Effect<Neighbours, MemoryError>,

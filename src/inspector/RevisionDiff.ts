@@ -23,7 +23,7 @@ export const Difference = Schema.Struct({
 export interface Difference extends Schema.Schema.Type<typeof Difference> {}
 
 /**
- * Fields that a difference never lists: fields that never change, fields that change in every revision, and `body`, whose lines are
+ * Fields that a difference does not list. Some of these fields never change, others change in every revision. The lines of `body` are
  * compared instead.
  */
 const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
@@ -44,8 +44,8 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
 const maxPairs = 1_000_000
 
 /**
- * Returns the difference of two texts as lines, computed from their longest common subsequence. Cost: proportional to the product of the
- * two numbers of lines, but at most to `maxPairs`. Equal lines at the beginning and at the end of the texts do not count.
+ * Returns the difference of two texts as lines, by their longest common subsequence. Cost: the product of the two numbers of lines, at most
+ * `maxPairs`. Equal lines at the beginning and at the end of the texts do not count.
  */
 export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
   const a = before.split("\n")

@@ -1,6 +1,6 @@
 /**
- * Ranks records of any kind by priority: the weighted mean of three components, each 0..1 (after Park et al., 2023). The table shows the
- * default weights.
+ * Ranks records of any kind by priority (after Park et al., 2023). The priority is the weighted mean of three components, each 0..1. The
+ * table shows the default weights.
  *
  * ```text
  * recency     .4   max(.1, ½^(age / half-life)); the age counts from the last use or change, half-life 24 hours
@@ -76,8 +76,8 @@ export const recencyAt = (
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
 /**
- * Returns a function that computes which share of `terms`, 0..1, a record contains in its summary, body and tags. The share is 0.5
- * if there are no terms. The first call for a record takes time linear in its text. Later calls take time linear in the number of terms.
+ * Makes a function that returns which share of `terms` occurs in a record's summary, body and tags. The share is 0..1, or 0.5 if there are
+ * no terms. The first call for a record takes time linear in its text. Later calls take time linear in the number of terms.
  */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
   if (terms.size === 0) return () => 0.5
@@ -100,8 +100,8 @@ const termsBy = (tokenizer: Tokenizer): WeakMap<MemoryRecord, ReadonlySet<string
 /** A query, and the weights and the half-life that determine the ranking of the results. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /**
-   * Weights of the components, each 0 or more, scaled to a sum of 1. Defaults: recency 0.4, importance 0.3, relevance 0.3. The call
-   * fails with `invalid_draft` if all weights are 0.
+   * Weights of the components, each 0 or more, scaled to a sum of 1. Default: recency 0.4, importance 0.3, relevance 0.3. A call fails with
+   * `invalid_draft` if all weights are 0.
    */
   readonly weights?: Partial<Priority> | undefined
   /** Half-life of recency, above 0. Default 24 hours. */
@@ -125,11 +125,10 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Operations of `AdaptiveMemory`. */
 export interface Service {
   /**
-   * Returns the records that match the filter, best first. Records with the same score are sorted newest first. A record may be returned
-   * although it contains no word of the query. Default `limit` 20. If an embedding is given, the relevance of each of the nearest 1,000
-   * records is its similarity to the embedding or the share of the query's words that it contains, whichever is greater. Fails with
-   * `unsupported` if an embedding is given but the store has no vectors. Cost: reads all records that match the filter. Does not mark the
-   * returned records as used; call `touch` for the records that the agent uses.
+   * Returns the records that match the filter, best first. Among equal scores, the newest record comes first. A record may be returned
+   * although it contains no word of the query. Default `limit` 20. If an embedding is given, the relevance of the 1,000 nearest records is
+   * at least their similarity to the embedding. Fails with `unsupported` if an embedding is given but the store has no vectors. Cost: reads
+   * all records that match the filter. The returned records are not marked as used. Call `touch` for the records that the agent uses.
    */
   readonly retrieve: (
     viewer: Viewer.Any,

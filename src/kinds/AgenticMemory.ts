@@ -1,9 +1,9 @@
 /**
  * Notes with attributes, suggested links and suggested changes of older notes (A-MEM; Xu et al., 2025).
  *
- * Fixed rules make the suggestions. If the context has a `Completion`, its model improves them. If the model fails, the suggestions of the
- * rules are returned and a warning is logged. A suggested link or change takes effect only when the caller applies it. An operation on a
- * stored note, except `get`, fails with `not_found` if the viewer sees no note with the id.
+ * Fixed rules make the suggestions. If the context has a `Completion`, its model improves them. If the model fails, a warning is logged,
+ * and the suggestions of the rules are returned. Suggestions take effect only when the caller applies them. All operations on a stored
+ * note, except `get`, fail with `not_found` if the viewer does not see the note.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -57,16 +57,16 @@ export interface Service {
     id: MemoryId
   ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
   /**
-   * Suggests at most 5 links to other notes, best first. A suggested note has a similarity of 0.5 or more. Only the 100 best matches of a
-   * search for the keywords and entities of the note, and the 100 newest notes, are compared with the note.
+   * Suggests at most 5 links to other notes, best first. A suggested note has a similarity of 0.5 or more. This note is compared with the
+   * 100 best matches of a search for its keywords and entities, and with the 100 newest notes.
    */
   readonly suggestLinks: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Applies the suggestions whose similarity is 0.7 or more and whose note exists. Applying a suggestion adds a link from the note to the
-   * suggested note, and a link back. All links are added in one batch; if it fails, no link is added. Returns the applied suggestions.
+   * Applies the suggestions with a similarity of 0.7 or more whose note exists, and returns these suggestions. Each of them adds a link to
+   * the suggested note, and a link back. All links are added in one batch. If the batch fails, no link is added.
    */
   readonly link: (
     viewer: Viewer.Any,
@@ -74,22 +74,22 @@ export interface Service {
     suggestions: ReadonlyArray<LinkSuggestion>
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Suggests changes of older notes in the same scope, based on this note, best first. Only the 50 best matches of a search and the 50
-   * newest notes are compared with this note. Writes nothing.
+   * Suggests changes of older notes in the same scope, based on this note, best first. Writes nothing. This note is compared with the 50
+   * best matches of a search and with the 50 newest notes.
    */
   readonly evolution: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /**
-   * Derives attributes from the note's current text, which a person may have edited, and stores them. The new derived tags replace all
-   * tags of the note that are in `NoteAnalysis.subjects`, the list of the tags that can be derived. Other tags stay.
+   * Derives the attributes from the note's current text and stores them, for example after a person has edited the text. Derived tags
+   * replace the note's tags that are in `NoteAnalysis.subjects`, the list of derivable tags. Other tags stay.
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
-   * Returns the notes that share values of an attribute with this note. The notes that share the most values come first; among equals, the
-   * newest note comes first. For `tags`, only the 200 newest notes with one of the tags are compared. For another attribute, only the 200
-   * best matches of a search and the 200 newest notes are compared.
+   * Returns the notes that share values of an attribute with this note. The most shared values come first, then the newest note. For
+   * `tags`, this note is compared with the 200 newest notes that have one of its tags. For another attribute, it is compared with the 200
+   * best matches of a search and with the 200 newest notes.
    */
   readonly findByShared: (
     viewer: Viewer.Any,
@@ -366,9 +366,6 @@ const textOf = ({ body, summary }: Pick<DraftOf, "body" | "summary">): string =>
 const valuesOf = ({ data, record }: Typed, attribute: "keywords" | "tags" | "entities") =>
   attribute === "tags" ? record.tags : data[attribute]
 
-/**
- * Returns the tags of both lists without repetitions, the first list first. Returns at most 32 tags, or as many as `tags` has if that is
- * more.
- */
+/** Returns the tags of both lists without repetitions, the first list first. The limit is 32 tags, or the length of `tags` if greater. */
 const united = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   Array.from(new Set([...tags, ...others])).slice(0, Math.max(32, tags.length))

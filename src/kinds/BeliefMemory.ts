@@ -1,7 +1,7 @@
 /**
- * Beliefs: statements that an agent takes to be true. Each belief has a confidence, which is a field of its record, and an audit, which is
- * the list of its changes with their reasons. A belief is closed when another belief supersedes it, or when its validity ends. A closed
- * belief can be read, but not changed. The module also stores counterfactuals, and hindsights: what tasks taught about beliefs.
+ * Beliefs: statements that an agent takes to be true. Each belief has a confidence, and an audit: the list of its changes with their
+ * reasons. A belief is closed when its validity ends, or when another belief supersedes it. A closed belief can be read, but not changed.
+ * The module also stores hindsights (what tasks taught about beliefs) and counterfactuals (hypotheses with predictions).
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -66,8 +66,8 @@ type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Operations of `BeliefMemory`. Changes and `audit` fail with `not_found` if the belief does not exist. A change fails with `read_only` if
- * the belief is superseded or no longer valid, and with `invalid_draft` if the reason is blank. No concurrent change is lost.
+ * Operations of `BeliefMemory`. All changes of a belief fail with `not_found` if the belief does not exist, and so does `audit`. Changes
+ * fail with `read_only` if the belief is no longer valid, and with `invalid_draft` if the reason is blank. No concurrent change is lost.
  */
 export interface Service {
   /** Stores a belief. Its summary defaults to its subject, predicate and object; its confidence defaults to 0.6. */
@@ -109,10 +109,10 @@ export interface Service {
   /** Returns all changes of a belief, oldest first, including changes whose revisions the store has erased. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
-   * Stores a hindsight: the outcome of a task, and the beliefs that the outcome corrects. In the same batch, lowers the confidence of these
-   * beliefs as `weaken` does with `by` (default 0.5), and sets their source type to `hindsight`. Their audit has the id of the hindsight as
-   * evidence, but not its text. If the body of the hindsight is blank, a text made from its data is stored. A repeated call with the same
-   * id and data changes nothing. Fails with `invalid_draft` if another record has the id.
+   * Stores a hindsight: the outcome of a task, and the beliefs that the outcome corrects. The same batch lowers the confidence of these
+   * beliefs as `weaken` does with `by` (default 0.5). It also sets their source type to `hindsight`. Their audits refer to the hindsight by
+   * its id. If the body is blank, a text made from the data is stored. A repeated call with the same id and data changes nothing. Fails
+   * with `invalid_draft` if another record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,

@@ -1,7 +1,7 @@
 /**
  * The identity of an agent: one record, whose body is the agent's system prompt.
  *
- * The record is in the agent's scope, `{ agentId }`, if the viewer sees that scope. Otherwise, it is in the viewer's own scope.
+ * The scope of the record is `{ agentId }` if the viewer sees that scope. Otherwise, it is the viewer's own scope.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

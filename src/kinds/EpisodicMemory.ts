@@ -1,9 +1,9 @@
 /**
- * Episodes: events, the emotions that were felt with them, and reflections on them. A harness calls `beforeTurn` before each turn of a chat
- * to find the episodes that matter for the reply. It calls `afterTurn` after the turn to store the turn as a new episode.
+ * Episodes (chat messages and events, with the emotions felt) and reflections. A harness calls `beforeTurn` before each turn of a chat, to
+ * find the episodes that matter for the reply. After the turn, it calls `afterTurn` to store the turn as a new episode.
  *
- * The time of an episode is its `validAt`. The counterpart of an episode is the person with whom the agent talked, that is, the `actorId`
- * of the episode's scope. "Newest first" means the latest `validAt` first; at equal times, the greatest id comes first.
+ * The time of an episode is its `validAt`. The counterpart of an episode is the person with whom the agent talked: the `actorId` of the
+ * episode's scope. "Newest first" means the latest `validAt` first, and at equal times the greatest id first.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -88,8 +88,8 @@ export interface Service {
     episode: DraftOf<Episode>
   ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
-   * Returns the matching episodes, the latest `validAt` first. Considers only the 1,000 matching episodes that were stored or changed last.
-   * If the query has a `context`, only one of several episodes with nearly the same text is returned.
+   * Returns the matching episodes, the latest `validAt` first. Only the 1,000 matching episodes that were stored or changed last are
+   * considered. If the query has a `context`, only one of several episodes with nearly the same text is returned.
    */
   readonly recall: (
     viewer: Viewer.Any,
@@ -117,9 +117,9 @@ export interface Service {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Reflection>>, MemoryError.MemoryError>
   /**
-   * Returns the memories that matter for the reply to a message. Before searching, waits until all turns that this viewer has passed to
-   * `afterTurn` are stored. Fails if all searches fail. Finds what the viewer sees: with reach `exact`, episodes whose counterpart is the
-   * viewer's `actorId`, and episodes without a counterpart. The types in `config` apply to all searches for episodes.
+   * Returns the memories that matter for the reply to a message. Before the search, waits until all turns that this viewer passed to
+   * `afterTurn` are stored. Fails if all searches fail. Only memories that the viewer sees are found. With reach `exact`, the counterpart
+   * of an episode must be the viewer's `actorId`, or absent. The types in `config` apply to all searches for episodes.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
@@ -127,8 +127,8 @@ export interface Service {
     config?: typeof RecallConfig.Encoded
   ) => Effect.Effect<Recalled, MemoryError.MemoryError>
   /**
-   * Starts a fiber that stores the turn, and returns without waiting for the fiber. The layer waits for the fiber when the Effect scope of
-   * the layer closes. A failure is logged and added to `failures`.
+   * Stores the turn in a fiber of its own, and does not wait for this fiber. The layer waits for the fiber when the layer's Effect scope
+   * closes. A failure is logged and added to `failures`.
    */
   readonly afterTurn: (viewer: Viewer.Any, turn: Turn) => Effect.Effect<void>
   /** Failures of `afterTurn` since the layer was built, oldest first. */
@@ -145,7 +145,7 @@ export const layer: Layer.Layer<EpisodicMemory, never, MemoryStore> = Layer.scop
 )
 
 /**
- * Provides a service for a harness that stores the history itself: `afterTurn` stores nothing, and every search returns nothing.
+ * Provides a service without memories, for a harness that stores the history itself. Searches find nothing, and `afterTurn` stores nothing.
  * `saveEpisode` and `saveReflection` fail with `unsupported`.
  */
 export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(EpisodicMemory, {
@@ -161,20 +161,20 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 })
 
 /**
- * Provides episodes over an adapter. An operation fails with `unsupported` if the adapter lacks the method for the operation. `beforeTurn`
- * skips queries for which the method is missing. `afterTurn` adds the failure to `failures`. The service filters the adapter's results by
- * query and viewer, even if the adapter has already done so. Numbers in the results that are out of range are clamped.
+ * Provides episodes over an adapter, an object of the caller that stores them. An operation fails with `unsupported` if the adapter lacks
+ * its method. `beforeTurn` skips such queries, and `afterTurn` adds the failure to `failures`. The adapter's results are filtered by query
+ * and viewer again. Numbers out of range in the results are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
 
 /**
- * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. For an agent with many counterparts, use a viewer with
- * the agent's `agentId` and the reach `within`.
+ * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. An agent with many counterparts needs a viewer with the
+ * agent's `agentId` and the reach `within`.
  *
- * The adapter corrects values that `saveEpisode` of the service would reject: it clamps importance, intensity, emotion and appraisal to
- * their ranges, and sets a future time to now. Such values come from a model, and callers of an adapter ignore a rejected promise. A query
- * with a number out of range is rejected. Exceptions: a `limit` of 0 or beyond 1,000 means 1,000, and a `timeRange` is clamped.
+ * The adapter corrects values that the service would reject, since callers of an adapter ignore rejected promises. Importance, intensity,
+ * emotion and appraisal are clamped to their ranges. A future time becomes now. In a query, `timeRange` is clamped, and a `limit` of 0 or
+ * above 1,000 means 1,000. Any other number out of range rejects the query.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
@@ -190,8 +190,8 @@ export interface Sections {
 }
 
 /**
- * Renders recalled memories as escaped text for a model, between `<memory>` tags. There are at most four sections, each with one line per
- * memory. Returns `""` if there are no memories. A text of more than 1,000 UTF-16 units is cut, and then ends with `…`.
+ * Renders recalled memories as text for a model, escaped and between `<memory>` tags. There are at most four sections, with one line for
+ * each memory. Returns `""` if there are no memories. A text of more than 1,000 UTF-16 units is cut, and ends with `…`.
  *
  * ```text
  * <memory>
@@ -295,8 +295,8 @@ const decoded = (config: typeof RecallConfig.Encoded) =>
   )
 
 /**
- * Runs the queries of `beforeTurn`. Skips a query if its limit is 0, or if `types` excludes all types that the query searches for.
- * Lists failed queries in `failures`, except those that failed with `unsupported`. Fails if all queries that were run fail.
+ * Runs the queries of `beforeTurn`. A query is skipped if its limit is 0, or if `types` excludes all types of the query. Failed queries are
+ * listed in `failures`, except those that failed with `unsupported`. Fails if all queries that were run fail.
  */
 const recall = (
   source: Source.Source,

@@ -1,8 +1,8 @@
 /**
- * Entities and their relationships. A relationship is a link from one record to another, or a `[[Name]]` in the body of a record, which
- * counts as a link of type `wikilink` and weight 1. Links are indexed in both directions. A viewer sees a relationship if it sees the
- * records at both ends. A traversal follows only links between entities; a search follows links between records of all kinds. The cost of
- * a traversal grows with the number of records that it visits, not with the size of the graph.
+ * Entities and their relationships. A relationship is a link from one record to another. A `[[Name]]` in a body is a link, too, of type
+ * `wikilink` and weight 1. A viewer sees a relationship if both records are visible to the viewer. A traversal follows only links between
+ * entities; a search follows links between records of all kinds. Links are indexed in both directions. So the cost of a traversal grows
+ * with the number of visited records, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -120,8 +120,8 @@ export interface Service {
     types: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
-   * Returns a shortest path, or `None` if there is no path of at most `maxDepth` relationships (default: any number). The path from an
-   * entity to itself is empty. Fails with `unsupported` if the search stops after `maxVisits` records: a path may still exist.
+   * Returns a shortest path of at most `maxDepth` relationships (default: any number), or `None` if there is none. The path from an entity
+   * to itself is empty. Fails with `unsupported` if no path is found among the nearest `maxVisits` records. A path may still exist.
    */
   readonly findPath: (
     viewer: Viewer.Any,
@@ -130,9 +130,9 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns the hits, and linked records that pass the query's filter. A link passes on a record's score × the link's weight ×
-   * `g ÷ (1 + g)`, where `g` is `query.weights.graph`, default 1. If several paths lead to a record, the best score counts. Each hop
-   * follows the links of the best records, at most `options.limit` of them.
+   * Returns the hits, and linked records that pass the query's filter. The score of a linked record is the previous record's score × the
+   * link's weight × `g ÷ (1 + g)`. Here, `g` is `query.weights.graph`, default 1. Of several paths to a record, the one with the best score
+   * counts. Each hop starts from the records with the best scores, at most `options.limit` of them.
    */
   readonly search: (
     viewer: Viewer.Any,

@@ -23,17 +23,16 @@ export interface Service {
     procedure: DraftOf<Procedure>
   ) => Effect.Effect<Typed<Procedure>, MemoryError.MemoryError>
   /**
-   * Returns the procedures with a trigger (a phrase) that occurs in `context`, regardless of case. The highest success rate comes first,
-   * then the largest number of executions, then the newest procedure. A blank trigger matches nothing. Cost: reads all procedures that the
-   * viewer sees.
+   * Returns the procedures with a trigger (a phrase) that occurs in `context`, regardless of case. The order is: highest success rate, then
+   * most executions, then newest. A blank trigger matches nothing. Cost: reads all procedures that the viewer sees.
    */
   readonly findProcedures: (
     viewer: Viewer.Any,
     context: string
   ) => Effect.Effect<ReadonlyArray<Typed<Procedure>>, MemoryError.MemoryError>
   /**
-   * Counts one execution, and one success if `success` is true. Concurrent calls are all counted. Fails with `not_found` if there is no
-   * procedure with the id.
+   * Adds one to the executions and, if `success` is true, one to the successes. All concurrent calls are counted. Fails with `not_found` if
+   * there is no procedure with the id.
    */
   readonly recordExecution: (
     viewer: Viewer.Any,

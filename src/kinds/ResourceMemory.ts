@@ -24,8 +24,7 @@ export interface Service {
     type: Resource["type"]
   ) => Effect.Effect<ReadonlyArray<Typed<Resource>>, MemoryError>
   /**
-   * Returns all resources whose location contains `location` (case-sensitive), newest first. Cost: reads all resources that the viewer
-   * sees.
+   * Returns resources whose location contains `location` (case-sensitive), newest first. Cost: reads all resources that the viewer sees.
    */
   readonly findByLocation: (
     viewer: Viewer.Any,

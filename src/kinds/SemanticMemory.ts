@@ -22,8 +22,8 @@ export type AsOf = Pick<MemoryFilter, "asOf">
 /** Operations of `SemanticMemory`. */
 export interface Service {
   /**
-   * Stores a fact, which is valid from `validAt` (default now) to `invalidAt`. Its summary defaults to its subject, predicate and object.
-   * Equal facts in one scope are stored once.
+   * Stores a fact, which is valid from `validAt` (default now) to `invalidAt`. The summary defaults to subject, predicate and object. Equal
+   * facts in one scope are stored once.
    */
   readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Effect.Effect<Typed<Fact>, MemoryError.MemoryError>
   /** Returns all facts whose domain is exactly `domain`, newest first. Cost: reads all facts that the viewer sees. */
@@ -45,8 +45,8 @@ export interface Service {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Found<Fact>>, MemoryError.MemoryError>
   /**
-   * Ends the validity of a fact now. The fact stays stored. A fact whose validity has already ended stays unchanged. Fails with `not_found`
-   * if there is no fact with the id.
+   * Ends the validity of a fact now, but keeps the fact. Does nothing if the validity has already ended. Fails with `not_found` if there is
+   * no fact with the id.
    */
   readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }

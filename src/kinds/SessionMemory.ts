@@ -2,9 +2,9 @@
  * Learnings: what an agent learned in a work session. A session is an Effect resource. It ends when its Effect scope closes, or when `end`
  * is called. Only `end` stores a summary of the session.
  *
- * A learning is stored as soon as it is recorded. Its `MemoryScope` has the viewer's ids and the id of the session. A viewer with reach
- * `exact` sees only the sessions that were started with exactly its ids, including running sessions. If such a viewer has a session id, it
- * sees only that session. If it has no ids, it sees no session.
+ * A learning is stored as soon as it is recorded. Its `MemoryScope` has the ids of the viewer and of the session. A viewer with reach
+ * `exact` sees only sessions that were started with the same ids, running or ended. If such a viewer has a session id, only that session is
+ * visible. If such a viewer has no ids, no session is visible.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -52,10 +52,7 @@ export interface Session {
       readonly durationMs?: number | undefined
     }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /**
-   * Records an error with its solution. `filePattern` is a pattern of the files that the error is about. A session keeps its last 200
-   * errors.
-   */
+  /** Stores an error with its solution. `filePattern` describes the files concerned. A session keeps its last 200 errors. */
   readonly recordError: (
     error: string,
     solution: string,
@@ -68,8 +65,8 @@ export interface Session {
 /** Operations of `SessionMemory`. */
 export interface Service {
   /**
-   * Starts a session. Several sessions may run at the same time; sessions with the same id share their learnings. Fails with
-   * `invalid_scope` if the viewer has another session id than `sessionId`. Cost: reads all learnings that the viewer sees.
+   * Starts a session. Several sessions may run at the same time. Sessions with the same id share their learnings. Fails with
+   * `invalid_scope` if the viewer has a session id other than `sessionId`. Cost: reads all learnings that the viewer sees.
    */
   readonly start: (
     viewer: Viewer.Viewer,
@@ -156,8 +153,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // learnings stored earlier under this session id count towards `caps`. A viewer without ids does not see these learnings, so `own`,
-      // which is the viewer with the session id added, reads them
+      // earlier learnings of this session id count towards `caps`. A viewer without ids does not see these learnings, so they are read with
+      // `own`, which has the session id
       const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
       const session = yield* openSession(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -231,9 +228,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter that together select the scope of the given viewer and the sessions in that scope. Scopes with any other
- * additional id are left out. If the given viewer is `System`, has no ids, or has a reach other than `exact`, returns the same viewer and
- * an empty filter.
+ * Returns a viewer and a filter that together select the given viewer's scope and the sessions in it. Scopes with other additional ids are
+ * left out. Only a viewer with ids and reach `exact` needs this. Any other viewer is returned unchanged, with an empty filter.
  */
 const sessionReader = (
   viewer: Viewer.Any

@@ -1,7 +1,4 @@
-/**
- * Episodes about tasks: what was tried, and what the outcome was. They have the kind `episodic`, like the turns and events of
- * conversations.
- */
+/** Episodes about tasks: what was tried, and with what outcome. Their kind is `episodic`, like that of the episodes of conversations. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -38,10 +35,7 @@ export interface EpisodeQuery extends Schema.Schema.Type<typeof EpisodeQuery> {}
 
 /** Operations of `TaskMemory`. */
 export interface Service {
-  /**
-   * Stores an episode. `validAt` defaults to now, and the summary to the action of the task. The importance defaults to high for a failure,
-   * otherwise to medium.
-   */
+  /** Stores an episode. Default `validAt`: now. Default summary: the task's action. Default importance: high for a failure, else medium. */
   readonly recordEpisode: (
     viewer: Viewer.Any,
     episode: DraftOf<TaskEpisode>

@@ -72,8 +72,8 @@ export interface TypedMemory<in out A> {
     options?: IfRevision
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   /**
-   * Replaces the `data` of a record by `f(data)`. If another writer changes the record in the meantime, reads the record again and retries.
-   * Fails with `not_found` if the record is absent.
+   * Replaces the `data` of a record by `f(data)`. Retries if another writer changes the record in the meantime. Fails with `not_found` if
+   * the record is absent.
    */
   readonly modify: (
     viewer: Viewer.Any,
@@ -83,8 +83,8 @@ export interface TypedMemory<in out A> {
   /** Forgets a record. Returns whether it existed. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
-   * Forgets the given records, at most 1,000. Skips records that were changed after they were read, and records that the viewer may not
-   * write. Returns the number of forgotten records. Uses one batch. If the batch is rejected, forgets each record separately.
+   * Forgets the given records, at most 1,000, and returns the number of forgotten records. Skips records that were changed after they were
+   * read. Also skips records that the viewer may not write. Uses one batch. If the batch is rejected, forgets each record separately.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,

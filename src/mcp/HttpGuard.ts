@@ -114,8 +114,8 @@ export const make = (access: Access): Effect.Effect<Guard> =>
   })
 
 /**
- * Makes the rate limiter: a token bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once. An empty
- * bucket is full again after a minute. The limiter returns the number of seconds to wait, or 0 if the request may proceed.
+ * Makes a rate limiter with a bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once. An empty bucket
+ * is full again after a minute. The limiter returns the number of seconds to wait, or 0 if the request may proceed.
  */
 const limiter = (perMinute: number) => {
   const buckets = new Map<Holder, { left: number; at: number }>()

@@ -36,8 +36,8 @@ export const internal: McpError = make("internal", "internal error")
 export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
 
 /**
- * Converts a `MemoryError` to an error for the client. The `data` of the new error holds the reason. The message is made by `failureOf`, so
- * it may be shown to a model.
+ * Converts a `MemoryError` to an error for the client. The `data` of the new error holds the reason. `failureOf` makes a message that may
+ * be shown to a model.
  */
 export const ofMemory = (error: MemoryError): McpError => {
   const { message, reason } = failureOf(error)

@@ -1,6 +1,6 @@
 /**
- * Serves MCP over streamable HTTP, as an app of @effect/platform. A session is the conversation of one client, and belongs to the viewer
- * that began the session. All other viewers are told that there is no such session.
+ * Serves MCP over streamable HTTP, as an app of @effect/platform. A session is the conversation of one client. The session belongs to the
+ * viewer that began it. Other viewers get the answer that there is no such session.
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -29,8 +29,8 @@ export interface Options extends McpSession.Options {
   /** Largest size of a request's body in bytes. A request with a larger body is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
-   * Largest number of sessions of a viewer. If a viewer starts one more session, the viewer's session that has been idle longest ends. If
-   * no session of the viewer is idle, the new session is rejected. Default 64.
+   * Largest number of sessions of a viewer. Default 64. If the viewer starts one more session, the viewer's longest idle session ends. If
+   * no session is idle, the new session is rejected.
    */
   readonly maxSessions?: number | undefined
   /** Idle time after which a session ends. An idle session has no running request and no open stream. Default 30 minutes. */
@@ -78,8 +78,8 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
     /**
-     * Makes room for another session of the owner. If the owner already has `maxSessions` sessions, ends the session that has been idle
-     * longest. Returns false if no session is idle.
+     * Makes room for another session of the owner. If the owner already has `maxSessions` sessions, the longest idle one ends. Returns
+     * false if none of them is idle.
      */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
@@ -205,8 +205,8 @@ const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, Http
   Effect.fail(refusal(...args))
 
 /**
- * Reads the body of a request as JSON. Fails if the body is too large, arrives too late or is not JSON, and also if the server stops. The
- * failure is the response to send.
+ * Reads the body of a request as JSON. Fails if the body is too large, too late or not JSON, or if the server stops. The failure is the
+ * response to send.
  */
 const bodyOf = (
   request: HttpServerRequest.HttpServerRequest,
@@ -249,8 +249,8 @@ const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest):
   })
 
 /**
- * Converts a response of the SDK's transport to a response of @effect/platform. When the request ends, the stream of the response's body is
- * cancelled, even if the stream was not read to the end.
+ * Converts a response of the SDK's transport to a response of @effect/platform. The stream of the body is cancelled when the request ends,
+ * even if unread parts remain.
  */
 const sent = (response: Response): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
   Effect.gen(function*() {

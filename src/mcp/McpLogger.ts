@@ -1,6 +1,6 @@
 /**
- * Writes the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. A log that is written while a request
- * runs is also sent to the client of the request, as a notification.
+ * Sends the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. The logs of a request are also sent to
+ * its client, as notifications.
  *
  * No log contains a stack trace. A `MemoryError` is logged as its operation, reason and message, which quote no input. Any other error is
  * logged as its name only.
@@ -42,8 +42,8 @@ const line = Logger.make<unknown, string>(({ annotations, cause, date, logLevel,
 export const layer: Layer.Layer<never> = Logger.replace(Logger.defaultLogger, Logger.withConsoleError(line))
 
 /**
- * Runs an effect, and also sends its logs to the client by `notify`. Logs that are less severe than the level that `levelOf` returns are
- * not sent. The logs on stderr stay the same. `notify` is called synchronously, and must not block.
+ * Runs an effect, and also passes its logs to `notify`, which sends them to the client. Logs below the level that `levelOf` returns are not
+ * passed on. The logs on stderr stay the same. `notify` is called synchronously, and must not block.
  */
 export const notified = (
   levelOf: () => Level,

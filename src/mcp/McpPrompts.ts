@@ -1,6 +1,6 @@
 /**
- * The MCP prompts, which a person selects in the client. The prompt `recall` adds the memories on a topic to the chat. The prompt `review`
- * asks the model to review the newest memories.
+ * The MCP prompts, which a person selects in the client. `recall` adds the memories on a topic to the chat. `review` asks the model to
+ * review the newest memories.
  */
 import * as Effect from "effect/Effect"
 import type { Hit, MemoryFilter } from "../domain/MemoryFilter.ts"

@@ -1,6 +1,6 @@
 /**
- * Wraps the server of the official MCP SDK in Effect. This is the only module that imports the SDK. Each request runs in a fiber of its
- * own. The fiber is interrupted when the client cancels the request or the connection ends.
+ * Wraps the server of the official MCP SDK in Effect. Only this module imports the SDK. Each request runs in a fiber of its own. The fiber
+ * is interrupted when the client cancels the request or the connection ends.
  */
 import { Server } from "@modelcontextprotocol/sdk/server/index.js"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js"
@@ -52,8 +52,8 @@ interface Connection {
 }
 
 /**
- * Connects a session to a transport. When the Effect scope closes, running requests are interrupted and answered with an error, and the
- * transport is closed. `cancelled` is called with the id of each request that the client cancelled. Such a request gets no answer.
+ * Connects a session to a transport. When the Effect scope closes, running requests are interrupted and answered with an error. Then the
+ * transport is closed. A request that the client cancels gets no answer; `cancelled` is called with the id of the request.
  */
 const connect = (
   info: Info,
@@ -138,8 +138,8 @@ export interface Stdio {
 }
 
 /**
- * Serves a session over standard input and output until the input ends or the output fails. Each line is one message. A line that is not a
- * valid message is answered with an error.
+ * Serves a session over standard input and output. Ends when the input ends or the output fails. Each line is one message. A line that is
+ * not a valid message is answered with an error.
  */
 export const stdio = (info: Info, session: Session, { grace, stdin, stdout }: Stdio): Effect.Effect<void> =>
   Effect.scoped(Effect.gen(function*() {
@@ -242,8 +242,8 @@ const messageOf = (line: Uint8Array | undefined): Either.Either<JSONRPCMessage, 
 /** A session over HTTP. Answers are sent as event streams. */
 export interface HttpConnection {
   /**
-   * Handles a request. `body` is the parsed JSON body of the request. The response ends when all messages in `body` are answered, or when
-   * the Effect scope of the session closes.
+   * Handles a request. `body` is the request's body as parsed JSON. The response ends when all messages in `body` are answered, or when the
+   * session's Effect scope closes.
    */
   readonly respond: (request: Request, body: unknown) => Effect.Effect<Response>
   /** Number of requests that run now. */
@@ -257,8 +257,8 @@ export const http = (info: Info, session: Session, id: string): Effect.Effect<Ht
   Effect.gen(function*() {
     const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator: () => id })
     const { calls } = yield* connect(info, session, transport as Transport, (id) => {
-      // the client expects no answer to a cancelled request, so the stream of the answer is closed before `send`. `send` then sends
-      // nothing, but makes the transport forget the id of the request.
+      // the client expects no answer to a cancelled request, so the stream of the answer is closed first. `send` then sends nothing, but
+      // makes the transport forget the id of the request.
       transport.closeSSEStream(id)
       transport.send({ jsonrpc: "2.0", id, error: { ...McpError.stopped } }).catch(() => {}) // `send` rejects, since the stream is closed
     })

@@ -1,7 +1,6 @@
 /**
- * Offers the memory of one viewer as MCP resources. The resource `memory://index` contains the summaries of memories. Each resource
- * `memory://record/{id}` contains one memory, and states the origin of the memory. The texts of all resources are marked as data, as in a
- * prompt.
+ * Offers the memory of one viewer as MCP resources. `memory://index` contains the summaries of memories. `memory://record/{id}` contains
+ * one memory and its origin. All texts are marked as data, as in a prompt.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

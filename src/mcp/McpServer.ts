@@ -1,11 +1,11 @@
 /**
- * A server of the Model Context Protocol (MCP) that offers a `MemoryService` to clients as tools, resources and prompts. It serves one
- * viewer over standard input and output, or one viewer per bearer token over streamable HTTP.
+ * A server of the Model Context Protocol (MCP). It offers a `MemoryService` to clients as tools, resources and prompts. Over standard input
+ * and output, it serves one viewer. Over streamable HTTP, it can serve one viewer per bearer token.
  *
- * The configuration or the token determines the viewer. No argument of a call can change the viewer. A call that the client cancels is
- * interrupted. A call that ends with a defect is answered with "internal error". Responses and logs contain no stack traces.
+ * The configuration or the token determines the viewer. No argument of a call can change the viewer. A call is interrupted when the client
+ * cancels it. A call with a defect is answered with "internal error". Responses and logs contain no stack traces.
  *
- * Set `writesPerTurn: 0` in the `spec` of the `MemoryService`. MCP has no turns, so a write limit per turn would apply to a whole session.
+ * Set `writesPerTurn: 0` (no limit) in the `spec` of `MemoryService`. MCP has no turns, so a limit per turn would apply to a session.
  *
  * ```ts
  * import { Client } from "@modelcontextprotocol/sdk/client/index.js"
@@ -79,8 +79,8 @@ export interface AppOptions extends McpHttp.Options {}
 export type { Access, Guard } from "./HttpGuard.ts"
 
 /**
- * Sends all logs of the program to stderr, one line per log. The logs contain no stack traces and no texts of defects. A program that
- * serves over standard output must provide this layer as its outermost one, because a log on stdout would break the protocol.
+ * Sends all logs of the program to stderr, one line per log. The logs contain no stack traces and no texts of defects. Provide this layer
+ * as the outermost one if the program serves over standard output. A log on stdout would break the protocol.
  */
 export const layerLogger: Layer.Layer<never> = McpLogger.layer
 
@@ -102,8 +102,8 @@ export const stdio = (
   )
 
 /**
- * Makes the app that serves MCP over streamable HTTP. Each request acts on behalf of the `CurrentViewer` in its context. `guard` makes a
- * wrapper that provides this viewer. All sessions end when the Effect scope in which the app was made closes.
+ * Makes the app that serves MCP over streamable HTTP. Each request acts on behalf of the `CurrentViewer` in its context. Use `guard` to
+ * provide this viewer. All sessions end when the Effect scope in which the app was made closes.
  */
 export const httpApp = (
   options: AppOptions = {}
@@ -114,8 +114,8 @@ export const httpApp = (
 > => Effect.map(McpHttp.make(options), ({ app }) => app)
 
 /**
- * Makes a function that wraps an app with the checks of `layerHttp`: Host, Origin, token and rate. Use this function for other routes of
- * your program. A request that passes the checks acts on behalf of the viewer of its token, or of `access.viewer` if no tokens are set.
+ * Makes a function that adds the checks of `layerHttp` to an app: Host, Origin, token and rate. Use this function for other routes of your
+ * program. A request that passes acts on behalf of its token's viewer. Without `access.tokens`, it acts on behalf of `access.viewer`.
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
@@ -125,16 +125,15 @@ export const checkHost: (
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost
 
 /**
- * Serves MCP over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles every other path, and may use the current
- * viewer. Requests to `routes` must pass the same checks as requests to `/mcp`.
+ * Serves MCP over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles all other paths. Requests to `routes` must
+ * pass the same checks as requests to `/mcp`, so `routes` may use the current viewer.
  *
- * The function `assets` is called first, with the path of each GET or HEAD request. A response that `assets` returns is sent to every
- * client that passes the checks of Host and Origin, even without a token. So `assets` must return nothing secret. An example is the page
- * that asks for a token.
+ * The function `assets` is called first, with the path of each GET or HEAD request. A response of `assets` needs no token, only the checks
+ * of Host and Origin. So `assets` must return nothing secret. An example is the page that asks for a token.
  *
- * Fails with `unsupported` if neither `tokens` nor `viewer` is set. Without `tokens`, also fails if the server listens on an address that
- * other machines can reach. When the Effect scope of the layer closes, the server rejects new requests, waits for running requests at most
- * for `grace`, interrupts requests that still run, and closes all streams.
+ * Fails with `unsupported` if neither `tokens` nor `viewer` is set. Without `tokens`, also fails if other machines can reach the server's
+ * address. The server stops when the Effect scope of the layer closes. It then rejects new requests, and waits for running requests at most
+ * for `grace`. Finally, it interrupts requests that still run, and closes all streams.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

@@ -1,10 +1,10 @@
 /**
- * Writes the outbox's rows in the store: appends messages, and stores the model's answer as a plan. The write that stores the memories of a
- * batch (the messages of one append) also erases the batch. A conversation has one session row, which counts the conversation's messages.
+ * Creates, changes and erases the rows of an outbox in the store. A batch is the messages of one append. One write stores the memories of a
+ * batch and erases the batch. A conversation has one session row, which contains the sequence number of the next message.
  *
- * Law: every write of a conversation also updates the session row. The write fails with a conflict if the session row has changed since it
- * was read (optimistic locking). The writer then reads the state again and adapts its write. So no sequence number is assigned twice, and
- * no batch is finished twice.
+ * Law: every write of a conversation also updates the session row. The write fails with `conflict` if the session row has changed since it
+ * was read (optimistic locking). The state is then read again, and the write is adapted. So no sequence number is assigned twice, and no
+ * batch is finished twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -70,8 +70,8 @@ export const observeAppend = (
   })).pipe(Effect.asVoid)
 
 /**
- * Stores the messages that `isSelected` accepts. Returns the sequence number of the first given message, even if that message is not
- * stored. If too many batches wait for extraction, first waits for room (see `OutboxWorker.Capacity`).
+ * Stores the messages that `isSelected` accepts. Every given message gets a sequence number, even if it is not stored. Returns the first of
+ * these numbers. If the outbox is full, first waits for room (see `OutboxWorker.Capacity`).
  */
 export const append = (
   log: OutboxLog,
@@ -131,8 +131,8 @@ export const keepPlan = (
   })
 
 /**
- * Stores the memories that were extracted from the batches, and erases the rows of the batches and of their plan, in one write. Fails with
- * `OutboxState.superseded` if any of these rows was erased or changed meanwhile.
+ * Stores the memories of the batches. The same write erases the batches and their `plan`, the model's stored answer. Fails with
+ * `OutboxState.superseded` if a batch or the plan was changed or erased meanwhile.
  */
 export const finish = (
   log: OutboxLog,
@@ -206,8 +206,8 @@ export const release = (
   })
 
 /**
- * Erases all outbox rows of the viewer and of narrower viewers (see `isWithin`). With `scope`, erases only rows of viewers whose ids match
- * `scope`. If a process is extracting from the erased messages, its write fails. Returns the ids of the erased session rows.
+ * Erases the outbox rows of the viewer, and of all narrower viewers (see `isWithin`). If `scope` is given, erases only rows of viewers in
+ * this scope. An extraction that uses an erased row fails at its next write. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -243,17 +243,17 @@ export const purge = (
   })
 
 /**
- * Whether a filter of memories also selects waiting messages. True if the filter has no condition besides the scope. Kinds, tags and other
- * fields belong to memories only. False for `forgotten: true`, since no waiting message is in the trash.
+ * Whether a filter of memories also selects messages that wait for extraction. True if the filter has no condition besides the scope.
+ * Kinds, tags and other properties belong to memories only. The trash, which `forgotten: true` selects, has no waiting messages.
  */
 export const selectsWaiting = (
   { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
 ): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /**
- * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer with reach `everyone` may erase all messages. Otherwise,
- * `whose` must have all ids of `viewer`, and `viewer` must see the memories of `whose`. So a viewer of reach `exact` that names only an
- * agent may not erase messages of the agent's users.
+ * Whether `viewer` may erase the waiting messages of the viewer `whose`. A viewer with reach `everyone` may erase all messages. Any other
+ * viewer must see the memories of `whose`, and `whose` must have all ids of `viewer`. For example, a viewer with reach `exact` and only an
+ * agent's id may not erase messages of the agent's users.
  */
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||

@@ -1,6 +1,6 @@
 /**
- * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs must
- * not delay the runs of other tenants. An outbox must not block the other tasks of the process.
+ * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs does
+ * not delay the runs of other tenants. An outbox does not block other tasks of the process.
  *
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
@@ -16,7 +16,7 @@
  *              exceeded its time slice is stopped, and queues for a slow slot.
  * ```
  *
- * A stopped run does not count as failed. It is restarted later, and repeats its model calls.
+ * A stopped run does not count as failed. The run starts again later, and repeats its model calls.
  */
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
@@ -82,10 +82,7 @@ export const make = ({ concurrency, timeSlice }: Options): OutboxScheduler => {
   }
 }
 
-/**
- * Runs `extraction` as soon as a slot is free for it. If the run is stopped in favour of another run, waits for a slot again and starts
- * from the beginning.
- */
+/** Waits for a free slot, then runs `extraction`. A run that is stopped in favour of another run waits for a slot again. */
 export const schedule = <A, E>(
   scheduler: OutboxScheduler,
   conversation: ScheduledConversation,
@@ -242,8 +239,8 @@ const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, 
 }
 
 /**
- * Finds, among the tenants that wait for a slow slot, the tenant that occupies the fewest slow slots. Returns a run of this tenant that
- * waits for a slow slot, and the number of slow slots that the tenant occupies.
+ * Finds the tenant that occupies the fewest slow slots. Considers only tenants with a run that waits for a slow slot. Returns a waiting run
+ * of the tenant, and the number of slow slots that the tenant occupies.
  */
 const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
   let found: readonly [ScheduledRun, number] | undefined
@@ -262,8 +259,8 @@ const poorest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | 
 const stopping = (runs: ReadonlySet<ScheduledRun>): number => Array.from(runs).filter((run) => run.isStopping).length
 
 /**
- * Limits the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks.
- * Without the limit, timers, sockets and files would have to wait until all such fibers are done.
+ * Restricts the number of steps that an outbox takes per iteration of the event loop. Fibers that never wait for I/O run as microtasks.
+ * Without the restriction, timers, sockets and files would wait until all these fibers are done.
  */
 export interface StepLimiter {
   /** Waits until the caller may take a step. At most six calls return in each iteration of the event loop. Further calls wait, in order. */

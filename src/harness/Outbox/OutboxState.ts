@@ -1,6 +1,6 @@
 /**
- * The rows of an outbox in a store, and the state of a conversation, which is assembled from its rows. A row is a record of kind `outbox`
- * in an internal scope that no viewer sees. A batch is the messages of one append. A plan is the model's answer before it is applied.
+ * The rows of an outbox in a store. A row is a record of kind `outbox`, in an internal scope that no viewer sees. The state of a
+ * conversation is assembled from its rows. A batch is the messages of one append. A plan is an answer of the model that is not applied yet.
  *
  * ```text
  * messages  the messages of a batch, with their sequence numbers                 erased by the write that stores their memories
@@ -8,11 +8,11 @@
  * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
  *
- * A text that is too long for one record is split into several rows, which are written and erased together.
+ * A text that is too long for one record is split into several rows. These rows are written and erased together.
  *
- * The ids of rows are derived from a signature with the store's secret (see `ids`). So no viewer can predict the id of a row and create a
- * record with this id first, or tell from an id who talks to the agent. Rows of earlier versions have ids that any viewer can compute, and
- * keep them until they are erased.
+ * The ids of rows are derived with the secret of the store (see `ids`). So no viewer can predict an id and create a record with this id
+ * first. An id does not reveal who talks to the agent. Earlier versions wrote rows with ids that any viewer can compute. These rows keep
+ * their ids until they are erased.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -111,8 +111,8 @@ const Data = Schema.Union(
 export type Data = typeof Data.Type
 
 /**
- * Returns a text that identifies a conversation. The text contains `within` instead of the reach `everyone`, as in earlier versions, so
- * that rows from those versions are still found.
+ * Returns a text that identifies a conversation. The text contains `within` instead of the reach `everyone`. Earlier versions wrote the
+ * same text, so their rows are still found.
  */
 export const keyOf = ({ session, viewer }: ConversationKey): string =>
   canonicalJson([
@@ -232,8 +232,8 @@ export const all = (
   })
 
 /**
- * Streams the outbox rows of a tenant page by page; with `where`, only matching rows. Fails with `unsupported` at a row that a newer
- * version of the library wrote. Does not check the versions of rows that a person wrote as files of a vault.
+ * Returns a stream of the outbox rows of a tenant; with `where`, only of the matching rows. Fails with `unsupported` at a row that a newer
+ * version of the library wrote. Rows that a person wrote as files are not checked.
  */
 export const rows = (
   store: MemoryStore.Service,
@@ -332,8 +332,8 @@ const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
 const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
 /**
- * Builds a condition that matches the rows of the conversation. Leaves out ids that are not ASCII, because Unicode may encode such an id in
- * several ways. So the condition may also match rows of other conversations.
+ * Builds a condition that matches all rows of a conversation. An id that is not ASCII is left out of the condition, since Unicode may
+ * encode the id in several ways. The condition may then also match rows of other conversations.
  */
 const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },

@@ -1,7 +1,7 @@
 /**
- * A worker waits for the extraction trigger of one conversation. Then it starts extraction runs until no batch (the messages of one append)
- * waits. After a failure, it retries by a schedule. A worker can be closed at any time, since its state is only a cache of rows in the
- * store. The module also limits how many batches may wait.
+ * A worker starts the extraction runs of one conversation. When the conversation's trigger fires, the worker starts runs until no batch
+ * waits. A batch is the messages of one append. A failed run is retried on a schedule. A worker can be closed at any time, since its state
+ * is only a cache of rows in the store. This module also limits how many batches may wait.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -252,8 +252,8 @@ const ended = (loop: Loop, result: Effect.Effect<void, MemoryError.MemoryError>)
 }
 
 /**
- * Limits of the number of waiting batches (a batch is the messages of one append), per conversation and per tenant. Each tenant has its own
- * count, so that no tenant waits for another.
+ * The limits on waiting batches, per conversation and per tenant. A batch is the messages of one append. Each tenant is counted separately,
+ * so that no tenant waits for another.
  */
 export interface Capacity {
   /** Largest number of waiting batches of one tenant, at least 1. */
@@ -285,9 +285,9 @@ interface Tenant {
 export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...options, tenants: new Map() })
 
 /**
- * Runs `append` with capacity reserved for its batch. If no capacity is free, first requests extraction from the oldest batches of the
- * conversation. If the conversation has no waiting batches, requests extraction from another conversation of the tenant. Fails with
- * `rate_limited` if this extraction fails or takes longer than `patience`.
+ * Runs `append` with capacity reserved for its batch. If no capacity is free, first requests extraction from the waiting batches of the
+ * conversation. If there are none, requests extraction from another conversation of the tenant. Fails with `rate_limited` if the extraction
+ * fails, or if no capacity becomes free within the time `patience`.
  */
 export const reserve = <A>(
   capacity: Capacity,
@@ -326,8 +326,8 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
   })
 
 /**
- * Requests extraction if a batch waits. Returns when the extraction has ended or capacity has been freed. Fails with `rate_limited` if the
- * extraction fails, or after `left` milliseconds.
+ * Waits until capacity is freed. If a batch waits, requests extraction, and also returns when the extraction has ended. Fails with
+ * `rate_limited` if the extraction fails, or after `left` milliseconds.
  */
 const waitForRoom = (
   capacity: Capacity,

@@ -1,6 +1,6 @@
 /**
- * Opens and closes the workers of an outbox. There is one worker for each conversation in use. The module also reads the rows of all
- * conversations for `Outbox` and `OutboxCluster`.
+ * Opens and closes the workers of an outbox. Each conversation in use has one worker, which starts the conversation's extraction runs. This
+ * module also reads the states of all conversations, for `Outbox` and `OutboxCluster`.
  */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -58,8 +58,8 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Makes a function that reports changes of an outbox's number of waiting batches: it adds each change to the metric `queueLength`. When the
- * Effect scope closes, the batches that still wait are subtracted from the metric, since this process will not extract from them.
+ * Makes a function that adds each change of the number of waiting batches to the metric `queueLength`. When the Effect scope closes, the
+ * batches that still wait are subtracted from the metric. This process will not extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(
@@ -89,8 +89,8 @@ export const using = <A, E>(
   })
 
 /**
- * Adds the worker to `idle` if it may be closed, and otherwise removes it. Then, while more than `openConversations` workers are open,
- * closes the worker that has been idle longest.
+ * Adds the worker to `idle` if the worker may be closed, and otherwise removes the worker from `idle`. Then closes idle workers, the
+ * longest idle first, until at most `openConversations` workers are open.
  */
 export const updateIdle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
   Effect.suspend(() => {
@@ -115,8 +115,8 @@ export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker)
   })
 
 /**
- * Stores the messages that are not blank and that the option `filter` selects. Returns the sequence number of the first of `messages`, even
- * if that message is not stored. Fails with `invalid_scope` if the viewer has no scope to store memories in.
+ * Stores the messages that have text and pass the option `filter`. Every message gets a sequence number, even if it is not stored. Returns
+ * the first of these numbers. Fails with `invalid_scope` if the viewer has no scope to store memories in.
  */
 export const keep = (
   { log }: OutboxWorkers,
@@ -175,8 +175,8 @@ export const deadLettersOf = (state: OutboxState.OutboxState): ReadonlyArray<Dea
 }
 
 /**
- * Fails if any conversation failed. The message states the number of failed conversations for each reason. It does not quote the errors of
- * the conversations, since an error may contain a user's words.
+ * Fails if at least one conversation failed. The error message has the number of failed conversations for each reason. It does not quote
+ * other errors, since these may contain a user's words.
  */
 export const failIfAny = (
   failed: ReadonlyArray<MemoryError.Reason>,
@@ -194,10 +194,7 @@ export const failIfAny = (
   })
 }
 
-/**
- * Number of conversations for which a flush requests extraction concurrently. The option `concurrency` limits the number of extractions
- * that run at the same time.
- */
+/** Largest number of conversations that a flush handles at once. The option `concurrency` limits how many extractions run at once. */
 export const flushing = 256
 
 const opened = (

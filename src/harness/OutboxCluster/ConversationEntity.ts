@@ -1,5 +1,6 @@
 /**
- * A conversation is an entity of the cluster. Its owner, the cluster runner that hosts it, handles these cluster messages:
+ * A conversation is an entity of the cluster. The owner of a conversation is the cluster runner that hosts the entity. The owner handles
+ * these cluster messages:
  *
  * ```text
  * appended   a batch was appended                acknowledged when the batch has been extracted, set aside or erased
@@ -9,9 +10,8 @@
  *            waiting batches at once
  * ```
  *
- * A batch consists of the conversation messages of one append. The cluster stores all cluster messages. If an owner dies, the cluster
- * delivers the messages that are not yet acknowledged to the next owner. Cluster messages contain a tenant, row ids and sequence numbers,
- * but no user's name or words.
+ * A batch is the conversation messages of one append. The cluster stores all cluster messages. If an owner dies, the messages that are not
+ * acknowledged go to the next owner. Cluster messages contain a tenant, ids and numbers, but no user's name or words.
  */
 import * as ClusterSchema from "@effect/cluster/ClusterSchema"
 import * as Entity from "@effect/cluster/Entity"
@@ -46,8 +46,8 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 const appended = {
   ...tenant,
   /**
-   * Time of the append, epoch milliseconds. `OutboxCluster.compact` sends the message again with the revision of the session row instead.
-   * The primary key contains this value, and the cluster drops a second message with the same primary key.
+   * Time of the append, epoch milliseconds. The primary key of the message contains this value. `OutboxCluster.compact` sends the message
+   * again with a revision in place of the time. Otherwise the cluster would drop the message as a duplicate.
    */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
@@ -82,8 +82,8 @@ export interface ConversationClient {
   /** Tells the owner that the session has ended (`sessionEnd`), or asks the owner to extract from waiting messages now (`takeUp`). */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
-   * Asks the owner to extract from all waiting messages, and waits until the owner has done so. Fails with the reason that the owner
-   * reports, or with `unavailable` after eleven lost connections. Has no timeout: an unanswered request is sent again every 30 seconds.
+   * Asks the owner to extract from all waiting messages, and waits for the end of the extraction. Fails with the owner's reason, or with
+   * `unavailable` after eleven lost connections. There is no timeout: an unanswered request is sent again every 30 seconds.
    */
   readonly drain: (id: MemoryId, tenant: string) => Effect.Effect<void, MemoryError.Reason>
   /** Erases the cluster's stored messages to a conversation, and the replies to them. */
@@ -127,10 +127,9 @@ export const client = (
 const lost = "ConnectionLost" as const
 
 /**
- * Sends a message in a background fiber, which retries until the cluster has accepted the message. The caller waits at most 250 ms. Usually
- * the cluster saves a message within milliseconds, but delivery to a dead owner fails until the cluster notices the death. A message may be
- * sent twice without harm: the cluster drops a second message with the same primary key, and owners tolerate a second copy of a message
- * without a primary key.
+ * Sends a message in a background fiber, which retries until the cluster accepts the message. The caller waits at most 250 ms, since
+ * delivery to a dead owner fails until the cluster notices the death. A message may be sent twice. The cluster drops a second message with
+ * the same primary key. Owners tolerate a second copy of a message without a primary key.
  */
 const sendReliably = (
   scope: Scope.Scope,
@@ -186,8 +185,8 @@ export const makeUnacknowledged = (): Unacknowledged => {
 }
 
 /**
- * Makes this process own a share of the conversations until the Effect scope closes. Does nothing if the process is only a client of the
- * cluster. When a conversation moves to another owner, this process closes the conversation's worker, even if messages still wait.
+ * Makes this process own a share of the conversations until the Effect scope closes. Does nothing in a process that is only a client of the
+ * cluster. When a conversation moves to another owner, the conversation's worker is closed, even if messages still wait.
  */
 export const serve = (
   entity: ConversationEntity,
@@ -274,8 +273,8 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
   })
 
 /**
- * Waits until an interrupted extraction has finished its current write. The write may store the model's answer as a plan, so that the next
- * owner need not ask the model again. Waits at most ten seconds, since the store may hang.
+ * Waits until the current write of an interrupted extraction has ended, at most ten seconds. The write may store the model's answer, so
+ * that the next owner need not ask the model again.
  */
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
@@ -284,8 +283,8 @@ const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /**
- * Adds a batch to the worker's cached state, and notifies the trigger of the batch once. Returns an array with the deferred that the caller
- * awaits before it acknowledges the cluster message. The array is empty if the batch does not wait for extraction.
+ * Adds a batch to the worker's cached state, and reports the batch to the trigger only once. Returns an array with one deferred, which
+ * completes when the batch no longer waits for extraction. If the batch does not wait, the array is empty.
  */
 const announce = (
   { runner: { log }, unacknowledged }: EntityDependencies,
@@ -319,8 +318,8 @@ const announce = (
   })
 
 /**
- * Notifies the trigger that the session has ended (`sessionEnd`), or requests extraction (`takeUp`). Returns the deferreds that the caller
- * awaits before it acknowledges the cluster message: one for each waiting batch.
+ * Handles a signal: `sessionEnd` tells the trigger that the session has ended, `takeUp` requests extraction. Returns one deferred for each
+ * waiting batch, which completes when the batch no longer waits.
  */
 const onSignal = (
   { runner: { log }, unacknowledged }: EntityDependencies,
@@ -345,8 +344,8 @@ const waitOf = ({ all, onSeen }: Unacknowledged, worker: OutboxWorker, from: num
 }
 
 /**
- * Erases the cluster's messages to a conversation if nothing in the conversation waits for extraction. If another process appends a batch
- * meanwhile, the message about that batch may be erased, too. If the revision of the session row shows such an append, requests extraction.
+ * Erases the cluster's messages to a conversation if nothing in the conversation waits for extraction. The message about a batch that is
+ * appended meanwhile may be erased, too. So extraction is requested if the session row has changed meanwhile.
  */
 const clearIfIdle = (
   { client, runner: { log: { store } } }: EntityDependencies,
@@ -368,8 +367,8 @@ const clearIfIdle = (
   )
 
 /**
- * Reads a conversation's session row, the store row that describes the conversation. Returns the conversation's key (viewer and session)
- * and the row's revision; `None` if the row no longer exists.
+ * Reads the session row of a conversation from the store. Returns the viewer and the session of the conversation, and the revision of the
+ * row. Returns `None` if the row does not exist.
  */
 const keyFromRow = (
   store: MemoryStore.Service,
@@ -389,8 +388,8 @@ const keyFromRow = (
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
 /**
- * Repeats an effect until it succeeds, with delays of at most a minute. A handler must not give up: when it returns, its message is
- * acknowledged, and the cluster never delivers an acknowledged message again.
+ * Repeats an effect until it succeeds, with delays of at most a minute. A handler must not give up, since its message is acknowledged when
+ * the handler returns. The cluster never delivers an acknowledged message again.
  */
 const retryForever = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

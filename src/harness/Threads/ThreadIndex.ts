@@ -20,8 +20,8 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Searches threads by words, with one in-memory index per thread. */
 export interface ThreadIndex {
   /**
-   * Finds messages of a thread, best first. Messages that are not indexed yet are read with `read` and indexed before the search.
-   * `generation` is the random text that identifies the thread; `length` is the number of messages of the thread.
+   * Finds messages of a thread, best first. New messages are first read with `read` and added to the index. `generation` is a random text
+   * that identifies the thread. `length` is the number of messages in the thread.
    */
   readonly search: (
     generation: string,

@@ -10,8 +10,8 @@ import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
 /**
- * Schema of a range of messages to read: `from` is the first sequence number, and `before` is the end of the range, exclusive. Reads at
- * most `limit` messages: the first ones of the range if `from` is given, otherwise the last ones. Default: the last messages of the thread.
+ * Schema of a range of messages, from the sequence number `from`, inclusive, to `before`, exclusive. At most `limit` messages are read: the
+ * first of the range if `from` is given, otherwise the last. By default, the last messages of the thread are read.
  */
 export const Range = Schema.Struct({
   /** Largest number of messages to read. Default 50. */

@@ -1,5 +1,5 @@
 /**
- * The rows that represent threads in a store: records of kind `thread` in an internal scope that no viewer sees.
+ * The rows of threads in a store. A row is a record of kind `thread`, in an internal scope that no viewer sees.
  *
  * ```text
  * thread   one for each thread: its name, its generation, the number of its messages, and the page that lists it
@@ -8,9 +8,9 @@
  * owner    the number of pages of an owner
  * ```
  *
- * A row is read by its id. The id is derived with the secret of the store, so that no viewer can create a record with this id in advance. A
- * generation is a random text that is made when a thread is created. The ids of the thread's messages are derived from the generation, so
- * that a thread that is deleted and created again never shows its old messages.
+ * A row is read by its id. The id is derived with the secret of the store, so that no viewer can create a record with this id first. A
+ * generation is a random text that is made for each new thread. The ids of message rows are derived from the generation. So a thread that
+ * is deleted and created again never shows its old messages.
  */
 import * as Effect from "effect/Effect"
 import * as Iterable from "effect/Iterable"
@@ -131,8 +131,8 @@ export const of = (
 const purpose = "threads"
 
 /**
- * Returns the values from which the id of a row was derived; `undefined` if the record is not a thread row. A copy of the row in another
- * store derives its id from the same values. A page row does not contain its index, so `names` contains a name for every possible index.
+ * Returns the values from which the id of a thread row was derived; `undefined` for any other record. A copy in another store gets an id
+ * that is derived from the same values. A page row does not contain its index, so `names` has a name for every possible index.
  */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
@@ -161,8 +161,8 @@ const namesOf = (data: ThreadData | typeof MessageData.Type | typeof PageData.Ty
 const mostPages = 10_000
 
 /**
- * Reads rows by id; a missing row is `None`. Fails with `corrupt` if a row has an unknown format, and with `unsupported` if a newer version
- * of the library wrote it.
+ * Reads rows by id. A missing row is `None`. Fails with `corrupt` if a row has an unknown format. Fails with `unsupported` if a newer
+ * version of the library wrote the row.
  */
 export const read = <A, I>(
   { store, system }: Rows,
@@ -193,8 +193,8 @@ const corrupt = (id: MemoryId, cause: unknown) =>
   })
 
 /**
- * Returns the mutation that writes a row. `before` is the row as it was read, or `None` if the row is new. The mutation fails with
- * `conflict` if the row was changed or created meanwhile.
+ * Returns the mutation that writes a row. `before` is the row as it was last read; `None` if the row is new. The mutation fails with
+ * `conflict` if the row was written since that read.
  */
 export const put = <A extends { readonly row: string }, I>(
   { idOf }: Rows,
@@ -223,8 +223,8 @@ const draft = <A extends { readonly row: string }, I>(
 })
 
 /**
- * Returns the mutations that create the rows of a message. They fail with `conflict` if one of the rows exists already, that is, if another
- * process has appended a message with the same sequence number.
+ * Returns the mutations that create the rows of a message. The mutations fail with `conflict` if one of the rows exists. Another process
+ * has then appended a message with the same sequence number.
  */
 export const putMessage = (
   { idOf, owner }: Rows,

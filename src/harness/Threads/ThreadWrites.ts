@@ -1,6 +1,6 @@
 /**
- * Writes threads. Each write is one batch of mutations that also updates the row of the thread. The batch fails with `conflict` if another
- * process has changed this row since it was read (optimistic locking). The row is then read again, and the write is repeated.
+ * Creates, changes and erases threads. Each write is one batch of mutations, which also updates the row of the thread. The batch fails with
+ * `conflict` if another process has changed this row meanwhile (optimistic locking). The row is then read again, and the write is repeated.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -33,8 +33,8 @@ interface Decision<A> {
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /**
- * Runs `decide` and applies the mutations that it returns. If the store fails with `conflict`, since another process has written meanwhile,
- * runs `decide` again. Within this process, writes of one owner run one at a time.
+ * Runs `decide`, and applies the mutations that it returns. Repeats both steps if the store fails with `conflict`, because another process
+ * has written meanwhile. In this process, the writes of one owner run one at a time.
  */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
@@ -64,8 +64,8 @@ const free = (op: string, rows: ThreadRows.Rows, name: string): Io<void> =>
       : MemoryError.make("invalid_id", { op, message: `there is a thread ${JSON.stringify(name)} already` }))
 
 /**
- * Returns mutations that create a thread with its first messages. The mutations also add the thread's name to the owner's last page row. If
- * that row lists 100 threads already, the mutations add the name to a new page row.
+ * Returns mutations that create a thread with its first messages. The thread's name is added to the last page row of the owner, which lists
+ * up to 100 threads. If that row is full, the name is added to a new page row.
  */
 const founded = (
   rows: ThreadRows.Rows,
@@ -246,9 +246,9 @@ export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string):
 }
 
 /**
- * Erases the threads of all owners that the viewer sees. If the viewer's reach is `exact`, erases only the threads of the viewer's own
- * subject. If `scope` is given, erases only threads of owners whose ids match `scope`. Also erases rows left by a process that was killed
- * while it deleted a thread. Cost: reads all thread rows of the tenant.
+ * Erases the threads of all owners that the viewer sees. A viewer with reach `exact` erases only the threads of its own subject. If `scope`
+ * is given, erases only threads of owners in this scope. Rows that an interrupted deletion left are erased, too. Cost: reads all thread
+ * rows of the tenant.
  */
 export const purge = (
   store: MemoryStore.Service,

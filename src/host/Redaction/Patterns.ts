@@ -11,8 +11,8 @@ export interface Options {
   /** Private keys, and API keys of known providers, found by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
   /**
-   * JSON Web Tokens, bearer tokens, credentials in `Authorization` headers, and passwords in URLs. Also values after words such as
-   * password, passcode, secret, token or API key, in text and in command-line options. Default true.
+   * JSON Web Tokens, bearer tokens, credentials in `Authorization` headers, and passwords in URLs. Also values that follow a word such as
+   * password, secret or API key, in text and in command-line options. Default true.
    */
   readonly tokens?: boolean | undefined
   /** Numbers of 13 to 19 digits with the prefix, the length and the check digit of a payment card. Default true. */
@@ -86,19 +86,13 @@ const providerKey = new RegExp(
   ].join("|") + ")",
   "g"
 )
-/**
- * Matches the credentials in an `Authorization` header after `Basic`, `Token` or `ApiKey`. The pattern `bearer` matches bearer tokens,
- * anywhere in a text.
- */
+/** Matches credentials after `Basic`, `Token` or `ApiKey` in an `Authorization` header. The pattern `bearer` matches bearer tokens. */
 const header = new RegExp(
   "(?<=authorization\\\\?[\"'`]?\\s{0,3}[:=]\\s{0,3}\\\\?[\"'`]?(?:basic|token|api-?key)\\s{1,3})[\\w.~+/-]{6,}=*",
   "gi"
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
-/**
- * Matches a JSON Web Token. Tokens may contain dashes, but a match never begins after a dash. Otherwise, a text that repeats `-eyJ…` would
- * take quadratic time.
- */
+/** Matches a JSON Web Token. A match never begins after a dash. Otherwise, a text that repeats `-eyJ…` would take quadratic time. */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
@@ -110,8 +104,8 @@ const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
 /**
- * Returns a pattern that matches a command-line option without its value, either in a shell (`--db-password `) or in a list of arguments
- * (`"--password", `).
+ * Returns a pattern that matches a command-line option up to its value. Examples: `--db-password ` in a shell, and `"--password", ` in a
+ * list of arguments.
  */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
 /** Matches optional words that say what a password is for, such as "for the guests" in "the password for the guests is". */
@@ -119,8 +113,8 @@ const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
- * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. A quote after a backslash ends the password
- * only if no other quote follows on the line.
+ * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote ends the password only if
+ * no other quote follows on the line.
  */
 const passphrases = [
   ["(\\\\?[\"'`])", "(?:(?!\\1)(?:\\\\[^\\n]|[^\\\\\\n]))", "\\1"],
@@ -134,8 +128,8 @@ const passphrases = [
   )
 )
 /**
- * Patterns of the values that follow a name such as password, secret or token. A value contains no spaces. A password after a colon or an
- * equals sign may be any word. Every other value must contain a digit.
+ * Patterns of the values that follow a name such as password, secret or token. A value contains no spaces. A value must contain a digit,
+ * unless it is a password after a colon or an equals sign.
  */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
@@ -153,8 +147,8 @@ const assigned = (() => {
   ].map((pattern) => new RegExp(pattern, "gi"))
 })()
 /**
- * Whether a value may be a secret. False for names of types, for words such as `required`, and for code that reads a secret from an
- * environment variable, a field or a function (`getpass.getpass(`).
+ * Whether a value may be a secret. False for names of types, and for words such as `required`. Also false for code that reads a secret,
+ * such as `process.env` or `getpass.getpass(`.
  */
 const isValue = (match: string): boolean =>
   !/^(?:[a-z_$][\w$]*(?:\.[a-z_$][\w$]*)+\(\S*$|this(?:\.\w+)+$|(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
@@ -162,8 +156,8 @@ const isValue = (match: string): boolean =>
 /** Matches the separator between two groups of a card number: a space or a dash, either of which may be non-breaking. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
- * Matches card numbers by the lengths that issuers use: 16 digits if the first digit is 2 or 5; 14 to 16 if it is 3; 13, 16 or 19 if it is
- * 4; 16 to 19 if it is 6. Numbers of other lengths are times, orders, articles or ids.
+ * Matches card numbers by first digit and length. First digit 2 or 5: 16 digits. First digit 3: 14 to 16 digits. First digit 4: 13, 16 or
+ * 19 digits. First digit 6: 16 to 19 digits. Numbers of other lengths are times, orders, articles or ids.
  */
 const cardNumber = new RegExp(
   "(?<![\\w.+-])(?:" + [
@@ -178,14 +172,14 @@ const cardNumber = new RegExp(
   "g"
 )
 /**
- * Matches an e-mail address, together with addresses that follow without a separator. All of them are replaced at once, since redacting a
- * redacted text must find nothing.
+ * Matches an e-mail address, and all addresses that follow without a separator. They are replaced together. Otherwise, redacting the result
+ * again would find another address.
  */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
 /**
- * Checks a number by Luhn's formula: from the right, every second digit is doubled; 9 is subtracted if the result has two digits. The sum
- * of all digits must then be a multiple of ten.
+ * Checks a number by Luhn's formula. Every second digit from the right is doubled. If the result has two digits, 9 is subtracted. The sum
+ * of all digits must be a multiple of ten.
  */
 const hasCheckDigit = (match: string): boolean => {
   const digits = Array.from(match.replace(/\D/g, ""), Number).reverse()

@@ -1,6 +1,6 @@
 /**
- * Finds the attributes of a note and its relations to older notes, by rule or from a model's answer. This module is pure and deterministic:
- * it builds prompts and parses answers, but calls no model. Prompts say that notes are data, not instructions.
+ * Finds the attributes of a note, and its relations to older notes, by rule or in a model's answer. This module builds prompts and parses
+ * answers, but calls no model. It is pure and deterministic. Prompts say that notes are data, not instructions.
  *
  * ```text
  * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier
@@ -151,7 +151,7 @@ export interface Evolution {
   readonly of: MemoryId
   readonly type: typeof Change.Type
   /**
-   * Mutations that make the change, for the caller to pass to `MemoryStore.apply`. They fail with `conflict` if the older note was changed
+   * Mutations that make the change. The caller passes them to `MemoryStore.apply`. They fail with `conflict` if the older note was changed
    * after the suggestion.
    */
   readonly mutations: ReadonlyArray<MemoryMutation>
@@ -192,8 +192,8 @@ export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<L
     .map(({ candidate, link, similarity }) => ({ to: candidate.record.id, type: link, similarity }))
 
 /**
- * Returns the suggested changes of older notes in the same scope, the most similar first. Leaves out notes that are more trusted than the
- * new note. The changes end the validity of superseded and contradicted notes, and link extended and refined notes to the new note.
+ * Returns the suggested changes of older notes in the same scope, the most similar first. Notes that are more trusted than the new note are
+ * left out. A superseded or contradicted note is made invalid. An extended or refined note gets a link to the new note.
  */
 export const evolution = (
   note: MemoryRecord,
@@ -301,8 +301,8 @@ export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt =>
 })
 
 /**
- * Returns the relations in `rules`, overridden by those in a model's answer. Each item of the answer refers to a candidate by its number.
- * If several items have the same number, the first of them is used. Items with a number that no candidate has are ignored.
+ * Returns the relations in `rules`, overridden by those in a model's answer. The answer refers to candidates by number. If several items of
+ * the answer have the same number, the first is used. Unknown numbers are ignored.
  */
 export const relationsIn = (
   answer: typeof Judged.Type,

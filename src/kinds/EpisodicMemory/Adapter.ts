@@ -1,8 +1,8 @@
 /**
- * Converts an adapter (an object of the caller whose methods return promises) into a source of episodes, and the service `EpisodicMemory`
- * into an adapter.
+ * Converts an adapter into a source of episodes, and the service `EpisodicMemory` into an adapter. An adapter is an object of the caller;
+ * its methods return promises.
  *
- * Episodes and reflections of an adapter are plain objects; `SeedEpisode` and `SeedReflection` are their schemas.
+ * Episodes and reflections of an adapter are plain objects. Their schemas are `SeedEpisode` and `SeedReflection`.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -86,8 +86,8 @@ export const toSource = (adapter: MemoryAdapter): Source => {
       })
 
   /**
-   * Decodes the objects that the adapter returned. Leaves out the objects that the viewer does not see, since an adapter may return objects
-   * of any viewer.
+   * Decodes the objects that the adapter returned. An adapter may return objects of any viewer, so objects that the viewer does not see are
+   * left out.
    */
   const seen = <A>(
     op: string,
@@ -229,8 +229,8 @@ const between = (from: number, until: number): RecallQuery["timeRange"] => ({
 })
 
 /**
- * Removes the types from a query that asks for chat messages. Otherwise an adapter would not return episodes without a type, which also
- * count as chat messages. The results of the adapter are filtered by type afterwards.
+ * Removes the types from a query for chat messages. An episode without a type is also a chat message, but an adapter would not find it by
+ * type. The results of the adapter are filtered by type afterwards.
  */
 const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
   asksForTalk(query.type) ? { ...query, type: undefined } : query

@@ -1,8 +1,8 @@
 /**
- * Finds the related memories of new facts, that is, memories that the facts may change. Related memories have exactly the scope to which
- * the facts are written, and are not messages stored word for word. The best matches of each fact come first. If fewer than `topK` memories
- * match, the newest memories follow, since a memory may contradict a fact without having a word in common with the fact. This module also
- * computes the vectors of facts.
+ * Finds the related memories of new facts, that is, memories that the facts may change. A related memory has exactly the scope of the
+ * facts. Messages stored word for word are left out. The best matches of each fact come first. If fewer than `topK` memories match, the
+ * newest memories follow. A memory may contradict a fact, but have no word in common with the fact. This module also computes the vectors
+ * of facts.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -112,9 +112,9 @@ export const find = (
   })
 
 /**
- * Returns a viewer that sees the scope and as little else as possible. Every record that this viewer sees is also visible to the given
- * viewer. A search with this viewer costs less, and counts document frequencies only over the records that this viewer sees. Returns the
- * given viewer if it is `System`, has reach `exact`, or does not see the scope.
+ * Returns a viewer that sees the scope and as little else as possible. The given viewer also sees every record that the returned viewer
+ * sees. A search with the returned viewer costs less. Document frequencies count only the records that it sees. Returns the given viewer if
+ * it is `System`, has reach `exact`, or does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,
@@ -130,7 +130,7 @@ const narrowed = (
     })
 
 /**
- * Makes a collection of at most 1,000 distinct records, with at most 262,144 characters together. `take` adds a record if there is room.
+ * Makes a collection of at most 1,000 different records, with at most 262,144 characters together. `take` adds a record if there is room.
  * The caller adds the best match of every fact first, then the second-best matches, and so on.
  */
 const collector = () => {
@@ -179,8 +179,8 @@ const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "
 })
 
 /*
- * The vectors of facts are computed once per run. They are used to search for related memories. The vector of a fact is also stored if the
- * fact is written unchanged. If vectors cannot be computed, the run searches by words only and reports a failure named `vector`.
+ * The vectors of facts are computed once per run, and are used to search for related memories. If a fact is written unchanged, its vector
+ * is also stored. If vectors cannot be computed, the run searches by words only, and reports a failure named `vector`.
  */
 
 /** A value, and the failures that occurred while it was computed. */
@@ -196,10 +196,7 @@ export interface FactVectors {
     facts: ReadonlyArray<Fact>,
     paced: EventLoop.Pacer
   ) => Effect.Effect<Outcome<EmbeddingSync.VectorsByText>>
-  /**
-   * Stores a vector for each added or reworded record. Computes the vectors that are not in `known`. The value of the outcome is the number
-   * of vectors that were computed.
-   */
+  /** Stores the vectors of added and reworded records. Computes the vectors that `known` lacks, and returns their number. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,

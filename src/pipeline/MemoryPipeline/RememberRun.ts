@@ -1,12 +1,12 @@
 /**
  * One run of `remember`: makes a batch of mutations from messages, and writes the batch to the store.
  *
- * Law: nothing is written before the last call of the model has returned. Then the whole batch is written, but only if no memory in the
- * prompt has changed since it was read. If a memory has changed, nothing is written, and the run plans a new batch, once.
+ * Law: nothing is written before the last call of the model has returned. The batch is then written as a whole. If a memory in the prompt
+ * has changed since it was read, nothing is written. The run then plans a new batch, once.
  *
- * Ids in the batch are derived: the id of a message from its number in the session, the id of a fact from its text, the id of a successor
- * from the record that it replaces. Every viewer of the tenant can compute such an id. So a record that the viewer of the run does not see
- * may already have this id. The run then uses an id that only the store can compute. In this module, a turn is a message to process.
+ * The id of a message is derived from its number in the session, and the id of a fact from its text. The id of a successor is derived from
+ * the replaced record. Any viewer of the tenant can compute such an id. So a record that the viewer of the run does not see may have this
+ * id. The run then uses an id that only the store can compute. In this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -160,8 +160,8 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
   })
 
 /**
- * Finds related memories, asks the model how the facts change these memories, and writes the changes. If there is no model, each fact is
- * added, unless a related memory has the same text.
+ * Finds related memories, asks the model how the facts change them, and writes the changes. If there is no model, adds each fact, unless a
+ * related memory has the same text.
  */
 const reconcile = (
   services: Services,
@@ -269,14 +269,14 @@ const turnsToRead = (
 
 /**
  * Returns the trust level of facts from these messages; a higher number means less trusted. The level is 3 if one of the messages is from a
- * tool. Otherwise the level is `stated`, but at least 1, the level of the user.
+ * tool. Otherwise the level is `stated`, but 1 if `stated` is 0.
  */
 const trustOf = (turns: ReadonlyArray<Message>, stated: Trust = 1): Trust =>
   turns.some(isTool) ? 3 : stated === 0 ? 1 : stated
 
 /**
- * Returns a Put for each message with text. The Put stores the text word for word, with the speaker's role in `metadata`. If a message has
- * a sequence number, the id is derived from scope, session, `conversation` and sequence number, so the message is stored only once.
+ * Returns a Put for each message with text. The Put stores the text word for word, with the speaker's role in `metadata`. A message with a
+ * sequence number is stored only once: its id is derived from scope, session, `conversation` and sequence number.
  */
 const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -324,9 +324,9 @@ const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
 const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true
 
 /**
- * Gives a Put of a new fact an id derived from scope, kind and text, unless the kind deduplicates records anyway. If concurrent runs add
- * the same fact, only one succeeds. Each other run gets a conflict, plans once more, and finds the fact among the related memories. The
- * second plan has no derived ids, since a record that is no longer valid may have the derived id and would cause another conflict.
+ * Gives a Put of a new fact an id derived from scope, kind and text. A Put of a kind that deduplicates records is not changed. If
+ * concurrent runs add the same fact, one run succeeds. Every other run gets a conflict, plans again, and finds the fact among the related
+ * memories. The second plan has no derived ids. Otherwise, a record that is no longer valid might have the id and cause another conflict.
  */
 const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
@@ -367,8 +367,8 @@ const withoutStored = (store: MemoryStore.Service, viewer: Viewer.Any, turns: Re
   })
 
 /**
- * Replaces the id of each Put whose id belongs to a record that the viewer does not see. Only the store can compute the new id. Also
- * replaces the old id in the `supersededBy` of an Update. Cost: one `get` of the ids of all Puts.
+ * Replaces the id of a Put if the id belongs to a record that the viewer does not see. Only the store can compute the new id. The old id is
+ * also replaced in the `supersededBy` of an Update. Cost: one `get` for all Puts.
  */
 const withFreeIds = (
   store: Pick<MemoryStore.Service, "get" | "sign">,

@@ -1,5 +1,5 @@
 /**
- * Gathers the candidates of a query (the records that may answer it), and ranks the candidates by their properties (`Signals`):
+ * Gathers and ranks the candidates of a query, that is, the records that may answer the query. Candidates are ranked by their `Signals`.
  *
  * ```text
  * candidates   the 40 best matches by words · two messages before and two after each of the first 10 of these · messages of
@@ -7,8 +7,8 @@
  *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
- * A message is a record that has a session. All other matches follow after the candidates of rank above 0, in the order of BM25. The
- * number of requested hits does not change the candidates, nor the order of the first hits.
+ * A message is a record that has a session. Matches that are not candidates follow after the candidates of rank above 0, in the order of
+ * BM25. The candidates and the order of the first hits do not depend on the number of requested hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index matched last. `docSet` has all matches, and `chosen` the 40 best that pass the filter.
-   * `passes` tests whether a doc id passes the filter. `rest` tests this for matches only (`undefined`: all pass). `depth` is the number of
-   * wanted hits. If `isAll`, all other matches follow after the candidates, unfiltered. The result is valid until the next call.
+   * Ranks the candidates of the query that the index matched last. The result is valid until the next call. `docSet`: all matches.
+   * `chosen`: the 40 best that pass the filter. `passes`: tests whether a doc id passes the filter. `rest`: tests this for matches only;
+   * `undefined` if all pass. `depth`: number of wanted hits. `isAll`: whether all other matches follow the candidates, unfiltered.
    */
   rank(
     index: InvertedIndex,

@@ -1,17 +1,14 @@
 /**
- * Keeps the vectors of one model in RAM, for a store whose database holds the original vectors. A small number of vectors is kept as 32-bit
- * floats. A larger number is quantised to 8 bits (`QuantizedVectors`), which gives a lower and an upper bound of each cosine. The caller
- * then reads the originals of the vectors that may be among the nearest, and computes their exact cosines.
+ * Keeps the vectors of one model in RAM. The database of the store holds the original vectors. A small number of vectors is kept as 32-bit
+ * floats. A larger number is quantised to 8 bits, which gives bounds of each cosine (see `QuantizedVectors`). The caller then reads the
+ * originals of the vectors that may be among the nearest, and computes their exact cosines.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { dot } from "../VectorIndex.ts"
 import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
-/**
- * Vectors are quantised when their 8-bit rows would take this number of bytes. With fewer vectors, a WebAssembly memory costs more than it
- * saves.
- */
+/** Size of all 8-bit rows, in bytes, from which vectors are quantised. Below this size, a WebAssembly memory costs more than it saves. */
 const quantizeFrom = 131_072
 /** Largest number of vector components in the cache of originals after vectors are quantised. The cache then takes up to 1 MB. */
 const cachedComponents = 262_144
@@ -102,8 +99,8 @@ export class CompactVectors {
   }
 
   /**
-   * Returns ids of records, in any order. The `limit` nearest records are all among them. Considers only the records in `among`. If `among`
-   * is `undefined`, considers the records that `only` accepts.
+   * Returns the ids of the `limit` nearest records, and perhaps of other records, in any order. Considers only the records in `among`. If
+   * `among` is `undefined`, considers the records that `only` accepts.
    */
   candidates(
     vector: Float32Array,

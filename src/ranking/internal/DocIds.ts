@@ -37,17 +37,17 @@ const bits = 20
 const segment = 2 ** bits
 
 /**
- * Allocates blocks of 32-bit integers for posting lists. The blocks are in segments. The first segment grows to 4 MB. Then more segments
- * are added, so that growing never copies more than 4 MB. The size of a block is the number of postings that fit into the block, a power of
- * two. A posting takes two integers.
+ * Allocates blocks of 32-bit integers for posting lists. A segment is an array that contains blocks. The first segment grows to 4 MB. Then
+ * more segments are added, so that growing never copies more than 4 MB. The size of a block is the number of postings that fit into the
+ * block, a power of two. A posting takes two integers.
  */
 export class Arena {
   readonly #segments: Array<Int32Array> = [new Int32Array(64)]
   /** Address after the last block. */
   #end = 0
   /**
-   * A linked list of free blocks for each block size, at index log2(size). An entry is the address of the first free block plus 1; 0 if
-   * there is none. The first integer of a free block is the address of the next free block plus 1; 0 if there is none.
+   * The first free block of each size, at index log2(size). The free blocks of one size are a linked list. The first integer of a free
+   * block refers to the next block of the list. A reference is an address plus 1, or 0 if there is no block.
    */
   readonly #freeBlocks = new Int32Array(32)
 
@@ -141,8 +141,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the numbers of the visible scopes; `undefined` if all are visible. The cost depends on the tag of `visibility`. `Scopes`: one
-   * look-up per key. `Within`: a scan of the scopes that have the rarest id. `Everyone`: a scan of all scopes if one of them is internal.
+   * Returns the numbers of the visible scopes; `undefined` if all are visible. The cost depends on the tag. `Scopes`: one look-up per key.
+   * `Within`: a scan of the scopes with the rarest id. `Everyone`: a scan of all scopes if one of them is internal.
    */
   visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -176,9 +176,9 @@ const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
 const maxReserved = 1_024
 
 /**
- * Assigns doc ids so that documents of one scope have adjacent doc ids. A query visits one scope after another, so its reads and writes
- * then hit the processor's cache. If a scope has no reserved doc id left, as many doc ids are reserved as documents were ever added to the
- * scope, but at most 1,024.
+ * Assigns adjacent doc ids to documents of one scope. A query visits one scope after another, so its reads and writes then hit the
+ * processor's cache. If a scope has no reserved doc id left, more doc ids are reserved for the scope. Their number is the number of
+ * documents ever added to the scope, but at most 1,024.
  */
 export class DocIdAllocator {
   /** Number of doc ids that are assigned or reserved. Doc ids of removed documents count, too. */
@@ -271,7 +271,7 @@ export class ScoreThreshold {
 
 /**
  * Returns the `limit` best of the first `count` doc ids, highest score first. Doc ids with equal scores are in the order of `tie`. Cost:
- * one comparison for most doc ids, and calls of `tie` for those with the `limit`-th best score.
+ * one comparison for most doc ids.
  */
 export const topK = (
   docs: Int32Array,
@@ -353,8 +353,8 @@ const bestOfFew = (
 }
 
 /**
- * Collects the doc ids that may be among the best `limit`, given a lower and an upper bound of each score. Keeps a doc id if its upper
- * bound is at least the `limit`-th best lower bound so far. All of the best doc ids are kept, ties included.
+ * Collects the doc ids that may be among the best `limit`. Only a lower and an upper bound of each score are known. A doc id is kept if its
+ * upper bound is at least the `limit`-th best lower bound so far. So all of the best doc ids are kept, ties included.
  */
 export class TopKBounds {
   readonly #threshold: ScoreThreshold

@@ -1,7 +1,7 @@
 /**
- * An impact is the pair of numbers from which BM25 computes the score of a posting: how often the document contains the term, and the
- * length of the document. There are few different pairs, so a posting stores only the number of its pair. For a query
- * with many matches, the summand that a term adds to a score is computed once per pair, and then looked up for each posting.
+ * An impact is a pair of numbers: how often a document contains a term, and the length of the document. BM25 computes the score of a
+ * posting from this pair. There are few different pairs, so a posting stores only the number of its pair. For a query with many matches,
+ * the score is computed once per pair, and then looked up for each posting.
  */
 import { saturation } from "../Bm25.ts"
 import { type GrowableArray, int32 } from "./DocIds.ts"
@@ -52,9 +52,9 @@ export class Impacts {
   }
 
   /**
-   * Returns a function that adds the summand of each posting of a term to the score of the posting's document. If there are many postings,
-   * the summands of all pairs are computed first, and the function looks them up. `weights` has the weight of each term of the query.
-   * `postings` is the number of postings of all these terms.
+   * Returns a function that adds the BM25 summand of each posting of a term to the score of the posting's document. If there are many
+   * postings, the summands of all pairs are computed first, and then looked up. `weights`: the weight of each term of the query.
+   * `postings`: the number of postings of all these terms.
    */
   adderFor(weights: ReadonlyArray<number>, slope: number, postings: number): AddScores {
     const [codes, lengths] = [this.#codes.data, this.#lengths.data]
@@ -80,8 +80,8 @@ export class Impacts {
 const tables: Array<Float64Array> = []
 
 /**
- * A filter that decides which matches are counted. `groups` has the group of each doc id, and `verdicts` the verdict on each group. A match
- * is counted if the verdict on its group is 1. A match is not counted if the verdict is 2.
+ * A filter that decides which matches are counted. `groups` has the group of each doc id, and `verdicts` the verdict on each group. Matches
+ * of a group with verdict 1 are counted. Matches of a group with verdict 2 are not counted.
  */
 export interface GroupFilter {
   readonly groups: Uint16Array
@@ -89,10 +89,10 @@ export interface GroupFilter {
 }
 
 /**
- * Callbacks of `InvertedIndex.match`, which scores one scope after another and lists the matches in the array `matches`. `afterScope` is
- * called after each scope, with the index in `matches` of the scope's first match. It returns `minListed`: matches of the next scopes are
- * listed only if they score at least this much. `groupFilter` returns the filter that decides which matches are counted; `undefined` if all
- * are counted.
+ * Callbacks of `InvertedIndex.match`. This method scores one scope after another, and lists the matches in the array `matches`.
+ * `afterScope` is called after each scope, with the index in `matches` of the scope's first match. Matches of later scopes are listed only
+ * if they reach the score that `afterScope` returns. `groupFilter` returns the filter that decides which matches are counted; `undefined`
+ * if all are.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number
@@ -113,9 +113,9 @@ interface Scored {
 type AddScores = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
 
 /**
- * Adds the summand of each posting to the score of its document. Counts each document whose score was 0 before, and lists each document
- * whose score now reaches `minListed`. The loop takes 3 ns per posting. Its only branch compares a score with `minListed`. The processor
- * predicts this branch correctly if few documents reach `minListed`.
+ * Adds the summand of each posting to the score of its document. A document whose score was 0 is counted. A document whose score now
+ * reaches `minListed` is listed. The loop takes 3 ns per posting. Its only branch compares a score with `minListed`. The processor predicts
+ * this branch correctly if few documents reach `minListed`.
  */
 const addScores = (arena: Int32Array, from: number, end: number, table: Float64Array, into: Scored): void => {
   const { matches: { data: matches }, minListed, scores: { data: scores } } = into

@@ -1,5 +1,5 @@
 /**
- * The binary format of an index, from which another process can restore the index. It consists of JSON for names, columns of integers, and
+ * The binary format of an index. Another process can restore the index from it. The format has JSON for names, columns of integers, and
  * bytes of variable-length integers (varints).
  *
  * ```text
@@ -9,8 +9,8 @@
  * The texts are short lines of JSON. The first line has the head and the length of each list of names. Each further line has up to 1,024
  * names.
  *
- * Integers have the byte order of the machine. A machine with another byte order reads an unknown format number. A reader checks only this
- * number, so the caller must verify the integrity of the bytes, for example by a hash.
+ * Integers have the byte order of the machine. A machine with another byte order reads an unknown format number. Readers check only this
+ * number. So the caller must verify the bytes, for example by a hash.
  *
  * A `Writer` writes integers of 0 or more as varints: seven bits per byte, the lowest first. The eighth bit is set if more bytes follow.
  */
@@ -43,9 +43,9 @@ export interface Numbering {
 }
 
 /**
- * Removes the scopes without documents, and renumbers the others. The argument `column` has the scope number of each document. The result
- * has the remaining scopes (`kept`), the new scope number of each document (`column`), and the new number of each old scope (`scopes`; −1
- * if the scope is removed). If every scope has documents (`isEvery`), the numbers stay the same, and `scopes` is absent.
+ * Removes the scopes without documents, and renumbers the others. The given `column` has the scope number of each document, the returned
+ * `column` has the new one. `kept` has the remaining scopes. `scopes` has the new number of each old scope; −1 if the scope is removed. If
+ * every scope has documents (`isEvery`), the numbers stay the same, and `scopes` is absent.
  */
 export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
   if (isEvery) return { kept: all.slice(), column }
@@ -126,8 +126,8 @@ const copied = 524_288
 const namesOfLine = 1_024
 
 /**
- * Unpacks, in steps, the bytes that `pack` returned. Returns `undefined` if the bytes have another format. The columns and `bytes` of the
- * result are views of `all`. So `all` must not be changed later, and must begin at a multiple of 4 in its buffer.
+ * Unpacks the bytes that `pack` returned, in steps. Returns `undefined` if the bytes have another format. The columns and `bytes` of the
+ * result are views of `all`, so `all` must not be changed later. `all` must begin at a multiple of 4 in its buffer.
  */
 export function* unpack(all: Uint8Array): Steps<IndexParts | undefined> {
   if (all.length < 12) return undefined

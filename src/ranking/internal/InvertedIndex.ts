@@ -1,9 +1,9 @@
 /**
- * An inverted index: posting lists by term and scope, and totals by scope, for BM25 over exactly the documents that a viewer sees.
+ * An inverted index: posting lists by term and scope, and totals by scope. BM25 is computed over exactly the documents that a viewer sees.
  *
- * A document is visible if the viewer sees its scope, and its expiry time `until` is later than the view's time `at`. The `until` of a
- * removed document is −Infinity. Totals and document frequencies are stored by scope. If a scope has expired documents, a scan corrects
- * both. If a scope has removed documents, a scan corrects the frequencies. `compacted` makes a copy without removed documents.
+ * A document is visible if the viewer sees its scope, and its expiry time `until` is later than the view's time `at`. A removed document
+ * has the `until` −Infinity. Totals and document frequencies are stored by scope. Both still include expired documents, and the frequencies
+ * still include removed documents. Each query corrects these numbers by a scan. `compacted` makes a copy without removed documents.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { AccessFilter } from "../../domain/Viewer.ts"
@@ -224,11 +224,11 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents that contain any of the terms, scope by scope, and writes to `masks` which terms each document contains. Lists in
-   * `matches` the documents that score at least `minListed`; at first, all do. Removed and expired documents are listed, too, unless the
-   * view is `whole`. After each scope, calls `observer.afterScope` with the index in `matches` of the scope's first match. `afterScope` may
-   * remove matches (by `drop`, or by lowering `matched`). It returns `minListed` for the next scopes, which must not fall. If few documents
-   * match, all are listed. `observer.groupFilter` is called only if many match and the view is `whole`. Call `clear` before the next match.
+   * Scores the documents that contain any of the terms, scope by scope. `masks` receives the terms that each document contains. `matches`
+   * lists the documents that score at least `minListed`. If few documents match, all are listed. Removed and expired documents are listed,
+   * too, unless the view is `whole`. After each scope, calls `observer.afterScope` with the index in `matches` of the scope's first match.
+   * `afterScope` may remove matches (by `drop`, or by lowering `matched`). It returns `minListed` for the next scopes, which must not fall.
+   * `observer.groupFilter` is called only if many documents match and the view is `whole`. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks

@@ -1,7 +1,7 @@
 /**
- * Finds and ranks the records of an index. Combines the inverted index, the filter columns, the order by recency and the ranking of
- * candidates. Each of these parts identifies a record by its doc id. A `Matcher` needs only the `Outline` of a record. So the texts may be
- * in RAM (`MemoryIndex`) or in a database (`OutlineIndex`).
+ * Finds and ranks the records of an index. A `Matcher` combines the inverted index, the filter columns, the order by recency and the
+ * ranking of candidates. All these parts identify a record by its doc id. A `Matcher` needs only the `Outline` of a record, without texts.
+ * The texts may be in RAM (`MemoryIndex`) or in a database (`OutlineIndex`).
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -30,10 +30,7 @@ export interface Options<R extends Outline> {
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, which ranking by passages needs; `undefined` if the texts are not in RAM. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /**
-   * Number of matches up to which all matches are filtered, so that their count is exact. If there are more matches, the count may be too
-   * low. Default 2,048.
-   */
+  /** Largest number of matches that are all filtered and counted. If there are more matches, the count may be too low. Default 2,048. */
   readonly examined?: number | undefined
 }
 
@@ -41,8 +38,8 @@ export interface Options<R extends Outline> {
 export interface VisibleRecords {
   readonly has: (id: MemoryId) => boolean
   /**
-   * The ids of the visible records that pass the filter. `undefined` if an eighth or more of all records are visible and no list was
-   * requested.
+   * The ids of the visible records that pass the filter. `undefined` if no list was requested and many records are visible: an eighth of
+   * all records or more.
    */
   readonly few: ReadonlyArray<MemoryId> | undefined
 }
@@ -55,8 +52,8 @@ export class Matcher<R extends Outline> {
   #byRecency = new RecencyIndex()
   #candidates: CandidateRanker
   /**
-   * Number of special records in each scope, by scope number. A record is special if it has a session or a speaker, or is long.
-   * `#anySpecial` is the sum over all scopes.
+   * Number of special records in each scope, by scope number. A special record has a session or a speaker, or is long. `#anySpecial` is the
+   * sum over all scopes.
    */
   #special: Array<number> = []
   #anySpecial = 0
@@ -166,7 +163,7 @@ export class Matcher<R extends Outline> {
 
   /**
    * Returns the doc ids of the visible records, oldest first. If more than an eighth of the records are visible, returns all doc ids
-   * instead, including those of removed records.
+   * instead, even those of removed records.
    */
   #byAge(view: View): ReadonlyArray<number> {
     const { index } = this
@@ -322,8 +319,8 @@ export class Matcher<R extends Outline> {
   }
 
   /**
-   * Returns a predicate for the records that are visible and pass the filter. Also returns these records as a list if fewer than an eighth
-   * of all records are visible, or if `isListed`. Valid until the index changes.
+   * Returns a test for the records that are visible and pass the filter. The ids of these records are also returned if fewer than an eighth
+   * of all records are visible, or if `isListed`. The result is valid until the index changes.
    */
   visibleRecords(access: Viewer.AccessFilter, compiled: CompiledFilter, isListed = false): VisibleRecords {
     const { index, docs } = this

@@ -1,6 +1,6 @@
 /**
- * Groups records with equal metadata, so that a condition on metadata is evaluated once per group instead of once per record. A record has
- * no group if its metadata is large or nested, or if there are already 1,023 groups of other metadata.
+ * Puts records with equal metadata into groups. A condition on metadata is then evaluated once per group instead of once per record. A
+ * record has no group if its metadata is large or nested, or if there are already 1,023 groups of other metadata.
  */
 import { type Filtered, matches as matching, type MemoryFilter } from "../../domain/MemoryFilter.ts"
 import { GrowableArray } from "./DocIds.ts"
@@ -21,7 +21,7 @@ export interface ColumnTest {
   readonly verdicts: Uint8Array
   /**
    * Whether some doc ids may have no group. Such a doc id has the value 0, and the condition is evaluated for it each time. `undefined` if
-   * the values are scope numbers: 0 is then a normal scope number.
+   * the values are scope numbers. In that case, 0 is a normal scope number.
    */
   readonly hasUngrouped: boolean | undefined
   readonly evaluate: (value: number, doc: number) => boolean
@@ -72,8 +72,8 @@ export class MetadataGroups {
   }
 
   /**
-   * Makes a column test of the conditions in `where`. The test calls `passes` for a record without a group. Returns `undefined` if a
-   * condition is not on metadata.
+   * Makes a column test of the conditions in `where`; `undefined` if one of them is not on metadata. The test calls `passes` for a record
+   * without a group.
    */
   test(where: NonNullable<MemoryFilter["where"]>, passes: (doc: number) => boolean): ColumnTest | undefined {
     if (!Object.keys(where).every((path) => path.startsWith("metadata."))) return undefined
@@ -92,7 +92,7 @@ export class MetadataGroups {
 }
 
 /**
- * Makes a record that represents a group: a filter is evaluated on this record instead of on all records of the group. Most fields are
+ * Makes a record that represents a group. Filters are evaluated on this record instead of on all records of the group. Most fields are
  * copied from a record of the group. The tags and metadata are those in `shared`, by default empty. The `data` is empty.
  */
 export const representativeOf = (

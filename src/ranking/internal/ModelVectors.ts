@@ -91,8 +91,8 @@ export class ModelVectors {
   }
 
   /**
-   * Looks up vectors of waiting records in `Embeddings`, in steps. Looks up new records only, or, if `Embeddings` got vectors since the
-   * last call, all waiting records. The steps of two calls may alternate.
+   * Looks up the vectors of new records in `Embeddings`, in steps. If `Embeddings` got vectors since the last call, looks up all records
+   * that have no vector yet. The steps of two calls may alternate.
    */
   *preparing(): Steps<void> {
     for (let id = this.#first.pop(); id !== undefined; id = this.#first.pop()) {

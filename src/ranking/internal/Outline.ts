@@ -1,6 +1,6 @@
 /**
- * An outline is a record without its texts. It has the fields that are needed to filter and rank the record. `Columns` stores the fields
- * that are needed of every match in arrays indexed by doc id, so that few records are read:
+ * An outline is a record without its texts. It has the fields that filtering and ranking need. `Columns` copies some of these fields to
+ * arrays indexed by doc id, so that few records are read:
  *
  * ```text
  * group        number of a set of records with equal kind, tags and trust, all with or all without emotion: filtered once per group
@@ -8,7 +8,7 @@
  * factors      recency, importance, confidence
  * ```
  *
- * There are at most 65,535 groups. A new record that fits none of them then has no group, and is filtered by itself.
+ * There are at most 65,535 groups. A later record that fits none of them has no group, and is filtered by itself.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -162,8 +162,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Reorders `docs[from..end)` so that the doc ids that `passes` accepts come first. Returns the index after the last accepted doc id.
-   * Swaps without branching on the result of a test, because the processor would often mispredict such a branch.
+   * Moves the doc ids that `passes` accepts to the front of `docs[from..end)`. Returns the index after the last accepted doc id. No branch
+   * depends on the result of a test, because the processor would often mispredict such a branch.
    */
   narrow(docs: Int32Array, from: number, end: number): number {
     let kept = end
@@ -173,8 +173,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass, if `passes` is a single test on a column of few groups, and every doc id in the column has a group.
-   * Otherwise returns `undefined`. `docs` is the number of all doc ids.
+   * Returns which groups pass, for a filter that is a single test of few groups. Returns `undefined` for any other filter, or if a doc id
+   * may have no group. `docs` is the number of all doc ids.
    */
   byGroup(docs: number): GroupFilter | undefined {
     const [test] = this.#tests
@@ -227,8 +227,8 @@ export class Columns {
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
   /**
-   * Four numbers per doc id: three factors of a score (recency as a time in epoch ms, importance, confidence), and the group number. The
-   * four numbers are adjacent, so that reading them touches one cache line.
+   * Four numbers per doc id: recency (epoch ms), importance, confidence and group number. The four numbers are adjacent, so that reading
+   * them touches one cache line.
    */
   readonly #factors = float64()
   /** Groups by group number. The number 0 (`none`) stands for no group. */

@@ -1,7 +1,7 @@
 /**
- * An index of records whose texts are in a database instead of in memory. It keeps the term counts and the outline of each record, and
- * gives the same answers as `MemoryIndex`. A search may need texts, for passages of long records or for the filter's `where`. The caller
- * must then read these texts from the database.
+ * An index of records whose texts stay in a database. It keeps the term counts and the outline of each record, and gives the same answers
+ * as `MemoryIndex`. A search may need texts, to rank passages of long records or to test the filter's `where`. The caller must then read
+ * these texts from the database.
  */
 import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -47,7 +47,7 @@ class Indexed implements Outline {
   readonly form: Form
   readonly hash: string
   /**
-   * Version that the record's partition got when the record was written. A partition is a group of scopes that are indexed together. The
+   * Version of the record's partition right after the record was written. A partition is a group of scopes that are indexed together. The
    * table `memory_partitions` has the current version of each partition.
    */
   readonly version: number
@@ -87,8 +87,8 @@ class IndexedFact extends OutlineFact {
   }
 
   /**
-   * The record with its texts; `undefined` if `known` does not find the record in RAM. Once found, the record is kept, so that it does not
-   * change while an answer is assembled.
+   * The record with its texts; `undefined` if `known` does not find the record in RAM. A found record is kept, so that it cannot change
+   * while an answer is assembled.
    */
   get record(): MemoryRecord | undefined {
     return this.#record ??= this.#known(this.outline)
@@ -109,8 +109,8 @@ export class OutlineIndex {
   #passesBare: (record: Filtered) => boolean = () => true
 
   /**
-   * `tokenizer` must be the tokenizer that counted the terms of the records. `known` returns a record with its texts if the process has the
-   * record in RAM for another purpose.
+   * `tokenizer` must be the tokenizer that counted the terms of the records. `known` returns the record of an outline, with its texts, if
+   * the process has this record in RAM.
    */
   constructor(tokenizer: Tokenizer, known: (outline: Indexed) => MemoryRecord | undefined = () => undefined) {
     this.#matcher = new Matcher({
@@ -171,9 +171,9 @@ export class OutlineIndex {
   }
 
   /**
-   * Returns the id and text hash of each record without a vector of the model, except records of the scope `Internal`. The first call for a
-   * model scans all records. The index then keeps the vectors of the model that `attach` adds. Later calls scan only the records without a
-   * vector, including those of the scope `Internal`.
+   * Returns the id and text hash of each record that has no vector of the model. Leaves out records of the scope `Internal`. The first call
+   * for a model scans all records. From then on, the index keeps the vectors that `attach` adds, and a call scans only the records without
+   * a vector.
    */
   withoutVector(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)

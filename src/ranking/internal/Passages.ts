@@ -1,6 +1,6 @@
 /**
- * Splits long bodies into passages of a few sentences. A long record is also ranked by the passage that fits the query best. Tools show
- * this passage instead of the whole body.
+ * Splits long bodies into passages of a few sentences. A long record is ranked by its whole text or by its best passage, whichever has the
+ * higher score. Tools show the best passage instead of the whole body.
  *
  * ```text
  * passage     whole paragraphs, 600 characters at most; a longer paragraph is cut after a sentence, else between words

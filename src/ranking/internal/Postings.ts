@@ -1,5 +1,5 @@
 /**
- * Posting lists: one list per term and exact scope, so that a query scans only lists of scopes that its viewer sees.
+ * Posting lists of an inverted index. Each list belongs to one term and one scope, so that a query scans only scopes that its viewer sees.
  *
  * ```text
  * terms   term → its number
@@ -9,10 +9,10 @@
  *                                                 code = 2 · tf, plus 1 if the term is a whole tag
  * ```
  *
- * A full list moves to a block of twice the size, and its old block is freed. A list is identified by its offset in `heads`. Postings are
- * never removed; `compacted` makes a copy without the postings of removed documents.
+ * A list is identified by its offset in `heads`. A full list moves to a block of twice the size. Postings are never removed; `compacted`
+ * makes a copy without the postings of removed documents.
  *
- * `decode` and `packed` make a copy with packed lists. The lists of a term are unpacked on first use, since most terms are never used.
+ * `decode` and `packed` make postings with packed lists. The lists of a term are unpacked on first use, since most terms are never used.
  */
 import { detached } from "../Tokenizer.ts"
 import { Arena, type GrowableArray, int32 } from "./DocIds.ts"
@@ -170,8 +170,8 @@ export class Postings {
   }
 
   /**
-   * Encodes the present postings in steps. More postings may be added between the steps. `as` gives documents and scopes new numbers. It
-   * may omit documents, and then also omits terms that occur in no other document. Default: encodes everything with the present numbers.
+   * Encodes the present postings in steps. Postings may be added between the steps. `as` gives new numbers to documents and scopes, and may
+   * leave out documents. Terms that then occur in no document are left out, too. Without `as`, all numbers stay as they are.
    */
   encode(as?: Numbering): Steps<Encoded> {
     const order = this.#order

@@ -1,5 +1,5 @@
 /**
- * Vectors quantised to 8 bits per component. They take a quarter of the memory, and give a lower and an upper bound of each cosine. A
+ * Vectors quantised to 8 bits per component, which take a quarter of the memory. They give a lower and an upper bound of each cosine. A
  * search therefore computes only a few exact cosines, and still finds all of the nearest vectors.
  *
  * ```text
@@ -62,9 +62,9 @@ export class QuantizedVectors {
   }
 
   /**
-   * Adds to `bounds` the doc ids that may be among the nearest, with a lower and an upper bound of their cosines. Considers the first
-   * `count` entries of `docs`; without `docs`, the doc ids 0 to `count` − 1. Leaves out doc ids that `only` does not accept. Cost: 20 ns
-   * per vector of 384 dimensions.
+   * Adds to `bounds` the doc ids that may be among the nearest, each with a lower and an upper bound of its cosine. Examines the first
+   * `count` entries of `docs`; without `docs`, the doc ids 0 to `count` − 1. Skips doc ids that `only` rejects. Cost: 20 ns per vector of
+   * 384 dimensions.
    */
   offerBounds(
     vector: Float32Array,
@@ -120,8 +120,8 @@ const page = 65_536
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
 /**
- * Writes a vector to `into`, as integers from −`range` to `range`; the row's padding stays 0. Returns the scale of the integers, and the
- * error: the length of the difference between the vector and the scaled integers. Both are divided by `norm`, the vector's length.
+ * Writes a vector to `into`, as integers from −`range` to `range`. The vector divided by its length `norm` is about `scale` times these
+ * integers. `error` is the length of the difference.
  */
 const quantise = (
   vector: Float32Array,
@@ -153,8 +153,8 @@ const quantise = (
 }
 
 /**
- * Computes the dot products of a query (16-bit integers) and many rows (8-bit integers) with the SIMD instructions of WebAssembly. The
- * results are exact if they are below 2³¹. Layout of the memory, by address in bytes:
+ * Computes the dot products of a query and many rows with the SIMD instructions of WebAssembly. The query has 16-bit integers, the rows
+ * have 8-bit integers. Results below 2³¹ are exact. Layout of the memory, by address in bytes:
  *
  * ```text
  * 0     the query, 2 · stride bytes      stride: integers per row, a multiple of 16, padded with zeros

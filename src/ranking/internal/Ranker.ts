@@ -1,15 +1,15 @@
 /**
- * The ranker scores the candidates of a query (the records that may answer the query) by a weighted sum of features:
+ * The ranker scores the candidates of a query by a weighted sum of features. A candidate is a record that may answer the query.
  *
  * ```text
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * A message (in the code: turn) is a record of a session. A record without a session is ranked only by its words, with weight 1, and by
- * speaker and times. It has no features of the conversation, and none of a message's form.
+ * The value of `neighbours` can also be above 1. A message (in the code: turn) is a record of a session. A record without a session is
+ * ranked only by words (with weight 1), speaker and times.
  *
- * The weights come from a listwise fit (`bench/fit.mjs`) on five conversations of LoCoMo and five of REALTALK (see docs/retrieval.md). The
- * fit constrains the weights to 0 or above, since every feature speaks in favour of a record.
+ * The weights were fitted to five conversations each of the data sets LoCoMo and REALTALK, by `bench/fit.mjs` (see docs/retrieval.md). No
+ * weight is below 0, since every feature speaks in favour of a record.
  */
 import type * as Viewer from "../../domain/Viewer.ts"
 import { foldName } from "../Tokenizer.ts"
@@ -64,10 +64,7 @@ const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 export interface Signals {
   /** BM25 of the record; 0 if the record shares no term with the query. */
   words: number
-  /**
-   * Whether the record has a session, that is, is a message of a conversation. If not, `neighbours`, `session`, `reply` and `coverage` are
-   * ignored.
-   */
+  /** Whether the record is a message of a session. If not, `neighbours`, `session`, `reply` and `coverage` are ignored. */
   isTurn: boolean
   /** Half of the BM25 of the messages next to this message, plus a quarter of the BM25 of the messages two away. */
   neighbours: number
@@ -103,21 +100,20 @@ export interface QuestionRanker extends Ranker {
   /** Folded words (`foldName`) that may begin a speaker's name: those of the query, and the first word of each of the ids in `own`. */
   readonly words: ReadonlyArray<string>
   /**
-   * Returns which of `speakers` the query names. `speakers` are distinct names of speakers of visible records, as `foldName` returns them.
-   * The first word of each name is in `words`. If the first word has at least four letters, it may also differ from one of `words` in a
-   * single letter.
+   * Returns those of `speakers` that the query names. `speakers` has distinct names of speakers, in the form that `foldName` returns. The
+   * first word of each name is one of `words`, or differs from one of `words` in a single letter.
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
   /**
-   * Ids of the viewer, if the query is in the first person. A record without a speaker counts as the viewer's own if its scope has one of
-   * these ids.
+   * Ids of the viewer; `undefined` if the query is not in the first person. A record without a speaker counts as the viewer's own if its
+   * scope has one of these ids.
    */
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined
 }
 
 /**
- * Factors by which a query multiplies the weights of features. `ranker` multiplies all weights except the weight of `words`. `conversation`
- * is a further factor of the weights of `neighbours`, `session`, `reply` and `coverage`.
+ * Factors by which a query multiplies the weights of features. `ranker` multiplies all weights except that of `words`. `conversation` also
+ * multiplies the weights of `neighbours`, `session`, `reply` and `coverage`.
  */
 export interface Emphasis {
   readonly ranker: number
@@ -173,9 +169,9 @@ export interface Evidence {
 }
 
 /**
- * Returns the probability that the best match answers the query, by logistic regression. The formula for messages was fitted on LoCoMo and
- * REALTALK. The formula for other matches, whose `rank` is `undefined`, was fitted on these data without sessions and speakers, and on
- * Cranfield. Half of the questions had no answer: category 5 of LoCoMo, and questions about another conversation.
+ * Returns the probability that the best match answers the query, by logistic regression. There is one formula for messages, and another for
+ * all other matches, whose `rank` is `undefined`. The first was fitted to the data sets LoCoMo and REALTALK. The second was fitted to the
+ * same data without sessions and speakers, and to Cranfield. Half of the questions had no answer.
  */
 export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): number =>
   logistic(
@@ -210,9 +206,9 @@ export const valuesOf = (
 }
 
 /**
- * Returns the feature weights of a query: multiplies `weights` by the factors of `Emphasis`, and then scales all of them. The scaled
- * weights of `words` and of the features in `inConversation` and `ofForm` add up to 1. This makes records with and without a session
- * comparable, since a record without a session is ranked by its words with weight 1.
+ * Returns the weights of the features for a query. Multiplies `weights` by the factors of `Emphasis`, and scales the products. The results
+ * for `words` and the features in `inConversation` and `ofForm` add up to 1. Messages can then be compared with records without a session,
+ * whose words have weight 1.
  */
 const normalised = (ranker: number, conversation: number): typeof weights => {
   const factor = (feature: Feature) =>
@@ -252,8 +248,8 @@ export const isFirstPerson = (body: string): boolean => first.test(body)
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 
 /**
- * Makes the ranker of a query. Its method `named` finds the speakers that the query names. A query names a speaker by the whole name or by
- * its first word. If the first word has at least four letters, one letter may differ. A word such as `I` or `my` names the viewer.
+ * Makes the ranker of a query. Its method `named` finds the speakers that the query names, by the whole name or by its first word. If the
+ * first word has at least four letters, one letter may differ. A word such as `I` or `my` names the viewer.
  */
 export const questionRanker = (
   text: string,

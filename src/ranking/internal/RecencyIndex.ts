@@ -15,8 +15,8 @@ export class RecencyIndex {
   /** Sorted doc ids, oldest first. A new record is usually the newest, so its doc id is appended. */
   readonly #docs: Array<number> = []
   /**
-   * Doc ids of records that are newer than all records in `#docs`. These records have equal times, and were added by ascending id, as a
-   * batch adds records. `#endTies` moves the doc ids to `#docs` in reverse order. The array is empty while `#late` or `#runs` has doc ids.
+   * Doc ids of the newest records, if several have the same time and were added by ascending id, as in a batch. `#docs` does not have these
+   * doc ids; `#endTies` moves them to `#docs` in reverse order. The array is empty while `#late` or `#runs` has doc ids.
    */
   readonly #ties: Array<number> = []
   /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
@@ -60,8 +60,8 @@ export class RecencyIndex {
     newestFirst(this.#recency.data[a]!, this.#ids[a]!, this.#recency.data[b]!, this.#ids[b]!)
 
   /**
-   * Returns all doc ids, including those of removed records, oldest first. Before that, merges in the doc ids that were added out of order.
-   * Cost: proportional to the number of merged doc ids, plus the number of doc ids that are newer than the oldest merged one.
+   * Returns all doc ids, oldest first, including those of removed records. First merges the doc ids that were added out of order. Cost of
+   * the merge: about one pass over the doc ids from the oldest merged one on.
    */
   all(): ReadonlyArray<number> {
     this.#endTies()
@@ -124,7 +124,7 @@ export class RecencyIndex {
   }
 
   /**
-   * Returns how many of `docs` come after a position when records are listed newest first. `docs` itself is sorted oldest first, so these
+   * Returns how many of `docs` come after a position in a list with the newest records first. `docs` is sorted oldest first, so the counted
    * doc ids are its first entries.
    */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {

@@ -28,7 +28,7 @@ const sampleSize = 64
 
 /**
  * Computes upper bounds of scores. Adds the summands in the same order as `Scorer`, so that rounding cannot make a bound lower than the
- * score. The bound is exact for a record in a group without emotion whose recency score has fallen to the minimum, 0.1.
+ * score. The bound is exact if the record's group has no emotion and the recency score is at its minimum, 0.1.
  */
 export class ScoreBound {
   readonly #shares: Shares
@@ -44,7 +44,7 @@ export class ScoreBound {
 
   /**
    * `factors` has four numbers per doc id: recency, importance, confidence and group number. `halfLives` and `emotionTerms` are indexed by
-   * group number, where 0 stands for no group. The last argument has the highest importance and confidence of all records.
+   * group number; 0 stands for no group. The last argument has the highest importance and the highest confidence of all records.
    */
   constructor(
     shares: Shares,
@@ -68,9 +68,9 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates how much less relevance (0..1) than the best matches a match may have, and still reach their score by its other factors.
-   * Samples 64 of the doc ids below `docs`, and computes for each the sum of its other factors. The estimate is the highest sum minus the
-   * first quartile of the sums, divided by the weight of the relevance.
+   * Estimates the largest gap in relevance (0..1) that a match can make up by its other factors, such as recency. Adds up the other factors
+   * of 64 of the doc ids below `docs`. The estimate is the highest sum minus the first quartile of the sums, divided by the weight of the
+   * relevance.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares
@@ -96,8 +96,8 @@ export class ScoreBound {
   }
 
   /**
-   * Returns the score of a doc id with the given relevance; `undefined` if the columns lack a factor of the score. Adds in the order of
-   * `Scorer`, so the result equals that of `Scorer`. Faster than reading the record, which is rarely in the processor's cache.
+   * Returns the score of a doc id with the given relevance; `undefined` if the columns lack a factor of the score. The result equals that
+   * of `Scorer`, since both add in the same order. Reading the record would be slower, since it is rarely in the processor's cache.
    */
   exactScore(doc: number, relevance: number): number | undefined {
     const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares

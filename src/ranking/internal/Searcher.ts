@@ -1,6 +1,6 @@
 /**
- * Searches and lists records through a `Retrieval`. The retrieval returns matches as `Fact`s, which have no bodies. This module fuses,
- * weighs, sorts, deduplicates and explains the matches, and reads the bodies of the hits last:
+ * Searches and lists records through a `Retrieval`. The retrieval returns matches as `Fact`s, which have no bodies. This module scores and
+ * sorts the matches, and then reads the bodies of the best ones:
  *
  * ```text
  * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
@@ -10,7 +10,7 @@
  * ```
  *
  * Each operation is a generator that yields the effects of the retrieval, like the body of an `Effect.gen`. A store runs the operation as
- * an Effect (`run`). An index in RAM has synchronous effects, so it runs the operation without a fiber (`runSynchronously`).
+ * an Effect (`run`). An index in RAM has synchronous effects, and runs the operation without a fiber (`runSynchronously`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -64,7 +64,7 @@ export const defaultLimit = 20
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Returns a filter in the form that a retrieval needs. A filter for forgotten records checks the valid time only if `asOf` is set. Only
+ * Converts a filter to the form that a retrieval needs. A filter for forgotten records tests the valid time only if `asOf` is set. Only
  * `System` sees forgotten records of origin `instructions`, since only `System` may restore them.
  */
 export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
@@ -357,8 +357,8 @@ interface Picked {
 }
 
 /**
- * Picks the first `limit` records that are not near-duplicates of a better hit. `folded` counts the near-duplicates. Reads bodies in
- * batches, until `limit` records are picked. `stale` counts records that are by now forgotten, hidden or expired, or fail the filter.
+ * Picks the first `limit` records that are not near-duplicates of a better hit. Reads the bodies in batches. `folded` is the number of
+ * near-duplicates. `stale` is the number of records that no longer match when their bodies are read.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search

@@ -1,6 +1,6 @@
 /**
- * Selects the matches with the best final scores. Evaluates a match (applies the filter and computes the score) only if an upper bound of
- * the match's score reaches the lowest of the best scores so far. The selection is exact; the count of all matches may be a lower bound.
+ * Selects the matches with the best final scores. A match is evaluated, that is, filtered and scored, only if it may be among the best. An
+ * upper bound of the score decides this. The selection is exact; the count of all matches may be a lower bound.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -44,9 +44,8 @@ export const docSetOf = (docs: Int32Array, ranks: Float64Array): DocSet => ({
 })
 
 /**
- * Counts the matches that pass a column filter, and collects the matches that may be among the best. The index calls `collect` right after
- * it has scored the matches of a scope. At that time these matches are in the processor's cache. Later, only a few of them are read again.
- * The list of all matches is made only if a caller asks for it.
+ * Counts the matches that pass a column filter, and collects those that may be among the best. The index calls `collect` each time it has
+ * scored a scope, because the matches are then still in the processor's cache. A list of all matches is made only on demand.
  */
 export class MatchCollector {
   #count = 0
@@ -64,8 +63,8 @@ export class MatchCollector {
   #minListed = lowestMatchScore
 
   /**
-   * The `limit` best matches are always among the `topDocs` of `docSet()`. The index may omit a match whose score is below the `limit`-th
-   * best so far by more than `slack` times the best score. `masks` receives the terms that each match contains.
+   * The `limit` best matches are always among the `topDocs` of `docSet()`. The index need not list matches with low scores. A score is low
+   * if its distance to the `limit`-th best exceeds `slack` times the best score. `masks` receives the terms of each match.
    */
   constructor(
     index: InvertedIndex,
@@ -290,8 +289,8 @@ export interface PassingDocs {
 }
 
 /**
- * Returns the best `limit` doc ids that pass the filter. Doc ids with equal scores are in the order of `tie`. If `passes` is undefined, all
- * doc ids pass. Cost: a few comparisons per doc id. Doc ids with the highest scores are filtered first, until enough have passed.
+ * Returns the best `limit` doc ids that pass the filter. Doc ids with equal scores are in the order of `tie`. Without `passes`, all doc ids
+ * pass. The doc ids with the highest scores are filtered first, until enough have passed. Cost: a few comparisons per doc id.
  */
 export const bestPassing = (
   docSet: DocSet,

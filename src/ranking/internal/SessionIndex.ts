@@ -1,7 +1,7 @@
 /**
- * Groups the messages of an index by session, and computes the signals that a message gets from its session and from its neighbours. A
- * message (in the code: turn) is a record of a session. Neighbours are used because the message that answers a query is often next to the
- * message that contains the words of the query.
+ * Groups the messages of an index by session, and computes the signals by which the ranker scores a message. A message (in the code: turn)
+ * is a record of a session. Some signals come from neighbouring messages, because the answer to a query is often next to a message with the
+ * words of the query.
  *
  * ```text
  * session(s)   Σ rarity(t) over the terms t of the query that s contains  ÷  Σ rarity(t) over those that any session contains
@@ -32,8 +32,8 @@ const maxSteps = 4
 interface Session {
   readonly scope: number
   /**
-   * Doc ids of the messages. If `isSorted` is true, they are in the order of their sequences, and messages without a sequence come last. If
-   * `isSorted` is false, they are in any order, and may include removed messages.
+   * Doc ids of the messages. If `isSorted` is true, they are in the order of their sequences; messages without a sequence come last. If
+   * `isSorted` is false, they are in any order, and some may belong to removed messages.
    */
   turns: Array<number>
   isSorted: boolean
@@ -116,8 +116,8 @@ export class SessionIndex {
   }
 
   /**
-   * Prepares the computation of signals for the query that the index has just matched. Computes the rarity of each term of the query from
-   * the masks of the sessions.
+   * Prepares this object to compute signals for the query that the index matched last. Computes how rare each term of the query is among
+   * the sessions.
    */
   begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
     const docs = index.scores.data.length
@@ -178,8 +178,8 @@ export class SessionIndex {
   }
 
   /**
-   * Calls `visit` for each neighbour of a message. `distance` is the neighbour's sequence minus the message's sequence: −2, −1, 1 or 2.
-   * Looks at no more than four messages on each side.
+   * Calls `visit` for each neighbour of a message. `distance` is −2 or −1 for an earlier neighbour, 1 or 2 for a later one. Looks at no
+   * more than four messages on each side.
    */
   visitNeighbours(doc: number, visit: (doc: number, distance: number) => void): void {
     const number = this.masks.groupOf(doc) - 1
@@ -202,10 +202,10 @@ export class SessionIndex {
   }
 
   /**
-   * Returns the sessions of the greatest worth, best first, five at most. Leaves out sessions whose worth is below `minWorth`. The worth of
-   * a session is the share of the query's terms that the session contains, weighted by rarity. If the query names times (`times`), the
-   * worth also includes the session's closeness to these times: that of its first or its last message, whichever is closer. Sessions of
-   * equal worth are ordered by their last messages, latest first.
+   * Returns the sessions of the greatest worth, best first, five at most. Leaves out sessions whose worth is below `minWorth`. The worth is
+   * the share of the query's terms that the session contains, where rare terms weigh more. If the query names times, the closeness of the
+   * session to these times is added. This is the closeness of its first or its last message, whichever is closer. Sessions of equal worth
+   * are ordered by the time of their last message, latest first.
    */
   best(view: View, times: Times | undefined): ReadonlyArray<number> {
     const later = (a: number, b: number) =>

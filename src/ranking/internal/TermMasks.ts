@@ -1,7 +1,7 @@
 /**
- * Bit masks that tell which of the query's first 31 terms each document contains, and which of these terms each group contains. A group is
- * the set of documents of a session. If few documents match, `mark` marks only documents, and `gather` computes the masks of the groups
- * later. If many documents match, `mark` also marks groups.
+ * Bit masks of documents and groups. A mask tells which of the query's first 31 terms the document or group contains. A group is the set of
+ * documents of a session. `mark` marks the documents. If many documents match, `mark` also marks their groups. Otherwise, `gather` computes
+ * the masks of the groups later.
  */
 import { int32 } from "./DocIds.ts"
 
@@ -17,8 +17,8 @@ export class TermMasks {
   readonly #touched = int32()
   #touchedCount = 0
   /**
-   * `#flags[term][group]` is 1 if a document of the group contains the term. Flags are used only for queries that many documents match
-   * (`isMany`), and only for the first `#flaggedTerms` terms of a query.
+   * `#flags[term][group]` is 1 if a document of the group contains the term. Flags are used only if many documents match the query
+   * (`isMany`). Only the first `#flaggedTerms` terms of the query have flags.
    */
   readonly #flags: Array<Uint8Array> = []
   #flaggedTerms = 0
@@ -64,8 +64,8 @@ export class TermMasks {
   }
 
   /**
-   * Marks the documents of the postings `arena[from..end)` as containing a term. If `isMany`, also marks the groups of the documents. A
-   * group has one byte per term. A bit mask would be slower, since each write to a mask would have to wait for the previous write.
+   * Marks the documents of the postings `arena[from..end)` as containing a term. If `isMany`, also marks the groups of the documents, with
+   * one byte per group and term. Bit masks would be slower, since each write to a mask would have to wait for the previous write.
    */
   mark(arena: Int32Array, from: number, end: number, term: number, isMany: boolean): void {
     const bit = 1 << term

@@ -1,6 +1,5 @@
 /**
- * Finds the times that an English text names, and returns them as ranges. A time named in a query is then compared with the `validAt` of
- * records.
+ * Finds the times that an English text names. The times in a query are later compared with the `validAt` of records.
  *
  * ```text
  * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (5 August and 8 May)
@@ -80,8 +79,8 @@ const offsets: Readonly<Record<string, number>> = { last: -1, previous: -1, this
 
 type Found = Partial<Times>
 /**
- * Patterns, in the order in which they are tried. Each has a function that converts a match to times. A pattern does not see the text that
- * an earlier pattern has matched.
+ * Patterns in the order in which they are tried, each with a function that converts a match to times. The text that a pattern matches is
+ * hidden from later patterns.
  */
 const grammar: ReadonlyArray<readonly [pattern: RegExp, read: (parts: ReadonlyArray<string>, now: number) => Found]> =
   ([

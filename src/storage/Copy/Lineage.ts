@@ -1,6 +1,6 @@
 /**
- * Reads the records of a store for a copy, page by page. Each record is read as a lineage, that is, with all its stored revisions. Also
- * compares the lineages of the source and the target.
+ * Reads the records of a store page by page, to copy them to another store. Each record is read with all its stored revisions, as a
+ * lineage. Also compares the lineages of the source and the target.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -28,8 +28,8 @@ export interface Side {
 }
 
 /**
- * The values from which the id of a row was computed. `signedId` computes an id from `purpose`, one of the `names`, and the signature of
- * `text`, which a store makes with its secret. Some rows that the library keeps for itself have such ids, for example the rows of threads.
+ * The values from which `signedId` computed the id of a row. A store signs `text` with its secret. The id is computed from this signature,
+ * `purpose` and one of the `names`. Some rows that the library keeps for itself have such ids, for example the rows of threads.
  */
 export interface SignedName {
   readonly purpose: string
@@ -43,8 +43,8 @@ export interface ReadName {
 }
 
 /**
- * Returns a function that changes the id of a lineage if the store `from` computed this id with its own secret (see `SignedName`). The new
- * id is the one that the store `to` computes with its secret. The function returns all other lineages unchanged.
+ * Returns a function that gives a lineage its id in the store `to`. The id changes only if the store `from` computed it with its own secret
+ * (see `SignedName`). The new id is then computed with the secret of the store `to`.
  */
 export const renaming =
   (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
@@ -155,8 +155,8 @@ export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lin
     )
 
 /**
- * Joins a row with its earlier revisions. The last revision of the result is the row as given, even if the history has another revision
- * with the same number.
+ * Joins a row with its earlier revisions, oldest first. The given row comes last, even if the history has another revision with the same
+ * number.
  */
 export const toLineage = (row: Stored, newestFirst: ReadonlyArray<Stored>): Lineage => {
   const [first, ...rest] = newestFirst.filter(({ record }) => record.revision < row.record.revision).toReversed()
@@ -192,8 +192,8 @@ export interface Sides {
 }
 
 /**
- * Returns the revisions to append to the target, oldest first. Returns a `Left` with the error `conflict` in two cases: a revision differs
- * between the two stores, or the source lacks the newest revision of the target.
+ * Returns the revisions to append to the target, oldest first. Returns the error `conflict` if a revision differs between the two stores,
+ * or if the source lacks the newest revision of the target.
  */
 export const missingRevisions = (
   { from, hasHistory, to }: Sides,
@@ -244,8 +244,8 @@ export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: strin
   })
 
 /**
- * Reads the use counts of both sides for the records that were used in the source. In a result, `due` is the value that the target should
- * have: the higher of the two counts, and the later of the two times of use.
+ * Reads the use counts of both stores, for the records that were used in the source. `due` is what the target should have: the higher of
+ * the two counts, and the later of the two times of use.
  */
 export const usesBetween = ({ from, to }: Sides, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {

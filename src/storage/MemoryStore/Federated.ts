@@ -1,7 +1,7 @@
 /**
- * Combines several stores into one. A new record is written to one store. An update is written to the store that has the id. A search reads
- * all stores in parallel. A store can be a mirror: it then receives copies of the records of other stores. The layer of each store is
- * built separately, even if two stores have the same layer.
+ * Combines several stores into one. A new record is written to one store. An update is written to the store that has the record. A search
+ * reads all stores in parallel. A mirror is a store that receives copies of the records of other stores. Each layer is built separately, so
+ * two entries with the same layer have different stores.
  *
  * ```text
  * id        belongs to the first store that has a record with this id; mirrors come last. Records with the same id in later stores
@@ -17,8 +17,8 @@
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
- * All stores must be made by `MemoryStore.make` or be built on such stores, because a cursor works only if all stores list records in the
- * same order.
+ * All stores must be made by `MemoryStore.make`, or be built on such stores. They then list records in the same order, as a cursor
+ * requires.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -50,19 +50,16 @@ export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 export interface Options<Name extends string> {
   /** Name of the primary store. Default: the first writable store. */
   readonly primary?: Name | undefined
-  /**
-   * Returns the name of the store to which a draft is written; `undefined` means the primary. Default: all drafts are written to the
-   * primary.
-   */
+  /** Returns the name of the store to which a draft is written. Default, also for the result `undefined`: the primary. */
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
 /** The registry of the member stores, with a function that searches some of them. */
 export interface Service extends StoreRegistry.Registry {
   /**
-   * Searches the stores named in `stores`. Searches all stores if `stores` is absent or empty. Repeated names count once. Fails with
-   * `not_found`, before any store is searched, if a name is unknown; the error lists the known names. Each store returns at most
-   * `maxResults` hits (1..1,000; default: the setting of the store). The merged result has at most `query.limit` hits, if that is given.
+   * Searches the stores named in `stores`. Searches all stores if `stores` is absent or empty. Repeated names count once. An unknown name
+   * fails with `not_found`, before any store is searched. The error lists the known names. Each store returns at most `maxResults` hits
+   * (1..1,000; default: the setting of the store). The merged result has at most `query.limit` hits, if that is given.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -91,8 +88,8 @@ export type ContextOf<S extends Entries> = {
 }[keyof S]
 
 /**
- * Builds the federation. Fails with `invalid_draft`, listing every violation, if there are no entries or an entry is invalid. Without a
- * writable store the federation is read-only.
+ * Builds the federation. Fails with `invalid_draft` if there are no entries, or if an entry or option is invalid. The error lists all
+ * violations. Without a writable store, the federation is read-only.
  */
 export const layer = <const S extends Entries>(
   entries: S,
@@ -306,9 +303,9 @@ const federationOf = (
 }
 
 /**
- * Returns the capabilities of the federation, computed from the stores with which it was built. `writable` and `vector` are true if they
- * are true for any store. `history` is true if it is true for all stores. `durable` and `shared` are true if they are true for all writable
- * stores, and there is at least one such store. `messages` is true if it is true for the primary.
+ * Returns the capabilities of the federation, computed from the stores with which it was built. `writable` and `vector` are true if one
+ * store has them, and `history` if all stores have it. `durable` and `shared` are true if there are writable stores and all of them have
+ * the capability. `messages` is that of the primary.
  */
 const capabilities = (
   members: StoreRegistry.Members,

@@ -1,6 +1,6 @@
 /**
- * The Markdown vault, the embedded default store: a folder with one `.md` file per record, meant to be read, edited and kept under git.
- * Under Node, the code of the store and the YAML parser are loaded only when the layer is built (`#vault` in package.json).
+ * The Markdown vault is the embedded default store: a folder with one `.md` file per record. People can read and edit the files, and keep
+ * them in git. Under Node, the code of the store and the YAML parser are loaded only when the layer is built (`#vault` in package.json).
  */
 import { load } from "#vault"
 import type * as FileSystem from "@effect/platform/FileSystem"
@@ -13,10 +13,7 @@ import type * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { MemoryStore } from "../MemoryStore.ts"
 
-/**
- * A problem with a file: the file is not a record, the file is damaged, or a part of the file could not be read. `error` has the reason, in
- * at most 300 characters.
- */
+/** A problem with a file: it is not a record, is damaged, or has an unreadable part. `error` gives the reason in at most 300 characters. */
 export interface Issue {
   /** Path of the file, relative to the vault's folder. */
   readonly path: string
@@ -32,16 +29,16 @@ export interface VaultService {
   /** Reads every file, and returns the problems found (see `Finding.kind`). Empty if no file has a problem. */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
-   * Restores damaged files from their last good revisions, and returns the restored files. Without `write`, changes no file, and only
-   * returns the files that can be restored. Moves the damaged files to `.effect-memory/damaged`. Calls `onProgress` after each restored
-   * file, with the number of files restored so far.
+   * Restores damaged files from their last good revisions, and returns the restored files. Without `write`, only returns the files that can
+   * be restored. The damaged files are moved to `.effect-memory/damaged`. `onProgress` is called after each restored file, with the number
+   * of files restored so far.
    */
   readonly repair: (
     options?: { readonly write?: boolean; readonly onProgress?: (files: number) => Effect.Effect<void> }
   ) => Effect.Effect<ReadonlyArray<Repair>, MemoryError.MemoryError>
   /**
-   * Signs the files of a cloned vault with this vault's key, so that the records get the trust and origin that the files state. Returns the
-   * number of signed files. Call it only for a folder whose texts you trust.
+   * Signs the files of a cloned vault with the key of this vault. The records then have the trust and origin that the files state. Returns
+   * the number of signed files. Call `adopt` only for a folder whose texts you trust.
    */
   readonly adopt: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -53,24 +50,24 @@ export interface Options {
   /** Path of the folder, which is created with mode 0700 if missing. */
   readonly root: string
   /**
-   * Interval at which the vault polls, that is, looks for writes of other processes and edits by hand. Default 1 second. Writes of other
-   * processes are noticed at once if the operating system can watch the folder. Edits by hand are noticed by the polls that scan all files.
-   * After a scan, no poll scans again for ten times as long as the scan took. If ten polls pass without a call of the store, this pause
-   * becomes a hundred times as long as the scan. After sixty polls without a call and without an open stream of changes, polling stops, and
-   * the next call scans before it returns a result. With `Duration.infinity`, only `refresh` scans the folder, which is then not watched.
+   * Interval at which the vault polls. Default 1 second. Each poll looks for writes of other processes, and some polls also scan all files
+   * for edits by hand. The pause between two scans is at least ten times as long as the last scan took. After ten polls without a call of
+   * the store, it is a hundred times as long. Polling stops after sixty polls without a call and without an open stream of changes. The
+   * next call then scans before it returns a result. If the operating system can watch the folder, writes of other processes are noticed at
+   * once. With `Duration.infinity`, the folder is not watched, and only `refresh` scans it.
    */
   readonly poll?: Duration.DurationInput | undefined
   /** Time after which another process may take over the vault's lock if the holder has not renewed the lock. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
-   * Shortest time for which a forgotten record can be restored, even after a restart. Compaction erases records that were forgotten longer
-   * ago than this. With zero, the next compaction erases all forgotten records. Default 30 days.
+   * Time for which a forgotten record is kept, so that it can be restored, even after a restart. The next compaction after this time erases
+   * the record. With zero, the next compaction erases all forgotten records. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Determines how the vault reads Markdown files that the library did not write. With `whole`, each such file is one record, and the
-   * properties of the file become metadata. Default: `whole` in a vault made by this release or a later one. In an older vault, the default
-   * is as in its release: a file whose frontmatter does not have the library's format is an issue, not a record.
+   * Way in which the vault reads Markdown files that the library did not write. With `whole`, each such file is one record, and its
+   * properties become metadata. This is the default in a vault made by this release or a later one. By default, an older vault reads only
+   * files whose frontmatter has the library's format. It reports all other files as issues.
    */
   readonly notes?: "whole" | undefined
   /** Embedding model of the vectors that Deuz, another memory library, stored without a model name. Default: such vectors are not used. */
@@ -82,9 +79,9 @@ export interface Finding {
   /** Path of the file, relative to the vault's folder. */
   readonly path: string
   /**
-   * Kind of the problem. `damaged`: the file cannot be read, and the store returns the last good revision instead. `drifted`: the bytes
-   * have changed since the store last read the file, or the file is gone. `partial`: the file is a record, but a part of it could not be
-   * read. `ignored`: the file is not a record. Files of all kinds except `drifted` are in `issues` too.
+   * Kind of the problem. `damaged`: the file cannot be read, so the store returns the last good revision instead. `drifted`: the bytes have
+   * changed since the store last read the file, or the file is gone. `partial`: the file is a record, but a part of it could not be read.
+   * `ignored`: the file is not a record. `issues` also has files of all kinds except `drifted`.
    */
   readonly kind: "damaged" | "drifted" | "partial" | "ignored"
   readonly message: string
@@ -101,8 +98,8 @@ export interface Repair {
 }
 
 /**
- * Makes a store that keeps its records as files in a folder. Tenants, scopes and ids become folders and file names (see `Markdown/Layout`).
- * Each record becomes the text of a file (see `Markdown/Document`).
+ * Makes a store that keeps each record as a file in a folder. The tenant, scope and id of the record determine the path of its file (see
+ * `Markdown/Layout`). The record itself becomes the text of the file (see `Markdown/Document`).
  */
 export const layer = (
   options: Options

@@ -1,12 +1,12 @@
 /**
  * A store in PostgreSQL, for any number of processes on any number of machines. It has its own subpath because it needs a driver:
- * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. It needs PostgreSQL 13 or later, and no
- * extension.
+ * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. The server must be PostgreSQL 13 or later, and
+ * needs no extension.
  *
- * Laws: batches of different users do not wait for each other. Exception: a batch with more than 128 ids and dedupe keys in total locks
- * its whole tenant until its transaction ends. An instance reads the writes of other instances at once, unless a `replica` is set. The
- * stream `changes` reports the writes of other instances within the time `poll`. Several instances may start at the same time. The store
- * never takes part in a transaction of the caller.
+ * Laws: batches of different users do not wait for each other. Exception: a batch with more than 128 ids and dedupe keys in total locks its
+ * whole tenant until its transaction ends. Writes of other instances are visible at once, unless a `replica` is set. The stream `changes`
+ * reports writes of other instances within the time `poll`. Several instances may start at the same time. The store never takes part in a
+ * transaction of the caller.
  *
  * ```ts
  * import { Redacted } from "effect"
@@ -52,14 +52,14 @@ export interface Options extends SqlEngine.Options {
 /** The standby server for reads, and how old its answers may be. */
 export interface ReplicaOptions {
   /**
-   * URL of the standby. The database and the user must be the same as in the URL of the primary. The user needs the same rights on the
-   * schema. Never printed.
+   * URL of the standby. It must have the same database and user as the URL of the primary. The user needs the same rights on the schema.
+   * Never printed.
    */
   readonly url: Redacted.Redacted
   /**
    * Largest age of an answer. A write of another process becomes visible after this time at the latest, a write of this process at once.
-   * Reads go to the primary while the standby lags behind by more than this time, or does not answer. Writes, `changes`, use counts,
-   * tenants, compaction, and the list of models always use the primary.
+   * Reads go to the primary while the standby is further behind than this, or does not answer. Writes, `changes`, use counts, tenants,
+   * compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
 }
@@ -79,8 +79,8 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Rebuilds the index of a database with the configured analyzer. A database whose index was made by another analyzer cannot be opened
- * until `reindex` has run. No other instance may be connected while `reindex` runs. Cost: reads and writes every row.
+ * Rebuilds the index of a database with the configured analyzer. Run `reindex` after a change of the analyzer; until then, the database
+ * cannot be opened. No other instance may be connected while `reindex` runs. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
@@ -88,8 +88,8 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
 /**
- * SQL expression for the timeline of the server's log, followed by the server's start time. The value changes when the server is promoted,
- * restored or restarted. Data cached before such a change are invalid. On a standby, the value is NULL.
+ * SQL expression for the timeline of the server's log, followed by the server's start time. The value changes if the server is promoted,
+ * restored or restarted. Data that were cached before are then invalid. On a standby, the value is NULL.
  */
 const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
   ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`
@@ -308,7 +308,7 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
 }
 
 /**
- * Checks the name of the schema. Fails if the server would truncate or interpret the name, because two different names could then stand for
+ * Checks the name of the schema. Fails if the server would truncate or interpret the name. Otherwise, two different names could stand for
  * the same schema.
  */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {

@@ -46,8 +46,8 @@ export interface Options extends SqlEngine.Options {
    */
   readonly filename: string
   /**
-   * Milliseconds that a call waits for a file that other processes have locked. After that, the call fails with `unavailable`. Pauses of
-   * 2 ms are counted to measure the time, so the call waits longer on a busy machine. Default 30,000.
+   * Milliseconds that a call waits for a file that other processes have locked. Then the call fails with `unavailable`. Default 30,000. On
+   * a busy machine the call may wait longer, since the time is measured by counting pauses of 2 ms.
    */
   readonly patience?: number | undefined
 }
@@ -67,8 +67,8 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Rebuilds the index of a file with the configured analyzer. A file whose index was made by another analyzer cannot be opened until
- * `reindex` has run. No other process may have the file open while `reindex` runs. Cost: reads and writes every row.
+ * Rebuilds the index of a file with the configured analyzer. Run `reindex` after a change of the analyzer; until then, the file cannot be
+ * opened. No other process may have the file open while `reindex` runs. Cost: reads and writes every row.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
@@ -131,8 +131,8 @@ const open = (
   })
 
 /**
- * Makes each statement uninterruptible. Otherwise, an interruption while a statement is prepared would make all later callers of the
- * statement wait for ever, since the driver caches the preparation. Statements run synchronously, so interruptions are hardly delayed.
+ * Makes each statement uninterruptible. The driver caches the preparation of a statement. If a preparation were interrupted, all later
+ * callers of the statement would wait for ever. Interruptions are hardly delayed, since statements run synchronously.
  */
 const uninterrupted = (connection: Session): Session => ({
   executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),

@@ -2,7 +2,7 @@
  * Compaction erases expired records and old tombstones. A tombstone is the row of a forgotten record. The trash consists of all tombstones.
  * The class `Texts` finds orphaned vectors, that is, vectors whose text no record has any more.
  *
- * Laws: Compaction erases a tombstone once it is older than the store's option `trash`. It erases an expired record whatever the value of
+ * Laws: Compaction erases a tombstone that is older than the store's option `trash`. An expired record is erased whatever the value of
  * `trash` is. A viewer can restore every forgotten record that `list` shows to the viewer:
  *
  * ```ts
@@ -51,8 +51,8 @@ export interface Compacted {
 }
 
 /**
- * Erases the rows that are due: expired records and old tombstones. Then runs the engine's `vectors.prune`, which erases orphaned vectors.
- * Cost: reads the rows that are due, and at most `batchSize` other rows.
+ * Erases expired records and old tombstones. Then runs the engine's `vectors.prune`, which erases vectors of texts that no record has any
+ * more. Cost: reads the rows that can be erased, and at most `batchSize` other rows.
  */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">
@@ -112,8 +112,8 @@ export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, lim
 }
 
 /**
- * A heap of rows, ordered by the time from which a row may be erased. A row that changes stays in the heap at first. `next` removes changed
- * rows when they reach the top of the heap. `add` removes all changed rows when the heap has become large.
+ * A heap of rows, ordered by the time from which a row may be erased. A row that changes becomes outdated, but stays in the heap at first.
+ * `next` removes outdated rows at the top of the heap. `add` removes all outdated rows when the heap has become large.
  */
 export interface DueQueue {
   /** Adds a row. Cost: logarithmic in the size of the heap. */
@@ -193,12 +193,11 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
 }
 
 /**
- * Returns the lifetimes of all rows that expire and of all tombstones. A lifetime consists of the fields that determine when a row may be
- * erased.
+ * Returns the lifetimes of all rows that expire and of all tombstones. A lifetime has the fields that determine when a row may be erased.
  *
- * Exception: a backend may report a record as forgotten only because the record's file is missing. Such a record has no tombstone among its
- * revisions, and must not be erased. So `newest` reads the newest revision of each unexpired tombstone that is old enough to be erased.
- * The tombstone is left out unless this revision is a tombstone, too. `newest` is absent if the backend keeps no revisions.
+ * Exception: a backend may report a record as forgotten only because its file is missing. Such a record must not be erased; its newest
+ * revision is not a tombstone. So `newest` reads the newest revision of each unexpired row that is reported as forgotten and is old enough
+ * to be erased. The row is left out if this revision is not a tombstone. `newest` is absent if the backend keeps no revisions.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,
@@ -229,16 +228,15 @@ interface TextsToCheck {
   /** Hashes of texts to check again: texts that had no vector when last checked, and texts added after this object was made. */
   readonly seen: Set<string>
   /**
-   * Value of the counter `Embeddings.removals` when this object was made. A different value means that vectors were removed since. A new
-   * object then replaces this one.
+   * Value of the counter `Embeddings.removals` when this object was made. If vectors are removed later, the value of the counter differs,
+   * and a new object replaces this one.
    */
   readonly removals: number
 }
 
 /**
- * The texts of a tenant's records, by the hash under which a text's vectors are stored. Finds the texts that have no vector. Also finds the
- * orphaned vectors, that is, vectors whose text no record has any more. Leaves out the library's own records (scope `Internal`), which have
- * no vectors.
+ * The texts of a tenant's records, by hash. Finds the texts that have no vector. Also finds orphaned vectors, that is, vectors whose text
+ * no record has any more. Leaves out the library's own records (scope `Internal`), which have no vectors.
  */
 export class Texts {
   readonly #embeddings: Embeddings
@@ -258,8 +256,8 @@ export class Texts {
   }
 
   /**
-   * Whether `vectors`, the number of vectors of a model, is more than twice the number of texts. More than half of these vectors are then
-   * orphaned, that is, no record has their text any more.
+   * Whether a model has more than twice as many vectors (`vectors`) as there are texts. More than half of the vectors are then orphaned: no
+   * record has their text any more.
    */
   hasManyOrphans(vectors: number): boolean {
     return vectors > 2 * this.#recordsByHash.size
@@ -302,9 +300,8 @@ export class Texts {
   }
 
   /**
-   * Returns up to `limit` texts that have no vector of the model, each text once. Skips texts that only expired records have. Cost:
-   * proportional to the number of texts that are returned, are skipped, or got a vector since the last call. The first call for a model
-   * also visits texts that already have a vector.
+   * Returns up to `limit` texts that have no vector of the model, each text once. Skips texts that only expired records have. The first
+   * call for a model also visits texts that have a vector; later calls do not visit these texts again.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []
