@@ -24,7 +24,7 @@
  *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
  * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
  *            and may go on up to its timeout. If that half is full, tenants share it evenly, and a run that gets no slow slot
- *            is stopped and restarted later. So runs that hang delay only one another.
+ *            is stopped when another run needs its slot, and restarted later. So runs that hang delay only one another.
  * failures   After ten failures of a conversation in a row, only every third request for which no caller waits is carried out.
  * ```
  */

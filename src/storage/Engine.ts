@@ -1,8 +1,7 @@
 /**
- * Makes the engine of a store from `Primitives`, which are functions that read, scan and commit rows. Also exports the contract that every
- * engine implements (`internal/EngineContract.ts`). An engine made by `fromRows` answers queries from an index of the tenant in RAM. The
- * backend may provide the index. Otherwise the engine builds the index by a scan, and updates it at each commit. If other processes also
- * write, the engine rebuilds the index for each call.
+ * Makes the engine of a store, the part that keeps and reads rows. An engine is made from `Primitives`: functions that read, scan and
+ * commit rows. The engine answers queries from one index per tenant, in RAM. A backend may provide this index. Otherwise the engine builds
+ * the index by a scan, and updates the index at each commit. If other processes also write, the engine builds a new index for each call.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -63,18 +62,18 @@ export interface Primitives {
   /** Streams every tombstone, in any order. Default: the tombstones are taken from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
-   * Returns the lifetimes of the tenant's tombstones and of its rows with an expiry time, in any order. Leaves out a tombstone that is not
-   * the record's newest revision. Called at each compaction. The first compaction runs when the store is made. Default: uses `scan`.
+   * Returns the lifetimes of all tombstones (rows of forgotten records) and of all rows that expire, in any order. A tombstone is left out
+   * if it is not the newest revision of its record. Each compaction calls this function. Default: computed from `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
-   * Least time for which a forgotten record can be restored. Compaction erases older tombstones: all of them if the time is zero, and none
-   * if it is infinite. Compaction erases expired rows regardless of this time. Default 30 days.
+   * Least time for which a forgotten record can be restored. Default 30 days. Compaction erases older tombstones (rows of forgotten
+   * records): all if the time is zero, none if it is infinite. Expired rows are erased in any case.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Commits all writes or none. Only one fiber per tenant calls this function at a time, right after that fiber has read the rows. A
-   * `shared` store without `exclusive` must fail with `conflict` if a revision has changed, or if another live row has the dedupe key of a
+   * Commits all writes or none. Called right after the rows were read. Without `inTurn`, one call per tenant runs at a time. A `shared`
+   * backend without `exclusive` must fail with `conflict` in two cases: a revision has changed, or another live row has the dedupe key of a
    * `unique` write. The engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
@@ -83,9 +82,9 @@ export interface Primitives {
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch (`self`). Used instead of `exclusive`, with the same guarantee. The batches of all tenants run one after another, with one
-   * exception. While the `commit` of a batch waits for the disk, later batches may run if they need none of its records and keys. One disk
-   * flush then serves all of these batches (group commit). Code after a `commit` runs in the order of the commits.
+   * Runs a batch (`self`) while no other process writes. Used instead of `exclusive`. Batches run one after another, also those of
+   * different tenants. Exception: while a batch waits in `commit` for the disk, batches that need none of its records and keys may run. One
+   * disk flush then serves several batches (group commit). Code after a `commit` runs in the order of the commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -105,15 +104,15 @@ export interface Primitives {
   /** Runs before each call of the store. A backend that has stopped polling can read the changes made since then. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
   /**
-   * Streams the changes that are made outside this store and that the viewer may see. The viewer `System` also receives errors about
-   * sources that could not be read, such as a broken file. The store adds its own changes. `MemoryStore.changeFeed` makes such streams.
+   * Streams changes that are made outside this store, if the viewer may see them. The viewer `System` also gets errors about unreadable
+   * sources, such as a broken file. The store adds its own changes. `MemoryStore.changeFeed` makes such streams.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
   /** The backend for vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
   readonly vectorBackend?: VectorBackend | undefined
   /**
-   * Key of the store's `sign`: at least 256 random bits, stored with the rows. `MemoryStore.make` fails for a durable or shared store
-   * without a secret. Default: generated by `SecureRandom` when the store is made, and lost when the process ends.
+   * Key with which the store's `sign` signs: at least 256 random bits, stored with the rows. A durable or shared store must have a key.
+   * Default for other stores: a random key, which is lost when the process ends.
    */
   readonly secret?: string | undefined
   /** The table of use counts (how often and when each record was used). Default: kept in this process. */

@@ -1,7 +1,8 @@
 /**
  * Resolves the references between the records of a tenant. A record refers to others by its `links`, and by the `[[names]]` in its text.
+ * The properties of a file (`metadata`) count as text, too. A record never refers to itself.
  *
- * A name is stored as written, and resolved at each read among the records that the viewer sees. A name has one of these forms:
+ * Names are stored as written. Each read looks for the named records among those that the viewer sees. The forms of names are:
  *
  * ```text
  * id           of a record
@@ -12,9 +13,8 @@
  *              file), or whose file had this name before (`metadata.formerNames`)
  * ```
  *
- * If several records match, a record in the scope of the record with the link is preferred. The next criteria are, in order: a file in the
- * same folder, the fewest folders in the path, the shortest path, and the path that sorts first. Records without a path come last, newest
- * first, then by id. A record never refers to itself. Links in the properties of a file (`metadata`) count like links in its text.
+ * If several records match, a record in the scope of the referring record is preferred. Then the criteria are, in order: the same folder,
+ * the fewest folders in the path, the shortest path, the path that sorts first. Records without a path come last.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -48,8 +48,8 @@ export interface Linked {
 /** The records that a record refers to (`to`), and the records that refer to that record (`from`). */
 export interface Neighbours {
   /**
-   * The targets of the record's links, then the targets of the names in its text, in the order in which they are written. Of several
-   * targets with the same id and type, only the first is returned.
+   * Records to which this record refers. The targets of its `links` come first, then those of the names in its text, in written order. A
+   * target with the same id and type as an earlier one is left out.
    */
   readonly to: ReadonlyArray<Linked>
   /** Records that refer to this record, newest first. */
@@ -66,10 +66,7 @@ export interface Index {
   readonly remove: (record: MemoryRecord) => void
   /** Returns the records that have any of the names and pass `sees`. Cost: proportional to the number of records with any of the names. */
   readonly named: (names: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
-  /**
-   * Returns the records that refer to any of the keys (names or ids) and pass `sees`. Cost: proportional to the number of records that
-   * refer to any of the keys.
-   */
+  /** Returns the records that refer to any of the keys (names or ids) and pass `sees`. Cost: one step per referring record. */
   readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
 }
 
@@ -78,8 +75,8 @@ export interface Links {
   /** Sets the record of an id; `undefined` removes it. Cost: proportional to the length of the record's text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
   /**
-   * Returns a function that finds the neighbours of a record among the records that pass `sees`. Cost: proportional to the number of links
-   * of the record, plus the number of records that share a name with one of the neighbours.
+   * Returns a function that finds the records linked from and to a record, among those that pass `sees`. If no two records share a name,
+   * the cost is proportional to the number of these links.
    */
   readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
@@ -104,8 +101,8 @@ interface Node {
 }
 
 /**
- * Makes an empty index. Stores only hashes of names, because the hashes of most records can be computed without building the names. A
- * lookup also compares the names themselves, since different names can have the same hash.
+ * Makes an empty index. Names are stored as hashes, since most hashes can be computed without building the name itself. Different names can
+ * have the same hash, so a lookup also compares the names.
  */
 export const makeIndex = (): Index => {
   const bearers = new KeyIndex<MemoryRecord>()
@@ -232,10 +229,7 @@ export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: S
 const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
   nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
 
-/**
- * Returns the references that decide which records are neighbours: the references in the record's own text, and the references in other
- * records to the record's id or names.
- */
+/** Returns the references in the record's text, and the references to the record's id or names in the records of `referring`. */
 const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<Mention> => {
   const keys = new Set(keysFor(record))
   return [...nodeOf(record).mentions, ...referring.flatMap((by) => mentionsOfKeys(by, keys))]
@@ -260,10 +254,7 @@ const nodeOf = (record: MemoryRecord): Node => {
 
 type Chooser = (by: MemoryRecord) => MemoryId | undefined
 
-/**
- * Makes a function that resolves a name in the text of the record `by`. Records that have the name itself are preferred to records that
- * have the name as an alias.
- */
+/** Makes a function that resolves a name in the text of the record `by`. Records with this name come before records with this alias. */
 const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   const own = nodes.filter((node) => node.own.has(name))
   // files whose whole path is the name are tried before files whose path only ends with the name
@@ -280,8 +271,8 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
 }
 
 /**
- * Makes a function that chooses which of `records` the record `by` refers to. Prefers records in the scope of `by`, then records in the
- * folder of `by`, then the first record in the order of `byPath`.
+ * Makes a function that chooses the record in `records` to which the record `by` refers. The criteria are, in order: the same scope as
+ * `by`, the same folder as `by`, and the order of `byPath`.
  */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)

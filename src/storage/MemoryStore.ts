@@ -1,8 +1,8 @@
 /**
- * The service that stores records. Memory tools, agents and pipelines read from it and write to it.
+ * The service that stores memories as records. Memory tools, agents and pipelines use this service.
  *
- * A backend implements `Primitives`; `make` adds the viewer checks, validation, ids, deduplication, revisions, search and spans. Every
- * store passes the contract tests, `MemoryStoreContract.suite`.
+ * A backend implements `Primitives`. The function `make` adds viewer checks, validation, ids, deduplication, revisions, search and spans.
+ * Every store passes the contract tests, `MemoryStoreContract.suite`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -44,8 +44,8 @@ export interface Service extends Usage {
   /** Features that the store supports: writes, vectors, history and so on. */
   readonly capabilities: Capabilities
   /**
-   * The redaction that is applied to every write, except to writes through `reader`; `None` if the store was built without redaction.
-   * Services built on this store use the redaction, too.
+   * The redaction, which removes secrets from every write except those through `reader`. `None` if the store has no redaction. Services
+   * that are built on this store also apply the redaction.
    */
   readonly redaction: Option.Option<Redaction.Service>
   /** Applies mutations in the order given, all or none. `put`, `update` and `forget` are implemented with `apply`. */
@@ -55,8 +55,8 @@ export interface Service extends Usage {
     provenance?: Provenance
   ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError>
   /**
-   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces the record with this
-   * id. A draft without an id creates a record, unless its kind deduplicates and a live record already has the same content.
+   * Writes drafts, all or none, and returns the records in the same order. A draft with an id creates or replaces the record with this id.
+   * A draft without an id creates a record. If its kind deduplicates, a live record with the same content is returned instead.
    */
   readonly put: (
     viewer: Viewer.Any,
@@ -69,13 +69,13 @@ export interface Service extends Usage {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
   /**
-   * Returns the best hits of a query. If a part of the search fails (by words, by vector, or in one store of a federation), `failures`
-   * lists the error, and the hits come from the other parts.
+   * Returns the best hits of a query. If a part of the search fails, `failures` has the error, and the hits come from the other parts. The
+   * parts are the search by words, the search by vector, and the stores of a federation.
    */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
-   * Returns a page of the records that pass the filter, newest first. With `forgotten: true`, returns a page of the trash instead: the
-   * forgotten records in the viewer's scopes, whoever forgot them. The mutation `Restore` restores a forgotten record.
+   * Returns a page of the records that pass the filter, newest first. With `forgotten: true`, returns forgotten records in the viewer's
+   * scopes instead, whoever forgot them. The mutation `Restore` restores such a record.
    */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
   /** Streams the records of all pages of `list`; `limit` is the page size. */
@@ -88,9 +88,9 @@ export interface Service extends Usage {
     options?: IfRevision
   ) => Effect.Effect<MemoryRecord, MemoryError>
   /**
-   * Forgets records, and returns for each id whether the record existed. A forgotten record is replaced by a tombstone, a row that normal
-   * reads do not return. The record can be restored until compaction erases the tombstone. With `purge`, the records are erased at once
-   * with all revisions, vectors and index entries, even if they were forgotten before.
+   * Forgets records. Returns for each id whether the record existed. A forgotten record can be restored until compaction erases its row.
+   * With `purge`, records are erased at once, also those that were forgotten before. All revisions, vectors and index entries of these
+   * records are erased, too.
    */
   readonly forget: (
     viewer: Viewer.Any,
@@ -98,8 +98,8 @@ export interface Service extends Usage {
     options?: { readonly purge?: boolean | undefined }
   ) => Effect.Effect<ReadonlyArray<boolean>, MemoryError>
   /**
-   * Returns the revisions of a record since it was last created, newest first. Default limit 20. If the record was forgotten and restored,
-   * its tombstone is one of these revisions.
+   * Returns the revisions of a record, newest first. Default limit 20. If a forgotten record was restored, its tombstone is one of the
+   * revisions. If a forgotten record's id was used for a new record, only the viewer `System` gets the old revisions.
    */
   readonly history: (
     viewer: Viewer.Any,
@@ -115,20 +115,20 @@ export interface Service extends Usage {
     query: MemoryQuery
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /**
-   * Returns the records linked with a record, in either direction, by `links` or by `[[names]]` in the text. Leaves out records that are
-   * forgotten, expired, not valid now, or hidden from the viewer. If one of these holds for the record itself, returns none.
+   * Returns the records to which a record links, and the records that link to it. A link is one of `links` or a `[[name]]` in the text.
+   * Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns none for such a record.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
   /** The tenants that have at least one row. The library's own internal rows count, too. Background workers iterate over these tenants. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Erases expired records, and tombstones that are older than the store's option `trash`. Returns the number of erased rows. `make` runs
-   * this effect once, and `maintain` runs it periodically.
+   * Erases expired records, and tombstones (rows of forgotten records) older than the store's option `trash`. Returns the number of erased
+   * rows. `make` runs this effect once. `maintain` runs it periodically.
    */
   readonly compact: Effect.Effect<number, MemoryError>
   /**
-   * The number of calls of the store so far, and the earliest time at which compaction may erase a row. `maintain` waits for the next call
-   * or for that time. `Retention.layer` waits for the next call.
+   * The number of calls of the store so far, and the next time at which compaction may erase a row. Background work such as `maintain`
+   * waits for a further call or for this time.
    */
   readonly activity: makeStore.Activity
   /** The vectors of the store; `None` if the store has no vector backend. */
@@ -136,10 +136,9 @@ export interface Service extends Usage {
   /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, like a federation. */
   readonly reader: Option.Option<Reader>
   /**
-   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. As long as the store keeps its secret, the same purpose and
-   * text have the same signature. A vault keeps its secret as long as its folder exists, a store in memory as long as the process runs. A
-   * signature for one `purpose` is not valid for another. For the library's own use: never sign a text chosen by a model or user that can
-   * read the signature.
+   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The signature depends only on the secret, `purpose` and
+   * `text`. A durable store keeps its secret. A store in memory gets a new secret each time it is made. For the library's own use: never
+   * sign a text chosen by a model or user that can read the signature.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
   /** Accepts raw messages; `None` if the store does not accept any. */
@@ -168,25 +167,22 @@ export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"
 /** A vector backend that keeps vectors in memory, until the process ends. */
 export { vectorsInMemory }
 /**
- * Makes a change feed for a backend whose rows other processes change, too. The backend publishes the changes of other processes to the
- * feed, and sets the option `outside` of `Primitives` to the feed's `of`.
+ * Makes a change feed, for a backend whose rows other processes also change. The backend publishes those changes to the feed. The feed's
+ * `of` is the value for the option `outside` of `Primitives`.
  */
 export { make as changeFeed } from "./ChangeFeed.ts"
-/**
- * Largest number of unread changes that a stream of changes buffers. A stream with more unread changes fails. The number is read when the
- * stream starts. Default 65,536.
- */
+/** Largest number of unread changes of a stream. A stream with more fails. The number is read when the stream starts. Default 65,536. */
 export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
 /**
- * `revisionsKept` is the number of revisions kept of each record: 20, the current one included. `Lifetime` has the fields of a row from
- * which compaction decides when to erase the row.
+ * `revisionsKept` is the number of revisions that are kept of a record: 20, the current one included. `Lifetime` has the fields of a row
+ * that decide when compaction erases the row.
  */
 export { type Lifetime, revisionsKept } from "./Revision.ts"
 
 /**
- * Makes a store from an engine or from primitives. `name` is used in spans, metrics and errors. Runs one compaction before it returns; run
- * `maintain` for later compactions. Fails with `unsupported` if the engine's index was made with another analyzer.
+ * Makes a store from an engine or from primitives. `name` appears in spans, metrics and errors. Runs one compaction; `maintain` runs later
+ * compactions. Fails with `unsupported` if the engine's index was made with another analyzer.
  */
 export const make = (name: string, source: Primitives | Engine): Effect.Effect<Service, MemoryError> =>
   "transact" in source ? makeStore.make(name, source) : makeStore.fromRows(name, source)
@@ -195,9 +191,9 @@ export const make = (name: string, source: Primitives | Engine): Effect.Effect<S
 export { reindex } from "./MemoryStore/internal/makeStore.ts"
 
 /**
- * Compacts the store in the background until the Effect scope closes, at most once an hour. A compaction runs only if the store was used
- * since the last compaction, a record has expired, or a tombstone is older than the store's `trash`. So a machine that slept for days runs
- * a single compaction when it wakes. A failure is logged, and compaction is tried again after an hour.
+ * Compacts the store in the background, at most once an hour, until the Effect scope closes. A compaction runs after calls of the store, or
+ * when a row can be erased. A machine that slept for days runs one compaction when it wakes. A failure is logged, and compaction is tried
+ * again after an hour.
  */
 export const maintain = (
   store: Pick<Service, "name" | "compact" | "activity">
@@ -219,8 +215,8 @@ export const maintain = (
 }
 
 /**
- * Makes a layer of a store in memory, which is lost when the layer closes. Each call makes the layer of a separate store. `trash` is the
- * option of `Primitives`; default 30 days.
+ * Makes a layer of a store in memory. The store is lost when the layer closes. Each call makes a separate store. `trash` is the time for
+ * which forgotten records are kept; default 30 days.
  */
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(

@@ -1,7 +1,4 @@
-/**
- * Computes the next revision of a record from the previous one and a draft or a patch. Also orders records by age, and makes the rows and
- * index entries that a store keeps. No function has side effects.
- */
+/** Makes the next revision of a record from a draft or a patch. Also makes rows and index entries, and orders records by age. */
 import type * as Duration from "effect/Duration"
 import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
@@ -77,8 +74,8 @@ export const created = (
 }
 
 /**
- * Returns the reasons to refuse the write of a record. The tag `instructions` is reserved for writes with the origin `instructions` or
- * `file`. Exception: if a record of origin `file` had the tag in its previous revision, `before`, then every write may keep the tag.
+ * Returns the reasons to refuse the write of a record. Only a write of origin `instructions` or `file` may add the tag `instructions`.
+ * Other writes may keep the tag on a record of origin `file`, if the previous revision `before` has the tag.
  */
 export const issuesOf = (
   record: MemoryRecord,
@@ -105,8 +102,8 @@ export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, n
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
 /**
- * Applies a patch, and returns the next revision. The caller must have copied the patch's JSON values with `Payload.owned`. The new trust
- * is the record's or the writer's, whichever number is larger; a larger number means less trust.
+ * Applies a patch, and returns the next revision. The caller must have copied the patch's JSON values with `Payload.owned`. The trust
+ * number of the result is that of the record or of the writer, whichever is larger (less trusted).
  */
 export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
   const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
@@ -135,10 +132,7 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
 /** Returns a copy of the record with another revision number. */
 export const withRevision = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
-/**
- * Whether a revision is the creation of its record, rather than an edit or a restoration. A restoration equals one of the `earlier`
- * revisions in every field except `revision`.
- */
+/** Whether a revision created its record. Edits and restorations did not. A restoration is a copy of one of the `earlier` revisions. */
 export const isCreation = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
   record.updatedAt === undefined && !earlier.some((old) => isSameContent(old, record))
 
@@ -188,16 +182,13 @@ export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
 export interface DedupeLookup {
   /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
-  /**
-   * Returns the oldest live record with the key. The result is cached until a row with the key changes. Cost of an uncached call: one pass
-   * over the rows with the key.
-   */
+  /** Returns the oldest live record with the key. The result is cached until a row with the key changes. */
   readonly oldest: (key: string) => MemoryRecord | undefined
 }
 
 /**
- * Makes the `DedupeLookup` of a batch. The first argument is what the batch has read from the store. `rows` has the rows of the batch, by
- * id, with the changes decided so far. The caller keeps this map up to date.
+ * Makes the `DedupeLookup` of a batch. The first argument has what was read from the store. `rows` has the rows of the batch, with the
+ * changes decided so far. The caller updates this map.
  */
 export const makeDedupeLookup = (
   { byDedupeKey, now, rows: found }: Found,
@@ -235,8 +226,8 @@ export const makeDedupeLookup = (
 /** Makes a record from valid fields. The store keeps the returned object, so callers must not change it. */
 const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
   const made: MemoryRecord = Object.create(MemoryRecord.prototype)
-  // the object is not frozen, because Effect caches a hash on objects that it compares. Each property is defined as read-only instead,
-  // which takes a fifth of the time of setting the property and making it read-only afterwards
+  // the object is not frozen, because Effect caches a hash on it. Instead, each property is defined as read-only from the start, since
+  // making it read-only afterwards takes five times as long
   for (const [key, value] of Object.entries(fields)) {
     if (value !== undefined) Object.defineProperty(made, key, { value, enumerable: true })
   }
@@ -319,8 +310,8 @@ export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
 })
 
 /**
- * Returns the time from which compaction may erase a row, in epoch milliseconds; `Infinity` if compaction never erases it. `trash` is the
- * time for which tombstones are kept, in milliseconds.
+ * Returns the time from which compaction may erase a row, in epoch milliseconds. `Infinity` means never. `trash` is the time for which
+ * tombstones (rows of forgotten records) are kept, in milliseconds.
  */
 export const erasableAt = ({ expiresAt = Infinity, forgotten, recency }: Lifetime, trash: number): number =>
   Math.min(

@@ -1,6 +1,6 @@
 /**
- * The rows of one tenant in memory, with an index by dedupe key and a search index. Both indexes are built when first needed. `queries`
- * answers the queries of an engine from these indexes. The answers are exact.
+ * The rows of one tenant in RAM, with a search index and an index by dedupe key. The indexes are built when first needed. `queries`
+ * implements the query methods of an engine with these indexes.
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -32,8 +32,8 @@ export interface TenantIndex {
   /** Brings an existing search index up to date like `prepared`, but never builds one. `encoded` then has no pending changes to apply. */
   readonly encodable: Effect.Effect<void>
   /**
-   * Returns the steps that encode the search index of the current rows; `undefined` if the index was never built. A process with the same
-   * rows can pass the result to `restore`. Rows may be set between the steps.
+   * Encodes the search index of the current rows, in steps; `undefined` if there is no index. A process with the same rows can pass the
+   * result to `restore`. Rows may be set between the steps.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
   /** Uses an encoded index; if it does not match the rows set so far, builds an index instead. Takes ownership of the bytes. */

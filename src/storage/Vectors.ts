@@ -1,7 +1,4 @@
-/**
- * Stores the embedding vectors of the records' texts, and lists the texts that have no vector yet. A lost vector can be recomputed with the
- * embedder.
- */
+/** The embedding vectors of the records' texts, and the texts without a vector. An embedder can compute a lost vector again. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -18,13 +15,13 @@ import { indexOf } from "./TenantIndex.ts"
 export type { Unembedded }
 
 /**
- * The vectors of a store, by tenant, model and hash of the text. Each tenant has its own vectors, so that no tenant can learn which texts
- * another one embedded. The first vector of a tenant and model fixes the number of dimensions for this tenant and model.
+ * The vectors of a store, by tenant, model and hash of the text. No tenant can find out which texts another tenant has embedded. All
+ * vectors of a tenant and model have the same number of dimensions, that of the first one.
  */
 export interface Vectors {
   /**
-   * Returns the texts of records that have no vector of the model yet, each text once. Leaves out forgotten and expired records. Default:
-   * no limit.
+   * Returns the texts that have no vector of the model yet, each text once. Texts that only forgotten or expired records have are left out.
+   * Default: no limit.
    */
   readonly pending: (
     tenant: string,
@@ -32,9 +29,9 @@ export interface Vectors {
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors, all or none. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if a vector is empty, has a
-   * number that is not finite, or has another length than the tenant's first vector of this model. Also fails with `invalid_draft` if a
-   * hash is not a SHA-256 hash, or if the model's name does not have 1 to 500 characters.
+   * Adds vectors, all or none. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if one of these rules is
+   * broken: A model's name has 1 to 500 characters. A hash is a SHA-256. A vector has at least one number, and only finite numbers. All
+   * vectors of a tenant and model have the same length.
    */
   readonly attach: (
     tenant: string,
@@ -60,8 +57,8 @@ export interface VectorBackend {
   /** Reads the vectors of this model that were stored since the last call, for example by other processes; the first call reads all. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
   /**
-   * Stores new vectors, and adds them to `embeddings`. Fails with `invalid_draft` if another process has already stored vectors of this
-   * model with a different number of dimensions.
+   * Stores new vectors, and adds them to `embeddings`. Fails with `invalid_draft` if another process has stored vectors of this model with
+   * another length.
    */
   readonly append: (
     tenant: string,
@@ -69,8 +66,8 @@ export interface VectorBackend {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases the tenant's vectors of all models, except those whose hash is in `hashes`. Returns the number of erased vectors. The caller
-   * holds the store's lock for writes (`Primitives.exclusive`).
+   * Keeps the tenant's vectors whose hash is in `hashes`, and erases the tenant's other vectors, of all models. Returns the number of
+   * erased vectors. The caller holds the store's lock for writes (`Primitives.exclusive`).
    */
   readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
@@ -89,8 +86,7 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Vector
 })
 
 /**
- * Makes the `Vectors` of a store. `attach` validates its arguments. `attach` and `read` copy each vector, so that the caller and the store
- * never share a vector.
+ * Makes the `Vectors` of a store. `attach` checks its arguments. `attach` and `read` copy vectors, so the caller and the store share none.
  */
 export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
@@ -108,8 +104,7 @@ export const make = (engine: EngineVectors): Vectors => ({
 })
 
 /**
- * Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` comes from the engine, and erases vectors whose
- * text no record has any more.
+ * Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` erases the vectors of texts that no record has.
  */
 export const ofBackend = (
   { append, embeddings, follow, models }: VectorBackend,
@@ -146,8 +141,8 @@ export const ofBackend = (
 })
 
 /**
- * Prepares an index for search by vector, in steps between which the event loop runs. If vectors were attached between the steps, prepares
- * the index again, up to `rounds` times in all.
+ * Prepares an index for search by vector, in steps between which the event loop runs. If vectors are added meanwhile, another round of
+ * preparation follows, up to `rounds` rounds in all.
  */
 const prepared = (index: MemoryIndex, model: string, rounds: number): Effect.Effect<void> =>
   Effect.suspend(() =>

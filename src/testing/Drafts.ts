@@ -7,8 +7,8 @@ import { id } from "./Sample.ts"
 const { constantFrom, integer, nat, oneof, option, record } = FastCheck
 
 /**
- * Generates valid drafts with an id and with a kind that accepts any data. If a draft expires, it does so more than ten minutes after time
- * 0, at which the clock of a test starts.
+ * Generates valid drafts with an id, and with a kind that accepts any data. The clock of a test starts at time 0. No draft expires within
+ * ten minutes of that time.
  */
 export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   draft: Arbitrary.make(Draft),

@@ -1,6 +1,6 @@
 /**
- * Collects the changes that a store publishes. `listen` does not wait for a fixed time, but writes marker records. The arrival of a marker
- * shows that the stream of changes is open, and that it has delivered all earlier changes.
+ * Collects the changes that a store publishes. `listen` writes a marker record and waits until the marker arrives as a change. Then the
+ * stream of changes is open, and all earlier changes have arrived.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,11 +18,11 @@ import { draft, id } from "./Sample.ts"
 export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Starts to collect the changes that the viewer sees. Each run of the returned effect returns the changes collected since the last run.
+ * Starts to collect the changes that the viewer sees. Each run of the returned effect returns the changes since the last run.
  *
- * `listen` writes a marker record again and again until the stream delivers the marker. Each run of the returned effect writes the marker
- * once more, and waits for its arrival. A marker that has arrived is purged. Markers are written to the store `through` (default `store`)
- * into `scope`, which the viewer must see. A record whose body has only digits counts as a marker.
+ * `listen` writes a marker record again and again until the marker arrives as a change. Each run of the returned effect also writes the
+ * marker and waits for it. Then the marker is purged. Markers are written to the store `through` (default `store`). The viewer must see
+ * their `scope`. A record counts as a marker if its body has only digits.
  */
 export const listen = (
   store: Service,
@@ -58,10 +58,7 @@ export const listen = (
     return Effect.zipRight(write, until).pipe(Effect.zipLeft(erase))
   })
 
-/**
- * Ids of the marker records of all listeners. The arrival of a marker shows a listener that all earlier changes have arrived. No listener
- * returns the changes of markers.
- */
+/** Ids of the marker records of all listeners. No listener returns the changes of these records. */
 const markerIds = new Set<string>()
 
 const isMarker = (change: StoreChange): change is StoreChange & { readonly _tag: "Written" } =>

@@ -1,6 +1,6 @@
 /**
- * A reference model of a store, with which real stores are compared. The model is a Map of revisions, without an index and without Effect.
- * It has its own code for visibility, writes and results, and shares only types and some helpers of `src/domain` with the stores.
+ * A reference model with which tests compare real stores. The model is a Map of revisions, without an index and without Effect. It has its
+ * own code for visibility, writes and results. Only types and some helpers of `src/domain` are shared with the stores.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { Reason } from "../domain/MemoryError.ts"
@@ -88,8 +88,8 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && isHidden(rows, viewer, claimed)) {
-          // the viewer cannot see the record with this id, so the batch is rejected at the end. Until then the id counts as unused, so that
-          // other errors do not depend on the hidden record
+          // the id belongs to a hidden record, so the batch is rejected at the end. Until then the id counts as unused. Otherwise another
+          // error could reveal the hidden record
           rows.delete(claimed)
           isUnusable = true
         }
@@ -291,7 +291,7 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
 
 /**
  * Returns the trust of a write; a higher number means less trust. If a viewer with a user writes into a scope without a user, the trust is
- * at least 2, unless the origin is `instructions`.
+ * at least 2. Exception: the origin `instructions`.
  */
 const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
   origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||
@@ -342,8 +342,8 @@ const liveDuplicate = (rows: Rows, text: string, now: number): MemoryRecord | un
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
 /**
- * Returns the links from a record to other records in `seen`, links in the body included. Of several links with the same target and type,
- * only the first is returned. Names are compared in lower case, which suffices for the texts that tests generate.
+ * Returns the links from a record to other records in `seen`, including the links in its body. A link that repeats a target and type is
+ * left out. Names are compared in lower case, which is enough for the texts that tests generate.
  */
 const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
   const others = seen.filter(({ id }) => id !== record.id)

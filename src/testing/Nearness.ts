@@ -13,10 +13,7 @@ import { importance, kind, often, rarely, text } from "./World.ts"
 
 const { array, constantFrom, record, tuple } = FastCheck
 
-/**
- * Returns the vector of a text. It has three numbers: the count of "tea", the count of "drinks", and the count of "water" minus that of
- * "green". A text with "black" or "sea" has no vector.
- */
+/** Returns the vector of a text: the counts of "tea", "drinks", and "water" minus "green". A text with "black" or "sea" has no vector. */
 const vectorOf = (text: string): ReadonlyArray<number> | undefined => {
   const of = (word: string) => text.toLowerCase().split(word).length - 1
   return of("black") + of("sea") > 0 ? undefined : [of("tea"), of("drinks"), of("water") - of("green")]

@@ -1,6 +1,6 @@
 /**
- * Operations that tests run on a real store and on the reference model (`Model.ts`) in order to compare the results. The gist of a result
- * is the part that the model can predict.
+ * Operations that tests run on a real store and on the reference model (`Model.ts`). The tests compare the gist of both results. The gist
+ * is the part of a result that the model can predict.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -91,10 +91,7 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
 /** The analyzer that stores use by default. */
 const analyzer = Analyzer.make()
 
-/**
- * Returns a key that is the same for all records that a search would merge into one hit. Such records have the same kind, the same `data`,
- * and embedding texts with the same signature.
- */
+/** Returns a key of the content of a record. A search merges records with equal keys into one hit. */
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 

@@ -1,6 +1,5 @@
 /**
- * Reads `conversations.json`, the file that ChatGPT and Claude export. Each conversation becomes a thread that is named after the
- * conversation's id.
+ * Reads `conversations.json`, an export of ChatGPT or Claude. Each conversation becomes a thread, with the conversation's id in its name.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

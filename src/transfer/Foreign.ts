@@ -4,8 +4,8 @@
  * Laws:
  * - Record ids are derived from the other system's name and ids. A repeated import changes nothing, or completes an interrupted one.
  * - A record that already exists stays as it is, even if it was edited or forgotten after the first import.
- * - A thread that already exists gets the messages that it lacks. If thread and file have different messages at the last position that both
- *   have, the thread stays as it is, and is counted as skipped.
+ * - A thread that already exists gets the messages that it lacks. The messages at the last common position are compared. If they differ,
+ *   the thread stays as it is, and is counted as skipped.
  * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"
@@ -163,8 +163,8 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const batch = 100
 
 /**
- * Writes items into the store. Each record is written into its own scope by the viewer `System`, with origin `import` and trust 2. Threads
- * are written on behalf of `viewer`. Fails with `unsupported` if the store is read-only or does not expose its rows.
+ * Writes items into the store. The viewer `System` writes each record into the record's scope, with origin `import` and trust 2. Threads
+ * are written for `viewer`. Fails with `unsupported` if the store is read-only or does not expose its rows.
  */
 export const apply = Effect.fn("Foreign.apply")(
   function*(
@@ -259,10 +259,7 @@ const refusals: ReadonlySet<string> = new Set([
   "conflict"
 ])
 
-/**
- * Returns the attributes of another system's record as `own`. If a `MemoryRecord` cannot hold these attributes, `own` is `undefined`, and
- * `lost` contains a message.
- */
+/** Returns the attributes of another system's record as `own`. If a `MemoryRecord` cannot hold them, `lost` has a message instead. */
 export const attributesOf = (value: unknown) => {
   const own = objectOf(value)
   const isLost = own === undefined && value !== undefined && value !== null

@@ -1,6 +1,6 @@
 /**
- * Reads the items of a LangGraph store from a JSON array, or from lines of JSON. Each item is an object with `namespace`, `key` and
- * `value`, and becomes an entry of `KeyValueMemory`. The namespace of the entry is that of the item, with its parts joined by `/`.
+ * Reads the items of a LangGraph store: a JSON array, or one item per line. An item has a `namespace`, a `key` and a `value`, and becomes
+ * an entry of `KeyValueMemory`. The parts of the item's namespace are joined by `/`.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

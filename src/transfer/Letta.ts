@@ -1,6 +1,6 @@
 /**
- * Reads agent files of Letta (`.af`), with one agent or several. A block of core memory becomes a note with the block's label as a tag. An
- * archival passage becomes a semantic record. The messages of an agent become a thread. The scope of an agent's records is the agent's id,
+ * Reads agent files of Letta (`.af`), with one or more agents. A block of core memory becomes a note, tagged with the block's label. An
+ * archival passage becomes a semantic record. The messages of an agent become a thread. The records of an agent are in the agent's scope,
  * unless `Context.overrules` is set.
  */
 import * as Either from "effect/Either"

@@ -1,6 +1,6 @@
 /**
- * Reads the memory file of MCP's reference memory server. Each line of the file is the JSON of an entity with its observations, or of a
- * relation. An entity becomes an entity of `GraphMemory`, with the observations as the body. A relation becomes a link.
+ * Reads the memory file of MCP's reference memory server. Each line is an entity or a relation, in JSON. An entity becomes an entity of
+ * `GraphMemory`, with its observations as the body. A relation becomes a link.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

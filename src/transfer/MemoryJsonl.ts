@@ -1,13 +1,12 @@
 /**
- * Exports a store to lines of JSON, and imports such lines. The lines contain every record with its stored revisions, tombstones, uses and
- * vectors, and every thread with its messages. Use it for a backup, to move a store, or to give a person all data about them.
- * `docs/transfer.md` describes the format.
+ * Exports a store to lines of JSON, and imports such lines. Use it for a backup, to move a store, or to give a person all data about them.
+ * A line has a record with its stored revisions, uses and vectors, or some messages of a thread. `docs/transfer.md` describes the format.
  *
  * Laws:
  * - A file that is read into an empty store and exported again stays the same, byte for byte.
- * - Reading a file a second time changes nothing. To complete an interrupted read, run it again; the result is the same.
- * - No record or thread of the store is overwritten. A record is skipped and reported if the store has other revisions of the record. A
- *   thread is skipped and reported if the store has a thread of the same name with other messages.
+ * - Reading a file again changes nothing, or completes an interrupted read.
+ * - Nothing in the store is overwritten. A record is skipped and reported if the store has other revisions of the record. A thread is
+ *   skipped and reported if the store has a thread of the same name with other messages.
  * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
  * - Memory use depends on the longest line and the size of a batch, not on the length of the file.
  */
@@ -107,9 +106,9 @@ interface Job {
 const mostText = 4_000_000
 
 /**
- * Reads a file that `write` made, and adds its content to a store. Skips the checks of viewers, validation and policies, so it is a tool
- * for the store's operator. Fails with `unsupported`, before anything is written, in three cases: the first line has no known format and
- * version; the store is read-only or does not expose its rows; the store redacts its writes and `unredacted` is not set.
+ * Reads a file that `write` made into a store. For the store's operator: viewers, validation and policies are not checked. Fails with
+ * `unsupported` before the first write in three cases: the first line has no known format and version; the store is read-only or does not
+ * expose its rows; the store redacts its writes and `unredacted` is not set.
  */
 export const read = Effect.fn("MemoryJsonl.read")(
   function*<E, R>(
@@ -213,8 +212,8 @@ const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | und
 }
 
 /**
- * Returns the record of a line. Returns `undefined` if the revisions belong to several records or are not in ascending order. Also returns
- * `undefined` if `forgotten` contains a number that no revision has.
+ * Returns the record of a line; `undefined` if the line is damaged. The revisions must belong to one record, in ascending order. The
+ * numbers in `forgotten` must be numbers of these revisions.
  */
 const recordEntry = (
   { forgotten = [], revisions, uses, vectors = {} }: typeof RecordLine.Type

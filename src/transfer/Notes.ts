@@ -1,6 +1,6 @@
 /**
- * Reads folders of Markdown: notes of Obsidian, and the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). The record of an Obsidian
- * note has the name of the file as its summary, so `[[Name]]` in another note links to the record.
+ * Reads folders of Markdown files: notes of Obsidian, or the memory of Claude Code (`CLAUDE.md` and `memory/*.md`). The name of an Obsidian
+ * file becomes the summary of its record. So `[[Name]]` in another note links to the record.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -9,8 +9,8 @@ import type * as Payload from "../domain/Payload.ts"
 import { type File, type FolderDecoder, type Item, objectOf, record, skip } from "./Foreign.ts"
 
 /**
- * Decodes a folder of Obsidian notes. The tags in a note's frontmatter become tags of the record. The other fields of the frontmatter
- * become metadata. Hidden files and folders are skipped.
+ * Decodes a folder of Obsidian notes. The tags in the frontmatter of a note become tags of the record. All other fields become metadata.
+ * Hidden files and folders are skipped.
  */
 export const decodeObsidian: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
@@ -32,8 +32,8 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 
 /**
  * Decodes the memory of Claude Code: `CLAUDE.md`, `CLAUDE.local.md` and the `.md` files in `memory`. Skips `MEMORY.md`, which only lists
- * the other files. If the frontmatter of a file has the type `user`, `feedback`, `project` or `reference`, this type becomes the kind of
- * the record. Otherwise, the kind is `reference`. Files in `memory` give the same records whether `memory` or its parent is read.
+ * the other files. The kind of a record is the `type` in the file's frontmatter: `user`, `feedback`, `project` or `reference` (default).
+ * Files in `memory` give the same records whether `memory` or its parent is read.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap(({ path, text }): ReadonlyArray<Item> => {

@@ -1,6 +1,6 @@
 /**
- * Decides which rows are a person's data: all records, tombstones and revisions in scopes with the person's user id, and internal rows
- * about the person, such as threads and messages that wait for extraction. Records in other scopes that mention the person do not count.
+ * Decides which rows are a person's data: rows in scopes with the person's user id, and internal rows about the person. Examples of
+ * internal rows are threads and waiting messages. Other records do not count, even if they mention the person.
  */
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global, isInternal, same } from "../domain/MemoryScope.ts"

@@ -1,6 +1,6 @@
 /**
- * Paths of the files of `MemoryFileCommands`. These files are stored as records, so a path is only a name. Nevertheless, a path outside
- * `/memories` is rejected.
+ * Paths of the files of `MemoryFileCommands`. A file is stored as a record, so its path is only a name. Still, a path outside `/memories`
+ * is rejected.
  */
 import * as Effect from "effect/Effect"
 import * as PromptText from "../../domain/PromptText.ts"
@@ -10,9 +10,9 @@ import * as MemoryTool from "../../host/MemoryTool.ts"
 export const root = "/memories"
 
 /**
- * Returns the path in Unicode form NFC, without a slash at its end. A legal path is `/memories` or a path below it, has at most 1,024
- * UTF-16 units, and has no invisible characters. Each segment of a legal path is a plain name (see `isName`) of at most 255 units. Fails
- * with `path_escape` if the path is not legal.
+ * Returns the path in Unicode form NFC, without a slash at its end. Fails with `path_escape` if the path is not legal. A legal path is
+ * `/memories` or a path below it. It has at most 1,024 UTF-16 units, and no invisible characters. Each of its segments is a plain name (see
+ * `isName`) of at most 255 units.
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")
@@ -28,8 +28,8 @@ export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> 
 }
 
 /**
- * Whether a path segment is a plain name: not empty, not `.` or `..`, and without slashes, backslashes and control characters. The segment
- * must also be a plain name after one, two and three rounds of percent-decoding.
+ * Whether a path segment is a plain name, even after up to three rounds of percent-decoding. A plain name is not empty, `.` or `..`. It has
+ * no slash, backslash or control character.
  */
 const isName = (name: string): boolean => {
   let decoded = name

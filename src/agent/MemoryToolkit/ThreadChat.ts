@@ -22,8 +22,8 @@ import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
 /**
- * The name of the thread of the chat in which a tool is called. Outside of a chat, the value is `undefined`, the default. A
- * `Context.Reference` always has a value, so effects that read the name do not require it in their type `R`.
+ * The name of the running chat's thread, for tools that the chat calls. Default: `undefined`, the value outside of a chat. A
+ * `Context.Reference`, so it never appears in `R`.
  */
 export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
   defaultValue: (): string | undefined => undefined
@@ -38,14 +38,13 @@ export interface ChatOptions {
 }
 
 /**
- * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model as many of the thread's newest messages as
- * fit into the budget, including messages that other processes appended. Once the answer is complete, the prompt and the answer are
- * appended to the thread in one batch. If a call fails, or if the process dies before the answer is complete, nothing is stored. If the
- * consumer of a stream ends the stream early, the received part of the answer is stored, without tool calls that have no result yet. Cost:
- * each call reads the messages within the budget.
+ * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model the newest messages of the thread, as many
+ * as fit into the budget. Messages that other processes appended are included. A complete answer is appended to the thread together with
+ * its prompt. If a call fails, or if the process dies before the answer is complete, nothing is stored. If the consumer ends a stream
+ * early, the received part is stored. Tool calls without a result are left out of that part.
  *
- * A chat belongs to the viewer that is current where the chat is made, so make a chat for each viewer. A call by a viewer with other
- * threads fails with the reason `not_owned`. Otherwise, what tools read for that viewer would be stored in a thread of the chat's viewer.
+ * A chat belongs to the viewer for whom it was made, so make a chat for each viewer. A call by a viewer with other threads fails with the
+ * reason `not_owned`. Otherwise, what tools read for that viewer would be stored in another viewer's thread.
  *
  * If the thread cannot be read or written, the call fails with an `AiError` of module `ThreadChat`. The `cause` of this error is the
  * `MemoryError`.
@@ -67,7 +66,7 @@ export const chat = (
 
     /**
      * Replaces the history of `inner` by the newest messages of the thread, and returns the length of the history. Fails with `not_owned`
-     * if the calling viewer has other threads than the viewer of the chat.
+     * if the calling viewer has other threads than the chat's viewer.
      */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
@@ -156,10 +155,7 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
   })
 }
 
-/**
- * Updates `open` with the next part of a streamed answer. `open` maps the id of each text that has begun but not ended to the text received
- * so far.
- */
+/** Updates `open` with the next part of a streamed answer. `open` has the received part of each unfinished text, by the text's id. */
 const follows = (open: Map<string, string>, part: unknown): void => {
   const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // each kind of part has some of these fields
   if (id === undefined) return
@@ -168,10 +164,7 @@ const follows = (open: Map<string, string>, part: unknown): void => {
   if (type === "text-end") open.delete(id)
 }
 
-/**
- * Adds the texts that were still incomplete when the consumer ended the stream. The chat of @effect/ai leaves incomplete texts out of its
- * history.
- */
+/** Adds the unfinished texts of a stream that the consumer ended early. The chat of @effect/ai leaves such texts out of its history. */
 const withOpen = (
   said: ReadonlyArray<Prompt.Message>,
   open: ReadonlyMap<string, string>
@@ -207,8 +200,8 @@ const jsonOf = (value: unknown): unknown =>
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
 /**
- * Converts a message of a prompt to a message of a thread, whose `content` is only text. If the prompt's message contains more than text,
- * the field `data` has the whole message as JSON.
+ * Converts a message of a prompt to a message of a thread. `content` has the text of the message. If the message has more than text, `data`
+ * has the whole message as JSON.
  */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {
@@ -244,8 +237,8 @@ const unreadable = (op: string) => (cause: unknown) =>
   })
 
 /**
- * Converts a message of a prompt to a `Message`, which contains only text. Sets `tool: true` on a message of a tool, and on a message that
- * has tool calls but no text.
+ * Converts a message of a prompt to a `Message`, which has only text. `tool` is true for a message of a tool, and for a message with tool
+ * calls but without text.
  */
 export const turnOf = (message: Prompt.Message): Message => {
   if (message.role === "system") return new Message({ role: "system", content: message.content })

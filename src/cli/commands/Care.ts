@@ -110,8 +110,8 @@ export const repair = make({
 export const Examined = Schema.Struct({
   ...Doctor.Report.fields,
   /**
-   * Repairs that `--repair` made: the number of restored files, the number of computed vectors, and whether the index was rebuilt. Absent
-   * if `--repair` was not given or found nothing to repair.
+   * The repairs that `--repair` made: the numbers of restored files and computed vectors, and whether the index was rebuilt. Absent without
+   * `--repair`, or if there was nothing to repair.
    */
   mended: Schema.optional(Schema.Struct({
     files: Schema.Number,

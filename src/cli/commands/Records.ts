@@ -265,8 +265,8 @@ export const restore = make({
 })
 
 /**
- * Returns the number of the revision that `restore` uses by default. The default for a forgotten record is the revision that was forgotten.
- * The default for any other record is the revision before the current one.
+ * Returns the number of the revision that `restore` uses by default. For a forgotten record, this is the newest revision, which has the
+ * forgotten content. For any other record, it is the revision before the newest one.
  */
 const previous = ({ viewer }: Shared, id: MemoryId) =>
   Effect.gen(function*() {

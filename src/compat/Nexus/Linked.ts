@@ -39,8 +39,8 @@ export interface Relationship {
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
   /**
-   * Adds a relationship. If `source` already has a relationship of this type to `target`, only changes the weight of that relationship.
-   * Rejects with `not_found` if one of the two entities does not exist.
+   * Adds a relationship, or sets the weight of an existing relationship with the same source, target and type. Rejects with `not_found` if
+   * one of the two entities does not exist.
    */
   addRelationship(relationship: Relationship): Promise<void>
   /** Removes a relationship. Returns whether it existed. */
@@ -54,10 +54,7 @@ export interface IGraphMemory {
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
   /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
-  /**
-   * Returns the types of the relationships along a shortest path. The path may follow relationships in either direction. Returns `null` if
-   * there is no path.
-   */
+  /** Returns the types of the relationships on a shortest path, followed in either direction. Returns `null` if there is no path. */
   findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
   /** Follows a relationship of each of the types in turn, from source to target. Returns the entities that the last step reaches. */
   queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
@@ -227,10 +224,7 @@ export interface ISessionMemory {
 
 /** Makes the memory of sessions for one viewer. */
 export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
-  /**
-   * The running session with its Effect scope. Closing the scope ends the session. The value is `"starting"` while a session starts, and
-   * `undefined` if there is no session.
-   */
+  /** The running session and the Effect scope in which it lives; `"starting"` while it starts, and `undefined` if there is no session. */
   let running:
     | { readonly session: SessionMemory.Session; readonly scope: Scope.CloseableScope }
     | "starting"

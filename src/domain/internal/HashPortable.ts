@@ -1,6 +1,6 @@
 /**
- * SHA-256, HMAC and secret bytes, made without node:crypto. The import `#hash` resolves to this module if the export condition `node` is
- * not set, as in browsers. WebCrypto is not used, because its hashes are asynchronous. Every hash equals that of `HashNode`.
+ * SHA-256, HMAC and secret bytes without node:crypto. The import `#hash` resolves to this module if the export condition `node` is not set,
+ * as in browsers. WebCrypto is not used for hashes, because it is asynchronous. The module `HashNode` returns the same hashes.
  */
 import { hmac } from "@noble/hashes/hmac.js"
 import * as sha2 from "@noble/hashes/sha2.js"

@@ -1,7 +1,7 @@
 /**
  * Turns waiting messages into memories. An extraction run asks the model, stores the answer as a plan, and applies the plan. `drain`
- * repeats runs until no message of a conversation waits. A batch is the messages of one append. A dead letter is a batch that was set aside
- * and is no longer extracted. Failures are handled as follows:
+ * repeats runs until no message of a conversation waits. A batch is the messages of one append. A batch that was set aside (a dead letter)
+ * is no longer extracted. Failures have these effects:
  *
  * ```text
  * ten failures in a row                       only every third request of the conversation is tried, until one succeeds
@@ -10,7 +10,7 @@
  * others succeeded
  * ```
  *
- * Failures are counted per conversation. No conversation is tried less often because extraction from another conversation fails.
+ * Failures are counted per conversation. A conversation is not tried less often when another conversation fails.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -53,8 +53,8 @@ export const make = (
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
 
 /**
- * Handles one request to extract from a conversation: calls `drain`. After ten failures of the conversation in a row, calls `drain` only if
- * a caller waits for the request (`isUrgent`), and for every third other request. All remaining requests fail with `unavailable`.
+ * Handles one request to extract from a conversation: calls `drain`. After ten failures in a row, only some requests are tried: urgent
+ * ones, for which a caller waits, and every third of the others. The rest fail with `unavailable`.
  */
 export const attempt = (
   runner: ExtractionRunner,
@@ -81,10 +81,10 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
   )
 
 /**
- * Returns the scope for the memories of a viewer's messages, and the shared scopes that extraction may write. The scope is `options.scope`,
- * if given. Otherwise it is the scope of the viewer's agent if `about` is `agent`, else the result of `Viewer.subjectOf`. Fails with
- * `invalid_scope` if the viewer has no such agent, if extraction may not write the scope for the viewer, or if the scope is Global but was
- * not given as `options.scope`. For a viewer with a user, extraction may write the agent's scope only if `sharedWrites` includes `agent`.
+ * Returns the scope for the memories of a viewer's messages, and the shared scopes that extraction may write. The scope is `options.scope`
+ * if given. Otherwise it is the agent's scope if `about` is `agent`, else the result of `Viewer.subjectOf`. Fails with `invalid_scope` if
+ * there is no such agent, or if extraction may not write the scope for the viewer. Also fails for Global, unless it is given. If the viewer
+ * has a user, the agent's scope is allowed only if `sharedWrites` includes `agent`.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -109,8 +109,8 @@ export const targetOf = (
 }
 
 /**
- * Lists the violations in an outbox's options that can be found without the store or the model. Each message begins with the name of the
- * option, except messages of `trigger.issues`, which are listed unchanged.
+ * Lists the violations in the options of an outbox, each as a text that begins with the option's name. `trigger.issues` are listed
+ * unchanged. Violations that only the store or the model can reveal are not found.
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
@@ -132,8 +132,8 @@ export const checked = (options: Options): Effect.Effect<void, MemoryError.Memor
   Validation.refuseOptions("Outbox", issuesOf(options))
 
 /**
- * Number of failures in a row after which only every third request of a conversation is tried. A batch is set aside after the same number
- * of failures if other extractions succeed meanwhile.
+ * Number of failures in a row after which a conversation is tried less often. After this many failures, a batch is set aside if other
+ * extractions succeeded meanwhile.
  */
 const maxFailures = 10
 /** Limits of an extraction run: the number of messages, and of rows of up to 60,000 characters. A single batch may exceed the limits. */
@@ -202,10 +202,10 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. It is also set aside if it has
- * failed ten times and another extraction has succeeded since its first failure. Several batches are never set aside together. Instead,
- * batches are extracted one by one from now on if the failure is permanent, or if each batch has failed ten times. Fails with `error`,
- * unless a batch was set aside or several batches failed permanently: extraction then goes on at once.
+ * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. It is also set aside after ten
+ * failures if another extraction has succeeded since the first of them. Several batches are extracted one by one from now on if the failure
+ * is permanent, or if each has failed ten times. Fails with `error`, unless a batch was set aside or the failure is permanent: extraction
+ * then goes on at once.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -246,8 +246,8 @@ const countFailure = (
   })
 
 /**
- * Extracts memories from the batches. Stores the memories and erases the batches in one write. With the extractor `ingest`, passes the
- * messages to the store, and then erases the batches. Fails with `OutboxState.superseded` if another process extracted the batches first.
+ * Extracts memories from the batches. One write stores the memories and erases the batches. With the extractor `ingest`, the messages are
+ * passed to the store instead, and then erased. Fails with `OutboxState.superseded` if another process extracted the batches first.
  */
 const extract = (
   runner: ExtractionRunner,
@@ -295,15 +295,15 @@ const extract = (
   })
 
 /**
- * Returns a name of the conversation, from which the pipeline derives ids of records. The name contains the option `conversation`, if set,
- * so that outboxes with different values of this option never derive the same id.
+ * Returns the conversation's name, from which the pipeline derives the ids of records. The option `conversation` is part of the name. So
+ * outboxes with different values of this option never derive the same id.
  */
 const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   conversation === undefined ? OutboxState.keyOf(worker) : JSON.stringify([conversation, OutboxState.keyOf(worker)])
 
 /**
- * Applies the stored plan (the model's answer) and returns true. If the plan no longer fits the waiting messages, the allowed scopes or the
- * records, deletes the plan and returns false.
+ * Applies the stored plan (the model's answer) and returns true. If the plan no longer fits, deletes the plan and returns false. The
+ * waiting messages, the allowed scopes or the records may have changed.
  */
 const resume = (
   runner: ExtractionRunner,
@@ -346,10 +346,7 @@ const finish = (
     (applied) => listener.applied(worker.viewer, applied)
   )
 
-/**
- * Whether the present options allow every scope that the plan writes. The plan may have been stored by an earlier process with other
- * options, or by a version of the library with other rules.
- */
+/** Whether the present options allow every scope that the plan writes. An earlier process may have stored the plan, with other options. */
 const isStillAllowed = (
   { log, options }: ExtractionRunner,
   { viewer }: OutboxWorker,
@@ -366,8 +363,8 @@ const isStillAllowed = (
   })
 
 /**
- * Limits the time of a call of the pipeline or the store. Does not wait for a call that ignores interruption. Such a call may still try to
- * write after the timeout. The write fails if another run has erased the message rows by then.
+ * Limits the time of a call of the pipeline or the store. A call that ignores interruption goes on after the timeout, and may still try to
+ * write. The write fails if another run has erased the message rows by then.
  */
 const inTime = <A>(
   { timeout }: ExtractionRunner,

@@ -30,10 +30,10 @@ interface Rule {
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
-/** Returns the function with which `Redaction.layer` redacts. The built-in patterns take time linear in the length of any text. */
+/** Matches a mark that an earlier redaction left, such as `(redacted key)`. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
-/** Returns the function with which `Redaction.layer` redacts. Its time is linear in the length of the text, whatever the text contains. */
+/** Returns the function with which `Redaction.layer` redacts. The built-in patterns take time linear in the length of any text. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [

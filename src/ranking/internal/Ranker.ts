@@ -64,7 +64,7 @@ const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 export interface Signals {
   /** BM25 of the record; 0 if the record shares no term with the query. */
   words: number
-  /** Whether the record is a message of a session. If not, `neighbours`, `session`, `reply` and `coverage` are ignored. */
+  /** Whether the record is a message of a session. If not, the features in `inConversation` and `ofForm` are ignored. */
   isTurn: boolean
   /** Half of the BM25 of the messages next to this message, plus a quarter of the BM25 of the messages two away. */
   neighbours: number
