@@ -3,8 +3,8 @@
  * that the library keeps for itself are also copied. Use a copy to move from a vault to a database or back, or between databases.
  *
  * Laws:
- * - A record keeps its id, revision numbers, times and all other fields. Exception: the ids of rows of threads and of an outbox are derived
- *   from the secret of the store. Such a row gets the id that the target derives from its own secret.
+ * - A record keeps its id, revision numbers, times and all other fields. Exception: the ids of rows of threads, and of the session rows of
+ *   an outbox, are derived from the secret of the store. Such a row gets the id that the target derives from its own secret.
  * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
  * - No record of the target is overwritten or erased. The copy fails with `conflict` if a record has different revisions in the target. The
  *   higher use count and the later time of use stay. Copied revisions count towards the twenty revisions kept of each record.
