@@ -1,19 +1,19 @@
 /**
- * The contract of an engine. An engine is the part of a store that keeps and reads rows. `MemoryStore.make` makes a store from an engine.
+ * The contract of an engine: the part of a store that keeps and reads rows. `MemoryStore.make` makes a store from an engine.
  *
- * The library decides what is written, and who may see what. It passes each decision to the engine as a pure function. The engine calls
- * this function with the rows it has read, and calls the function again when it retries after a conflict. An engine therefore needs no
- * rules about viewers, kinds or the analyzer. It reads the bodies of records last, and only those of the records that it returns.
+ * The library decides what is written, and who may see what. The library passes each decision to the engine as a pure function. The engine
+ * calls the function with the rows that it has read. After a conflict, the function may be called again. An engine therefore needs no rules
+ * about viewers, kinds or the analyzer. An engine reads the bodies of records last, and only of returned records.
  *
- * Terms: a row is a record, or the tombstone of a forgotten record. An `AccessFilter` selects the rows that a call may read. "Cost" in a
- * method's comment is the number of rows, or other items, that the method may read.
+ * Terms: a row is a record, or the tombstone of a forgotten record. An `AccessFilter` selects the rows that a call may read. The "cost" of
+ * a method is the number of rows, or other items, that the method may read.
  *
  * Laws, which the contract suite tests on every engine:
- * - Rows that the viewer may not see do not add to the cost of a call, and do not influence its result.
+ * - Rows that the viewer may not see have no effect on the cost and the result of a call.
  * - Each method reads no more than its cost. The suite tests this with an engine that counts its own reads.
  *
- * The library by itself never makes one tenant wait for another. An engine may do so: the vault and SQLite have a single writer for all
- * tenants.
+ * The library by itself never makes one tenant wait for another. An engine may do so: the vault (a folder of Markdown files) and SQLite
+ * have a single writer for all tenants.
  */
 import type * as Effect from "effect/Effect"
 import type * as Either from "effect/Either"
@@ -50,8 +50,8 @@ export interface Stored {
   /** Whether the row is a tombstone. The `record` of a tombstone is the forgotten record, with the time of forgetting as `updatedAt`. */
   readonly forgotten: boolean
   /**
-   * Hash of the record's content, for kinds that deduplicate. Only a put without an id is checked for duplicates, so several live rows may
-   * have the same key.
+   * Hash of the record's content, for kinds that deduplicate. Several live rows may have the same key, because a put with an id is not
+   * checked for duplicates.
    */
   readonly dedupeKey?: string | undefined
 }
@@ -72,8 +72,8 @@ export interface Usage {
 }
 
 /**
- * Accepts raw messages of a session. `sequence` is the position of the first of `messages` in the session. Messages that are sent twice
- * with the same `sequence` change nothing the second time.
+ * Accepts raw messages of a session. `sequence` is the position of the first message in the session. Messages that are sent again with the
+ * same `sequence` change nothing.
  */
 export type Ingest = (
   viewer: Viewer.Any,
@@ -116,9 +116,8 @@ export interface Found {
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
-   * Records that are live at `now`, by dedupe key. The records of a key are ordered by age, oldest first, then by id. A key has at most
-   * `Needs.ids.length + 1` records. More are not needed, because the batch removes at most one record per id before it looks for a record
-   * with the key.
+   * Records that are live at `now`, by dedupe key. The records of one key are ordered by age, oldest first, then by id. Each key has at
+   * most `Needs.ids.length + 1` records. More are not needed, because the batch removes at most one record per id.
    */
   readonly byDedupeKey: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
@@ -131,8 +130,8 @@ export interface Write {
    */
   readonly next: Entry | undefined
   /**
-   * Whether no other live row may have the dedupe key of `next`. An engine that locks `Needs.dedupeKeys` may ignore this field. An engine
-   * that detects conflicts only at commit must check it. Default false.
+   * Whether the dedupe key of `next` must be unique among the live rows. Default: false. An engine that detects conflicts only at commit
+   * must check this. An engine that locks `Needs.dedupeKeys` may ignore this field.
    */
   readonly isUnique?: boolean | undefined
 }
@@ -143,8 +142,8 @@ export interface Decision<out A> {
    */
   readonly writes: ReadonlyArray<Write>
   /**
-   * Whether listeners are not told about the writes. Compaction sets this field, because viewers do not see the forgotten and expired
-   * records that compaction erases. Default false.
+   * Whether the writes are not reported to listeners. Default: false. Compaction sets this field, because it erases only forgotten and
+   * expired records, which viewers do not see.
    */
   readonly isQuiet?: boolean | undefined
   readonly answer: A
@@ -154,16 +153,16 @@ export interface Decision<out A> {
 export interface Decide<out A> {
   (found: Found): Either.Either<Decision<A>, MemoryError>
   /**
-   * Makes the same decision in steps, between which the event loop runs. Present if the batch is long. An engine that calls `paced` must
-   * keep the rows it has read locked until the commit, or check before the commit that these rows are unchanged. An engine that never calls
-   * `paced` is still correct, but blocks the event loop.
+   * Makes the same decision in steps, so that the event loop runs between the steps. Present if the batch is long. The rows that the engine
+   * has read must stay unchanged until the commit. An engine that calls `paced` must lock these rows, or check them before the commit. An
+   * engine that never calls `paced` is still correct, but blocks the event loop.
    */
   readonly paced?: ((found: Found) => Effect.Effect<Decision<A>, MemoryError>) | undefined
 }
 
 /**
- * A change of a row. `before` has only the fields of the old row that decide which viewers are notified. `by` is `here` if this store made
- * the change, and `there` if something else did.
+ * A change of a row. `before` has only those fields of the old row that decide which viewers are notified. `by` is `here` if this store
+ * made the change, else `there`.
  */
 export interface Change {
   readonly id: MemoryId
@@ -177,8 +176,8 @@ export type Event = Change | { readonly issue: MemoryError }
 /** A row that compaction may erase, now or later. */
 export interface Due {
   /**
-   * Time from which the row may be erased, in epoch milliseconds: `expiresAt` of a record, or the end of the time for which a tombstone is
-   * kept.
+   * Time from which the row may be erased, in epoch milliseconds. This is `expiresAt`, or the end of the time for which a tombstone is
+   * kept. If a tombstone has both times, the earlier one counts.
    */
   readonly at: number
   readonly tenant: string
@@ -188,7 +187,7 @@ export interface Due {
 
 /**
  * A point in the sequence of a tenant's changes. `version` is the number of changes up to this point. `of` identifies the index that counts
- * the changes. Marks with different `of` cannot be compared.
+ * the changes. Two marks can be compared only if they have the same `of`.
  */
 export interface Mark {
   readonly of: object
@@ -203,12 +202,12 @@ export interface Changed {
 }
 
 /**
- * Direct access to the rows of a store, for services built on the store. Reads ignore viewers, and include tombstones and records whose
- * `invalidAt` has passed. The service `Retention` calls `overCap` to find the scopes with too many records. The outbox calls `tenantsWith`
+ * Direct access to the rows of a store, for services built on the store. Reads ignore viewers. They also return tombstones, and records
+ * whose `invalidAt` has passed. The service `Retention` uses `overCap` to find scopes with too many records. The outbox uses `tenantsWith`
  * to find its tenants. A layer that changes what a store returns must also wrap the store's reader.
  *
- * `transact` writes rows as given, without viewer checks, validation or policies, as the module `Copy` requires. On a read-only store,
- * `transact` fails with `read_only`.
+ * `transact` writes rows as given, as the module `Copy` requires. It does not check viewers, validate the rows, or apply policies. On a
+ * read-only store, `transact` fails with `read_only`.
  */
 export interface Reader
   extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
@@ -221,13 +220,13 @@ export interface Reader
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
   /**
-   * Fingerprint of the analyzer with which the stored index was made; `undefined` if no index is stored, as in an empty store.
-   * `MemoryStore.make` fails if the configured analyzer has another fingerprint; the error names `reindex` as the remedy.
+   * Fingerprint of the analyzer that made the stored index; `undefined` if no index is stored, as in an empty store. If the configured
+   * analyzer has another fingerprint, `MemoryStore.make` fails. The error names `reindex` as the remedy.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
   /**
-   * Replaces the stored terms of every row by the terms that `entryOf` returns. Also stores `analyzer`, the fingerprint of the analyzer
-   * that `entryOf` uses. Cost: every row.
+   * Replaces the stored terms of every row by the terms that `entryOf` returns. Also stores the argument `analyzer`, which is the
+   * fingerprint of the new analyzer. Cost: every row.
    */
   readonly reindex: (
     analyzer: string,
@@ -246,8 +245,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>
   /**
-   * Reads the rows of `needs`, calls `decide`, and commits the writes, in one transaction. If `decide` returns a `Left`, fails with its
-   * error and writes nothing. Cost: at most the number of rows needed plus the number of rows written.
+   * Reads the rows of `needs`, calls `decide`, and commits the writes, in one transaction. If `decide` returns a `Left`, nothing is
+   * written, and the call fails with the error in the `Left`. Cost: at most the rows needed plus the rows written.
    */
   readonly transact: <A>(
     tenant: string,
@@ -256,8 +255,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<A, MemoryError>
 
   /**
-   * Returns the ids of the rows that changed since a mark. If an engine lacks this method, callers must read all their cached rows again.
-   * Cost: at most one row per id returned.
+   * Returns the ids of the rows that changed since a mark. Cost: at most one row per id returned. If an engine lacks this method, callers
+   * must read all their cached rows again.
    */
   readonly changed?:
     | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
@@ -277,14 +276,14 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
 
   /**
-   * Returns up to `limit` rows of all tenants that compaction may erase, now or later: rows that expire, and tombstones that are kept for a
-   * limited time. The rows are ordered by `at`, tenant and id, and start after the row `after`. The first row that is not due yet tells
-   * when to compact again. Cost: at most `limit` rows.
+   * Returns rows that compaction may erase, now or later, from all tenants. These are rows that expire, and tombstones that are kept for a
+   * limited time. The rows are ordered by `at`, tenant and id. The result has at most `limit` rows, and starts after the row `after`. The
+   * first row that is not due yet tells when to compact again. Cost: at most `limit` rows.
    */
   readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
   /**
-   * Returns the scopes that have more rows of a kind than the kind's cap. Expired rows and rows whose `invalidAt` has passed count, but
-   * tombstones do not. Cost: at most one item per scope and kind returned.
+   * Returns each pair of scope and kind that has more rows than the cap of the kind. Tombstones do not count. Expired rows count, and so do
+   * rows whose `invalidAt` has passed. Cost: at most one item per pair returned.
    */
   readonly overCap: (
     tenant: string,
@@ -295,9 +294,9 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
-   * Streams the changes made after the subscription, each converted by `convert`. If the engine is `shared`, includes changes of other
-   * processes. Skips a change if `convert` returns `undefined`. Skipped changes take no room in the listener's buffer, so changes that the
-   * listener may not see cannot make the buffer overflow.
+   * Streams the changes made after the subscription, each converted by `convert`. A `shared` engine also streams the changes of other
+   * processes. If `convert` returns `undefined`, the change is skipped. Skipped changes take no room in the listener's buffer. So changes
+   * that the listener may not see cannot make the buffer overflow.
    */
   readonly changes: <A>(
     tenant: string,
@@ -308,8 +307,8 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   /** The vectors. Default: the store has no vectors, and cannot search by vector. */
   readonly vectors?: EngineVectors | undefined
   /**
-   * Key with which `MemoryStore.sign` signs, stored with the rows. Required if the engine is durable or shared. Default for other engines:
-   * the store generates a key.
+   * Key with which `MemoryStore.sign` signs. The key is stored with the rows. Required if the engine is durable or shared. Default for
+   * other engines: a key that the store generates.
    */
   readonly secret?: string | undefined
   /** Runs before each call of the store. An engine that has stopped polling reads here what changed meanwhile. Default: nothing. */
@@ -324,8 +323,8 @@ export interface EngineUses {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /**
-   * Replaces the use counts of rows, including tombstones. Ignores ids without a row. If `set` is absent, `Copy` cannot write use counts
-   * into this engine. Cost: at most the rows of `uses`.
+   * Replaces the use counts of rows, including tombstones. Ignores ids without a row. Cost: at most one row per item of `uses`. If this
+   * method is absent, `Copy` cannot write use counts into the engine.
    */
   readonly set?:
     | ((tenant: string, uses: ReadonlyArray<readonly [id: MemoryId, uses: Uses]>) => Effect.Effect<void, MemoryError>)
@@ -333,15 +332,15 @@ export interface EngineUses {
 }
 
 /**
- * The vectors, by tenant, model and hash of the text. Each tenant has its own vectors, so that no tenant can find out which texts another
- * tenant has embedded.
+ * The vectors, by tenant, model and hash of the text. Tenants share no vectors, so no tenant can find out which texts another tenant has
+ * embedded.
  */
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most one item per model. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Returns the number of dimensions of the tenant's vectors of this model. If the number was `expected` at the engine's last read, the
-   * engine need not read the number again. If the number has changed since, the search `near` fails with `invalid_draft`.
+   * Returns the number of dimensions of the tenant's vectors of this model. The engine may skip the read if its last read returned
+   * `expected`. If the number has changed since then, the search `near` fails with `invalid_draft`.
    */
   readonly dimensions: (
     tenant: string,
@@ -349,8 +348,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     expected?: number
   ) => Effect.Effect<number | undefined, MemoryError>
   /**
-   * Returns texts that have no vector of the model, each text once. Leaves out the texts of the library's own rows (scope `Internal`).
-   * Cost: at most `limit` texts.
+   * Returns texts that have no vector of the model, each text once. Texts of the library's own rows (scope `Internal`) are left out. Cost:
+   * at most `limit` texts.
    */
   readonly pending: (
     tenant: string,
@@ -358,8 +357,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * Adds vectors. A hash that already has a vector keeps its old one. Fails with `invalid_draft` if another process has already stored
-   * vectors of this model with a different number of dimensions.
+   * Adds vectors. If a hash already has a vector, the old vector stays. Fails with `invalid_draft` if another process has already stored
+   * vectors of this model with other dimensions.
    */
   readonly attach: (
     tenant: string,
@@ -367,8 +366,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases orphaned vectors, that is, vectors whose text no row has any more. May skip a tenant in which each model has at most twice as
-   * many vectors as there are texts. Compaction runs this effect. Absent if the engine never keeps orphaned vectors.
+   * Erases the vectors of texts that no row has any more (orphaned vectors). Compaction runs this effect. Absent if the engine never keeps
+   * orphaned vectors. May skip a tenant if no model has more than twice as many vectors as there are texts.
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
 }

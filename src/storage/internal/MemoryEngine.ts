@@ -1,7 +1,7 @@
 /**
  * The engine in memory. It keeps rows and their revisions in maps, and makes an index for each tenant. A transaction is one synchronous
- * step, so it needs no locks, and no tenant waits for another. Exception: the writes of a long batch are computed in many steps, between
- * which other fibers run. The last step checks that the rows the batch has read are unchanged, and commits.
+ * step, so no locks are needed, and no tenant waits for another. Exception: the writes of a long batch are computed in many steps, and
+ * other fibers run in between. The last step checks that the rows that the batch has read are unchanged, and commits.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -156,16 +156,16 @@ const transact = <A>(
   })
 
 /**
- * Number of attempts to compute the writes of a long batch in many steps. If other transactions change the batch's rows during every
- * attempt, the writes are computed in one step.
+ * Number of attempts to compute the writes of a long batch in many steps. An attempt fails if another transaction changes rows of the
+ * batch. If all attempts fail, the writes are computed in one step.
  */
 const pacedAttempts = 3
 
 const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.get(tenant).changed(undefined).mark
 
 /**
- * Whether no row of the tenant was written between two marks. Also returns false if the index was rebuilt between the marks, since the new
- * index does not know earlier writes.
+ * Whether no row of the tenant was written between two marks. Also false if the index was rebuilt in between, since the new index does not
+ * know earlier writes.
  */
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
@@ -189,7 +189,7 @@ const isSameList = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>):
 
 /**
  * Commits a decision, notifies the listeners, and returns the answer. Commit and notification are one synchronous step, so no reader sees
- * the new rows before the notification is sent.
+ * the new rows before the notification.
  */
 const committed = <A>(
   memory: Memory,
@@ -249,8 +249,8 @@ const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.
 }
 
 /**
- * Erases a tenant's orphaned vectors (of texts that no record has any more), if a model has more than twice as many vectors as there are
- * texts. Skips a tenant without rows, since vectors may be added before the records.
+ * Erases a tenant's orphaned vectors, whose texts no record has any more. Does nothing unless a model has more than twice as many vectors
+ * as there are texts. Also skips a tenant without rows, since vectors may be added before the records.
  */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
@@ -259,8 +259,8 @@ const prune = (memory: Memory, tenant: string): void => {
 }
 
 /**
- * A cache of the tenants' indexes, for an engine that has all rows in memory. Many small tenants take little memory, because the cache
- * evicts the least recently used indexes of tenants with few rows and short texts. An evicted index is built again when it is needed.
+ * A cache of the tenants' indexes, for an engine that has all rows in memory. The cache evicts the least recently used indexes of tenants
+ * with few rows and short texts. Many small tenants thus take little memory. An evicted index is built again when it is needed.
  */
 export class Cache {
   readonly #make: (tenant: string) => TenantIndex.TenantIndex
@@ -293,8 +293,8 @@ export class Cache {
   }
 
   /**
-   * Caches the index of a tenant that has `rows` rows, tombstones included. Then evicts the least recently used small indexes until at most
-   * `maxSmallIndexes` are left.
+   * Caches the index of a tenant that has `rows` rows, tombstones included. Then evicts the least recently used small indexes, so that at
+   * most `maxSmallIndexes` are left.
    */
   keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)

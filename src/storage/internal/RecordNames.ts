@@ -1,6 +1,6 @@
 /**
- * Extracts the names of a record, and the names and ids of other records that the record refers to. Reads the record's summary, text, path
- * and properties. The module `Links` then finds the records that have these names.
+ * Extracts the names of a record, and its references to other records. Reads the record's summary, text, path and properties. The module
+ * `Links` then finds the records with these names.
  */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
@@ -9,8 +9,8 @@ import type { Json } from "../../domain/Payload.ts"
 import * as Wikilink from "../../domain/Wikilink.ts"
 
 /**
- * A reference in the text of a record to another record. `id` is set if the reference has the form of an id. `names` are the names that the
- * reference may mean, most likely first.
+ * A reference in a record's text to another record. `id` is set if the reference has the form of an id. The reference may mean any of
+ * `names`; the most likely name is first.
  */
 export interface Mention {
   readonly id: MemoryId | undefined
@@ -33,8 +33,8 @@ export const wholeNameOf = (record: MemoryRecord): string | undefined => {
 }
 
 /**
- * Returns the names of a record: its summary and, for a Markdown file, the suffixes of its path (`a/b/c`, `b/c`, `c`). For any other record
- * of origin `file`, the whole `reference` is a name, for example an id in another system.
+ * Returns the names of a record. Its summary is a name. A Markdown file also has the suffixes of its path as names (`a/b/c`, `b/c`, `c`).
+ * Any other record of origin `file` has its whole `reference` as a name, for example an id in another system.
  */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
@@ -70,8 +70,8 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
     : []
 
 /**
- * Returns the references in a record's body and metadata. All metadata of a file are read, since they are the file's properties. From any
- * other record, only `metadata.links` is read, since the application Deuz stores links there.
+ * Returns the references in a record's body and metadata. All metadata of a file are read, since they are the file's properties. For any
+ * other record, only `metadata.links` is read: users of Deuz, another memory library, store links there.
  */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record
@@ -105,8 +105,8 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     : []
 
 /**
- * Resolves a link's target relative to `folder`, the folder of the file with the link. Returns a list that contains only the path found.
- * Returns an empty list if the target is not relative, or leads out of the vault (the root folder).
+ * Resolves a link's target relative to `folder`, the folder of the file with the link. Returns a list with the path found. The list is
+ * empty if the target is not relative, or leads out of the vault (the root folder).
  */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
@@ -153,9 +153,9 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
 const none: ReadonlyArray<never> = []
 
 /**
- * A map from 32-bit hashes (the keys) to objects. A key can have several objects, kept in a set. Different texts can have the same hash, so
- * callers must also compare the texts. A large map is split into many tables, because growing a single large table would block the event
- * loop. New keys are added to a buffer, and move to their table when a key of that table is read or removed.
+ * A map from 32-bit hashes (the keys) to objects. A key can have several objects. Different texts can have the same hash, so callers must
+ * also compare the texts. A large map is split into many tables, because growing one large table would block the event loop. New keys are
+ * first added to a buffer. They move to their table when a key of that table is read or removed.
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
@@ -181,8 +181,8 @@ export class KeyIndex<V extends object> {
   }
 
   /**
-   * Returns the objects of a key, in insertion order. The result is valid until the next change. Cost: proportional to the number of
-   * objects returned plus the number of keys that are buffered for the same table.
+   * Returns the objects of a key, in insertion order. The result is valid until the next change. Cost: the number of objects returned, plus
+   * the number of keys that are buffered for the same table.
    */
   get(key: number): Iterable<V> {
     const entry = this.#tableOf(key)?.get(key)
@@ -279,8 +279,8 @@ class Table<V extends object> {
   }
 
   /**
-   * Removes a key that exists. Then moves later entries into the freed slot if their lookup would otherwise fail, because a lookup ends at
-   * the first free slot.
+   * Removes a key that exists. A lookup ends at the first free slot. So a later entry is moved into the freed slot if its lookup would
+   * otherwise fail.
    */
   delete(key: number): void {
     const [keys, values] = [this.#keys, this.#values]

@@ -1,5 +1,5 @@
 /**
- * Laws of errors: an error names the field and the expected value. It never quotes the input, because errors are published as events and
+ * Laws of errors: an error names the field and the expected value. No error quotes the input, because errors are published as events and
  * logged.
  */
 import { assert } from "@effect/vitest"
@@ -56,8 +56,8 @@ const poisoned = (names: ReadonlyArray<string>, valid: object = {}) =>
 const encode = Schema.encodeSync(Schema.parseJson(MemoryError))
 
 /**
- * Makes a call with invalid input. If the call fails, checks that the error does not contain the canary (the text that stands for a user's
- * words). The check also passes if the call succeeds.
+ * Makes a call with invalid input, and checks its error if the call fails. The error must not contain the canary, a text that stands for a
+ * user's words. A call that succeeds is accepted, too.
  */
 const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
   Effect.match(Effect.suspend(call), {

@@ -1,6 +1,6 @@
 /**
- * Laws of the trash, that is, of the forgotten records that a store keeps: which viewers see the trash, in which order records are listed,
- * and how long records stay in the trash.
+ * Laws of the trash. The trash consists of the forgotten records that a store keeps. The laws say which viewers see the trash, how the
+ * trash is ordered, and how long a record stays there.
  */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"

@@ -38,8 +38,8 @@ const page = 500
 const messagesOfLine = 100
 
 /**
- * Streams a store as lines, each with its line feed. No viewer is checked. So this is for the store's operator, or for exporting one
- * person's data by `userId`. Cost: a scan of all rows of the tenants. Fails with `unsupported` if the store does not expose its rows.
+ * Streams a store as lines, each with its line feed. No viewer is checked, so this is meant for the store's operator. `userId` limits the
+ * export to one person's data. Cost: a scan of all rows of the tenants. Fails with `unsupported` if the store does not expose its rows.
  */
 export const write = (
   store: Service,

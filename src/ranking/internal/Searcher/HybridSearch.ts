@@ -1,6 +1,6 @@
 /**
- * Hybrid search: retrieves matches by vector and matches by words. Each match gets a score by vector and a score by words, even if only one
- * of the two searches found it. The final score of a match combines both scores.
+ * Hybrid search: retrieves matches by vector and matches by words. Each match gets a score by vector and a score by words, whichever search
+ * found it. The final score of a match combines both scores.
  */
 import * as Option from "effect/Option"
 import type { Embedding, Hit } from "../../../domain/MemoryFilter.ts"
@@ -18,7 +18,7 @@ import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /**
  * Largest share of its cosine that a message (a record of a session) lends to the messages directly before and after it. The vector score
- * of a message is the highest of its own cosine and the cosines lent to it.
+ * of a message uses its own cosine or the cosine lent to it, whichever is higher.
  */
 const lentShare = 0.8
 /** Number of nearest records that lend their cosine. It is fixed, so that scores do not depend on how many matches are retrieved. */
@@ -73,8 +73,8 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
-    // the first `words` candidates are the best matches by words. Later candidates were requested by id. The only later candidate that can
-    // be missing in `all` is the record of `subject`
+    // the first `words` candidates are the best matches by words. The later candidates were requested by id: they are in `all` already,
+    // except possibly the record of `subject`
     if (i < words) all.set(fact.id, one)
     else candidateOfSubject = one
   })
@@ -112,9 +112,9 @@ export function* hybridSearch(
     found,
     // matches found by vector only, plus matches by words. `matches.count` may be too low; if `lexicalCount` is higher, it is used instead
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // a deeper round can change the hits in two cases. First: there are too few hits, and no match of this round scores below `minScore`.
-    // (If one does, the new matches of a deeper round score even less, and cannot become hits.) Second: there are enough hits, but the last
-    // hit has the lowest cosine of this round. A deeper round may then find a newer record with the same cosine
+    // a deeper round can change the hits in two cases. First: there are too few hits, although every match of this round reaches
+    // `minScore`. Second: there are enough hits, but the last hit has the lowest cosine of this round. A deeper round may then find a newer
+    // record with the same cosine
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -193,8 +193,8 @@ const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || newestFirst(a.fact.recency, a.fact.id, b.fact.recency, b.fact.id)
 
 /**
- * Explains the lexical score of a record. Returns the BM25 of the record and its summands. For each feature of the ranker, also returns
- * `rank:<feature>`: the part of the lexical score that comes from the feature, divided by the best lexical score of a match.
+ * Explains the lexical score of a record. Returns the BM25 of the record and its summands. Also returns `rank:<feature>` for each feature
+ * of the ranker. This is the feature's part of the lexical score, divided by the best lexical score of a match.
  */
 export const wordsOf = (
   { options: { analyzer } }: Search,
@@ -227,8 +227,8 @@ const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, document
   })
 
 /**
- * Returns the probability that the best match answers the query, or 0 if there is no match. Returns `undefined` if the query has no text,
- * or does not ask for this probability.
+ * Returns the probability that the best match by words answers the query; 0 if there is no such match. Returns `undefined` if the query has
+ * no text, or does not ask for this probability.
  */
 export const confidenceIn = (
   { query }: Search,

@@ -8,8 +8,8 @@
  *   →  drop near-duplicates of a better hit  →  limit  →  budget
  * ```
  *
- * The best hit of each store has a score of about 1, and the store's other scores are relative to it. So the hits of one store do not
- * displace the hits of all other stores. But the best hits of two stores rank equally, even if one of them matches the query far better.
+ * The scores of a store are relative to its best hit, which has a score of about 1. So the hits of one store do not displace the hits of
+ * all other stores. But the best hits of two stores rank equally, even if one of them matches the query far better.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -79,8 +79,8 @@ export const search = (
   })
 
 /**
- * Explains why a record is not among the hits. Returns the explanation of the store that the record belongs to. If the record is a hit of
- * that store, returns the reason why merging removed it.
+ * Explains why a record is not among the hits. The explanation comes from the store that the record belongs to. If the record is a hit of
+ * that store, merging has removed it, and the reason for this is returned.
  */
 export const whyNot = (
   members: StoreRegistry.Members,
@@ -98,10 +98,9 @@ export const whyNot = (
   })
 
 /**
- * Returns a page of the records of all members, newest first. A cursor of the federation is a position from which every store continues.
- * Cost: one page of each store, and further pages if many of the records were copies. Fails if any member fails, since its records would be
- * missing. The trash contains only records of writable stores, because the federation cannot restore other records. For the viewer
- * `System`, the trash contains records of all stores.
+ * Returns a page of the records of all members, newest first. Every store continues from the same cursor. Fails if any member fails, since
+ * its records would be missing. Cost: one page of each store, and further pages if many of the records are copies. The trash contains only
+ * records of writable stores, because the federation cannot restore others. The viewer `System` sees the trash of all stores.
  */
 export const list = (
   members: StoreRegistry.Members,
@@ -123,8 +122,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // each store with further pages was read up to the last record of its page; `end` is the newest of these last records. Records after
-      // `end` are read again in the next round, since unread records may come before them
+      // each page that has a next page is read up to its last record; `end` is the newest of these last records. Records after `end` are
+      // left to the next round, since unread records may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -148,8 +147,8 @@ export const stream = (
   )
 
 /**
- * Returns the neighbours of a record. Cost: one query if only one store has records that the viewer sees. Otherwise, all visible records
- * are read.
+ * Returns the neighbours of a record. If only one store has records that the viewer sees, that store is asked. Otherwise, all visible
+ * records are read.
  */
 export const links = (
   members: StoreRegistry.Members,
@@ -174,7 +173,7 @@ export const links = (
   })
 
 /**
- * Returns a function from an id to the member that the id belongs to. `ids[n]` are the ids that `members[n]` returned. Ids that the first
+ * Returns a function that finds the member to which an id belongs. `ids[n]` are the ids that `members[n]` returned. Ids that the first
  * member returned belong to the first member. For other ids, all members are asked.
  */
 const ownerIn = (
@@ -226,9 +225,9 @@ interface Merged {
 }
 
 /**
- * Merges the results of the stores. `ownerOf` returns the name of the store that a record belongs to. A store's `leftOut` counts include
- * copies, so each count is multiplied by the fraction of the store's hits that are not copies. The counts of a mirror without hits are
- * ignored.
+ * Merges the results of the stores. `ownerOf` returns the name of the store that a record belongs to. The `leftOut` counts of a store
+ * include copies. So each count is multiplied by the fraction of the store's hits that are not copies. The counts of a mirror without hits
+ * are ignored.
  */
 const merge = (
   answers: ReadonlyArray<Answer>,
@@ -297,8 +296,8 @@ const merge = (
 }
 
 /**
- * Returns the failures of retrievers (the search by words, the search by vectors). A failure that all stores have is listed once. In other
- * failures, the name of the retriever, `leg`, is prefixed with the name of the store.
+ * Returns the failures of retrievers (the search by words, the search by vectors). A failure that all stores have is listed once. In any
+ * other failure, `leg` is the name of the store, a dot, and the name of the retriever.
  */
 const failuresOf = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))
@@ -322,8 +321,8 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
-    // a vector goes to every member that needs it for a text or already has it. If there is no such member, the vector goes to the first
-    // member
+    // each vector goes to the members that need it for a text, and to the members that already have it. If there is no such member, the
+    // vector goes to the first member
     attach: (tenant, model, vectors) =>
       Effect.gen(function*() {
         const given = Array.from(vectors)

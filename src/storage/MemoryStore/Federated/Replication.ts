@@ -1,5 +1,5 @@
 /**
- * Replication: after a write, updates the copies in mirror stores, so that each copy equals its record.
+ * Replication: updates the copies in mirror stores after a write. Each copy then equals its record.
  *
  * ```text
  * record written    its copy is written, if the copy exists already or the `mirror` function returns true for the record. A failure
@@ -9,8 +9,8 @@
  * ```
  *
  * A copy is written after its record. If the process crashes in between, the copy is missing or outdated until the record is written again.
- * A copy has its own revision numbers and times, which the mirror gives it.
- * The stream `changes` merges the changes of all stores, and leaves out the changes of copies.
+ * The mirror gives a copy its own revision numbers and times. The stream `changes` merges the changes of all stores, without the changes of
+ * copies.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -41,9 +41,9 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors after a batch. The caller has locked the ids in `before`, so most rows after the batch are computed from `before`
-   * and the outcomes. The other rows, such as rows with generated ids, are read. If another batch with unlocked ids may have written copies
-   * since `before` was read, the mirrors' rows of this batch are read again, too.
+   * Updates all mirrors after a batch. The caller has locked the ids in `before`. So most rows after the batch are computed from `before`
+   * and the outcomes. Other rows, such as rows with generated ids, are read. The rows of the mirrors are read again if another batch with
+   * unlocked ids may have written copies after `before` was read.
    */
   readonly follow: (
     members: StoreRegistry.Members,
@@ -52,8 +52,8 @@ export interface Replication {
     before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Returns a counter that grows by 1 when the copying of rows with unlocked ids starts, and again when it ends. Two equal values mean that
-   * no such copying has started or ended in between.
+   * Returns a counter. It grows by 1 when the copying of rows with unlocked ids starts, and again when the copying ends. If two values are
+   * equal, no such copying has started or ended in between.
    */
   readonly copyEpoch: () => number
   /** Whether replication made the latest change of this id in this store. */
@@ -61,8 +61,8 @@ export interface Replication {
 }
 
 /**
- * Largest number of copies that are remembered, so that `changes` can leave out their changes. The number equals the default of
- * `ChangeFeedCapacity`, the largest number of unread changes of a stream.
+ * Largest number of copies that are remembered. The stream `changes` leaves out the changes of remembered copies. The number equals the
+ * default of `ChangeFeedCapacity`, the largest number of unread changes of a stream.
  */
 const capacity = 65_536
 
@@ -172,8 +172,8 @@ export const make = (): Replication => {
 }
 
 /**
- * Computes the rows after a batch from the outcomes of the batch and the rows before it. Leaves out rows whose ids were generated, and rows
- * that the batch did not write because they were duplicates or absent.
+ * Computes the rows after a batch from the outcomes of the batch and the rows before it. Leaves out rows with generated ids. Also leaves
+ * out rows that the batch did not write because they were duplicates or absent.
  */
 const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
@@ -201,8 +201,8 @@ const copyRemains = (member: StoreRegistry.Member, error: MemoryError.MemoryErro
   })
 
 /**
- * Streams the changes of all members. A member that is attached while the stream runs is included until it is detached. The changes of one
- * store come in order.
+ * Streams the changes of all members. A member that is attached later is included, too, until it is detached. The changes of one store come
+ * in order.
  */
 export const changes = (
   members: Stream.Stream<StoreRegistry.Members>,

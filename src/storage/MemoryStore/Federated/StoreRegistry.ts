@@ -1,6 +1,6 @@
 /**
- * Keeps the member stores of a federation with their names and configuration, attaches and detaches stores, and finds the store that an
- * id belongs to.
+ * Keeps the member stores of a federation, with their names and configuration. Attaches and detaches stores. Finds the store that an id
+ * belongs to.
  */
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
@@ -33,7 +33,7 @@ export interface Entry<out E = never, out R = never> {
   /** Whether the federation may write new records to the store, and change records in it. Default false. */
   readonly writable?: boolean | undefined
   /**
-   * Makes the store a mirror, even without `writable`. A record that is written to another store is copied to the mirror if the function
+   * Makes the store a mirror, even without `writable`. The mirror gets a copy of a record that is written to another store, if the function
    * returns true. Records written before the mirror was added are not copied. Rows with the library's own state are never copied.
    */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
@@ -45,7 +45,7 @@ export interface Named extends Pick<Entry, "description"> {
   readonly maxResults: number
   readonly writable: boolean
   /**
-   * The store as part of the federation. Reads use only this store, and new records are written to it. A change by id is written to the
+   * The store as part of the federation. Reads use only this store. New records are written to this store. A change by id is written to the
    * member store that has the id, even if that is another store. Every write also updates the mirrors.
    */
   readonly store: MemoryStore.Service
@@ -125,8 +125,8 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
   })
 
 /**
- * Builds the store of an entry. Each layer is built with a memo map of its own, so that two entries with the same layer get separate
- * stores. All stores share one id generator, so that their ids sort in the order in which they were generated.
+ * Builds the store of an entry. Each layer is built with its own memo map, so two entries with the same layer get separate stores. All
+ * stores share one id generator, so ids sort in the order of their generation.
  */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGenerator: Transaction.IdGenerator) =>
   Effect.gen(function*() {
@@ -302,8 +302,8 @@ export const ownerOrError = (
   owner === undefined && unanswered !== undefined ? unanswered.error : Effect.succeed(owner)
 
 /**
- * Groups `ids` by the member that has them, and calls `ask` once for each group. Returns the results in the order of `ids`. Ids that no
- * member has are passed to the first member, which reports them as missing.
+ * Groups `ids` by the member that has them, and calls `ask` once for each group. The results are in the order of `ids`. Ids that no member
+ * has are passed to the first member, which reports them as missing.
  */
 export const each = <A>(
   members: Members,
@@ -375,8 +375,8 @@ export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writabl
   writable || mirror !== undefined
 
 /**
- * Returns the reasons why the federation cannot write to a member that is configured as writable or as a mirror: the store is read-only, or
- * was built without the federation's redaction.
+ * Returns the reasons why the federation cannot write to a member, although the member is configured as writable or as a mirror. The store
+ * may be read-only, or may have been built without the federation's redaction.
  */
 const conflictsOf = (
   { mirror, name, store, writable }: Member,

@@ -39,8 +39,8 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Home {
   readonly primary: StoreRegistry.Member
   /**
-   * Whether all new records go to `primary`. If so, rows with the library's own state go to `primary`, too, even if another store has a row
-   * with the same id, since that is a different row.
+   * Whether all new records go to `primary`. Rows with the library's own state then go to `primary`, too. If another store has a row with
+   * the same id, that is a different row.
    */
   readonly isOnly: boolean
   readonly of: (draft: Draft) => Io<StoreRegistry.Member>
@@ -69,7 +69,7 @@ export const make = (
     const mirroring = yield* Effect.makeSemaphore(1)
     /**
      * Runs an effect while holding the locks of these ids. Even ids without a row are locked, so that no other writer creates such a row
-     * meanwhile. All ids share 64 locks (stripes). Writers whose ids have different locks do not wait for each other.
+     * meanwhile. All ids share 64 locks (stripes). Writers wait for each other only if their ids share a lock.
      */
     const withIdLocks =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -170,8 +170,8 @@ const partsOf = (
   })
 
 /**
- * Returns those ids in a batch that belong to rows with the library's own state. The batch puts such a row with the id, or the primary has
- * one.
+ * Returns the ids in a batch that belong to rows with the library's own state. Either the batch itself puts such a row, or the primary has
+ * such a row.
  */
 const internal = (
   primary: StoreRegistry.Member,
@@ -190,7 +190,7 @@ const internal = (
   })
 
 /**
- * Returns the member that has an id. Fails if a member that failed to answer may have the id, because no id may be written to two stores.
+ * Returns the member that has an id. Fails if a member that may have the id did not answer, because no id may be written to two stores.
  * Failures of read-only mirrors are ignored, since a read-only mirror never owns an id.
  */
 const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreRegistry.Member | undefined> =>
@@ -200,7 +200,7 @@ const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreR
 
 /**
  * Fails if a mutation changes a record in a read-only member. If the viewer does not see the record, only a put fails, because its id is
- * taken; other changes are treated as if the record were missing. A put may use the id of a forgotten copy in a mirror: such a copy may
+ * taken. Other changes then count as changes of a missing record. A put may use the id of a forgotten copy in a mirror. Such a copy may
  * outlive its record, because each store has its own `trash` time.
  */
 const refused = (
@@ -270,8 +270,8 @@ const apply = (
   })
 
 /**
- * Checks a batch for several stores, and fails with its first error before anything is written. Duplicates are not checked here; each store
- * looks for duplicates when it writes.
+ * Checks a batch for several stores before anything is written. Fails with the first error of the batch. Duplicates are not checked here;
+ * each store looks for duplicates when it writes.
  */
 const checkWhole = (
   op: string,
@@ -316,8 +316,8 @@ const checkWhole = (
   })
 
 /**
- * Rolls back the parts that were written, except purges, which cannot be undone. Failures are only logged, so that the caller receives the
- * original error.
+ * Rolls back the parts that were written. Purges cannot be rolled back. Failures are only logged, so that the caller receives the original
+ * error.
  */
 const undo = (
   parts: ReadonlyArray<Part>,

@@ -45,8 +45,8 @@ export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
    * Writes batches as a group, and returns the outcome of each. No two batches may share a record or a file. If appending to the history
-   * fails, all batches fail. If the files of a batch cannot be written, only that batch fails. If a person edited a file of a batch since
-   * planning, the batch fails with the error `lost`, and the caller runs again and plans a new batch.
+   * fails, all batches fail. If the files of a batch cannot be written, only that batch fails. If a person has edited a file of a batch
+   * since planning, the batch fails with `lost`. The caller then runs again, and plans a new batch.
    */
   readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
 }
@@ -191,8 +191,8 @@ export const make = (dependencies: Dependencies): Commit => {
 
 /**
  * The queue of this process's writers. A writer is an effect that reads records and commits one batch. One fiber, the leader, takes the
- * vault's lock, and lets the queued writers run one after the other, each in its own fiber. The leader writes their batches together, with
- * one append and one fsync (group commit), at the latest when the queue is empty, and then releases the lock.
+ * vault's lock, and lets the queued writers run one after the other, each in its own fiber. The leader writes several batches together,
+ * with one append and one fsync (group commit). When the queue is empty, the leader writes the last batches and releases the lock.
  *
  * A committed batch is written even if its writer is interrupted, since the leader runs in a fiber of its own. Writers run, commit, get
  * their outcomes and publish changes in the order of the queue.
@@ -247,8 +247,8 @@ const yieldMillis = 8
 const charactersPerPause = 65_536
 
 /**
- * Makes the queue of writers, and starts its leader: a fiber that runs as long as the process, and waits while the queue is empty. The
- * leader runs in the context of this effect, not in that of the first writer.
+ * Makes the queue of writers, and starts its leader. The leader is a fiber that runs as long as the process, and waits while the queue is
+ * empty. The leader runs in the context of this effect, not in that of the first writer.
  */
 export const makeWriters = (
   lock: Lock,

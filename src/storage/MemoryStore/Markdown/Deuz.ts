@@ -1,6 +1,6 @@
 /**
- * Reads files that the Markdown store of the Deuz SDK (another memory library) wrote in the vault's folder. Such a file is never modified:
- * the next write of its record creates a file in this library's format, and removes Deuz's file.
+ * Reads the files that the Deuz SDK (another memory library) wrote in the vault's folder. Such a file is never modified. The next write of
+ * its record creates a file in this library's format, and removes Deuz's file.
  *
  * ```text
  * <id>.md               in the root folder; characters of the id other than [a-zA-Z0-9._-] become _
@@ -33,7 +33,7 @@ const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
 
 /**
- * Fields by which a Deuz file is recognised. Only Deuz writes all of them in this form: files of this library have a date as `createdAt`,
+ * Fields by which a Deuz file is recognised. Only Deuz writes all of them in this form. Files of this library have a date as `createdAt`,
  * not a number.
  */
 const Head = Schema.Struct({
@@ -54,8 +54,8 @@ export const isFile = (path: string, matter: Matter): matter is Matter & typeof 
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
 
 /**
- * Splits a file into properties and body. Deuz writes one key per line, and writes invalid YAML for tags that contain a comma or a quote.
- * If the YAML of a Deuz file is invalid, each line is read by itself, and lines that cannot be read are skipped.
+ * Splits a file into properties and body. Deuz writes invalid YAML for a tag that contains a comma or a quote. If the YAML of a Deuz file
+ * is invalid, each line is read by itself, as one property. Lines that cannot be read are skipped.
  */
 export const split = (path: string, text: string): ReturnType<typeof Frontmatter.split> =>
   Either.orElse(Frontmatter.split(text), (issue) =>
@@ -69,7 +69,7 @@ export interface Read {
   readonly fields: Readonly<Record<string, unknown>>
   /**
    * Properties to keep in the file that the library writes. The only such property is the embedding model of the record's vector. Empty if
-   * the text was edited after Deuz hashed it, since Deuz's vector then belongs to the old text.
+   * the text was edited after Deuz wrote it, since the vector then belongs to the old text.
    */
   readonly extra: Readonly<Record<string, unknown>>
 }
@@ -139,8 +139,8 @@ const lines = (text: string): Either.Either<Matter, string> =>
 const json = Schema.decodeUnknownEither(Schema.parseJson())
 
 /*
- * Vectors from Deuz's vector file. They are imported when their model is first used. Another program writes this file, so every value in it
- * is validated.
+ * Vectors from Deuz's vector file. The vectors of a model are imported when the model is first used. Another program writes this file, so
+ * every value in the file is validated.
  */
 
 /** A vector backend that imports Deuz's vectors of a tenant and model when `follow` is first called for them. */
@@ -153,8 +153,8 @@ const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
 /**
- * Makes a backend that has the vectors of `vectorBackend`, and Deuz's vectors of the records that were not edited after Deuz wrote them.
- * `unnamed` is the model assumed for records whose files name no model. If `unnamed` is set, each such file is read once more.
+ * Makes a backend with the vectors of `vectorBackend` and the vectors of Deuz. Deuz's vector is not used if the record was edited after
+ * Deuz wrote it. `unnamed` is the model assumed for files that name no model. If `unnamed` is set, each such file is read once more.
  */
 export const vectors = (
   fs: VaultFileSystem,

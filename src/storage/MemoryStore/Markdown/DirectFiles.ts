@@ -1,7 +1,7 @@
 /**
- * The file system calls of the vault, made fast for many small files. Most are synchronous calls of Node, which block the event loop. A
- * synchronous call takes a few microseconds for a small file; an asynchronous call, which uses a thread, takes ten times as long. An fsync
- * and large reads and writes take long, so these are asynchronous. The event loop runs after several synchronous calls in a row.
+ * The file system calls of the vault, made fast for many small files. Most are synchronous calls of Node, which block the event loop. On a
+ * small file, a synchronous call takes a few microseconds. An asynchronous call uses a thread, and takes ten times as long. An fsync and
+ * large reads and writes take long, so these are asynchronous. The event loop runs after several synchronous calls in a row.
  */
 import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
@@ -15,7 +15,7 @@ import * as Stream from "effect/Stream"
 import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
- * Metadata that shows whether a file has changed: times in epoch ms, size in bytes, inode. `born` is the creation time, which a tool that
+ * Metadata that shows whether a file has changed. Times are in epoch ms, the size in bytes. `born` is the creation time, which a tool that
  * replaces a file cannot set back. The change time of the inode (`ctime`) is missing, since the platform does not report it.
  */
 export interface Stat {
@@ -47,8 +47,8 @@ export interface Files extends
   /** Synchronous `stat`: "nothing" if there is no file; `undefined` on errors, or after many calls in this iteration of the event loop. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
-   * Opens a file, writes the bytes if there are any, syncs the file if `force` is true, and closes the file even if a step fails. If this
-   * method is absent, callers use a separate call for each step.
+   * Opens a file, writes the bytes, and closes the file. If `force` is true, syncs the file before closing it. The file is closed even if a
+   * step fails. If this method is absent, callers use a separate call for each step.
    */
   readonly writeWhole?: (
     path: string,
@@ -60,8 +60,8 @@ export interface Files extends
 }
 
 /**
- * Makes the vault's file system from a `FileSystem` service of @effect/platform. If all methods named in `reads` and `writes` are those of
- * Node's service, the vault calls Node directly. Any other service, such as a wrapper of Node's, is used as it is.
+ * Makes the vault's file system from a `FileSystem` service of @effect/platform. The vault calls Node directly if all methods named in
+ * `reads` and `writes` are Node's own. Any other service, such as a wrapper of Node's, is used as it is.
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
@@ -103,9 +103,9 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   const open = Effect.unsafeMakeLatch(true)
   let isPausing = false
   /**
-   * Waits for the next iteration of the event loop, whatever `Clock` is configured. All fibers share one wait, so the limit of `stretch`
-   * calls per iteration holds for all fibers together. The wait is an asynchronous file call, which always completes in a later iteration.
-   * A timer would not be enough: if it is already due, it may run in the same iteration.
+   * Waits for the next iteration of the event loop, whatever `Clock` is configured. All fibers share one wait, and so share the limit of
+   * `stretch` calls per iteration. The wait is an asynchronous file call, which always completes in a later iteration. A timer is not used,
+   * because a timer that is already due may run in the same iteration.
    */
   const pause = Effect.async<void>((resume) => {
     isPausing = true
@@ -320,7 +320,7 @@ const numberOf = ({ fd }: Opened): number => {
 
 /**
  * Returns the status of a path without following links; `undefined` if the path does not exist or cannot be read. The platform has no such
- * call: its `stat` follows links. Calling `stat` and `readLink` instead would take a sixth of the time of a first scan.
+ * call, since its `stat` follows links. Calling `stat` and `readLink` instead would take a sixth of the time of a first scan.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))

@@ -3,7 +3,7 @@
  * is, and a line break.
  *
  * The property `hash` is a signature of the record with the vault's key. A text without a valid signature may come from a person, another
- * program, or another vault (as in a clone). The content of such a text is read, but its revision, trust and origin are ignored.
+ * program, or another vault (as in a clone). The content of such a text is read. Its revision, trust and origin are ignored.
  */
 import * as Either from "effect/Either"
 import type * as ParseResult from "effect/ParseResult"
@@ -31,8 +31,8 @@ export type { Context } from "./VaultFile.ts"
 export interface Parsed {
   readonly tenant: string
   /**
-   * The record. The record of an unsigned text has revision 1, origin `file` and trust 2. Exception: if a note that the library did not
-   * write had a record with trust 3 (less trusted) before, the trust stays 3.
+   * The record. The record of an unsigned text has revision 1, origin `file` and trust 2. Exception: the record of a note that the library
+   * did not write keeps trust 3 (less trusted) if it had trust 3 before.
    */
   readonly record: MemoryRecord
   readonly signed: boolean
@@ -41,7 +41,7 @@ export interface Parsed {
   readonly extra: Extra
   /**
    * Reasons why parts of the text could not be read, one sentence each. They are reported along with the record. Only a note that the
-   * library did not write has such reasons. Empty or absent if there are none.
+   * library did not write has such reasons. Empty or absent if every part was read.
    */
   readonly issues?: ReadonlyArray<string>
   /** Whether the record has only the beginning of the text. Writing the record to the file would lose the rest. Default: false. */
@@ -58,9 +58,9 @@ const signatureOf = (key: string, tenant: string, record: MemoryRecord): string 
   sign(key, canonicalJson([tenant, encoded(record)]))
 
 /**
- * Prints a record as the text of the file at `path`, with a signature. Unless the text is very simple, parses it again to check that it
- * contains the same record. If an author chose the file's name, the text does not state the record's id, and keeps a property `id` of the
- * author. `Left` if no file can contain the record.
+ * Prints a record as the signed text of the file at `path`. `Left` if no file can contain the record. Parses the text again to check that
+ * it contains the same record, unless the text is very simple. If an author chose the file's name, the text does not state the record's id.
+ * A property `id` of the author is then kept.
  */
 export const print = (
   context: Context,
@@ -116,7 +116,7 @@ export const print = (
 }
 
 /**
- * Divides the metadata of a note: `properties` gets the entries that are properties in the author's text, `metadata` all other entries. If
+ * Divides the metadata of a note. `properties` gets the entries that are properties in the author's text; `metadata` gets all others. If
  * the file is not a note, returns the metadata undivided, and `extra` as `properties`.
  */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
@@ -130,9 +130,9 @@ const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, ext
 }
 
 /**
- * Reads the record in the text of a file. `mtime` is used for times that the text does not state. `previous` is the record that was last
- * read from the file: in a note that the library did not write, a field without a property keeps its value in `previous`. `Left` is the
- * reason why the text is not a record.
+ * Reads the record in the text of a file. `Left` is the reason why the text is not a record. `mtime` is used for times that the text does
+ * not state. `previous` is the record that was last read from the file. If a note that the library did not write lacks a property, the
+ * field keeps its value in `previous`.
  */
 export const parse = (
   context: Context,
@@ -169,7 +169,7 @@ export const parse = (
 
 /**
  * Reads a text in the library's format, which the library or a person wrote. `bound` is the id of the record that was in the file before.
- * Default: the id in the path or, if the path has none, an id derived from the path.
+ * Default: the id in the path. If the path has no id, the default is derived from the path.
  */
 const strict = (
   context: Context,
@@ -307,7 +307,7 @@ const summaryOf = (recordPath: Layout.RecordPath, body: string): string | undefi
   recordPath.id === undefined ? deriveSummary(recordPath.name) : deriveSummary(body) || undefined
 
 /**
- * Converts the property `tags` to a list. The value may be a list or, as in Obsidian, a line of words. Any other value is returned
+ * Converts the property `tags` to a list. The value may be a list, or a line of words as in Obsidian. Any other value is returned
  * unchanged, so that the schema rejects it.
  */
 const tagsOf = (tags: unknown): unknown =>

@@ -2,9 +2,9 @@
  * Claims a path for one process by creating a file there. No other process can claim the path while the file exists. The lock of a vault is
  * such a file.
  *
- * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`). To claim the path,
- * the process makes a hard link to this kept file at the path. Creating a new file for each claim would get slower over time, because file
- * systems skip the inodes of recently removed files. On a file system without hard links, each claim does create a new file.
+ * A process keeps one file open in its staging folder (the folder of its temporary files: see `Layout.stagingFolderOf`). Each claim makes
+ * the path a hard link to this kept file. Creating a new file for each claim would get slower over time, because file systems skip the
+ * inodes of recently removed files. On a file system without hard links, each claim does create a new file.
  *
  * Laws: while the kept file is open, no other file has its inode. The content is written to the kept file before the link is made. A
  * process that takes over the path first moves away the staging folder of the old holder. The old holder then creates a new kept file.
@@ -44,8 +44,8 @@ export interface Platform {
 }
 
 /**
- * Makes a function that claims a path for this process. The function returns `None` if another process has claimed the path. It can be
- * called many times. `folder` is the staging folder of this process.
+ * Makes a function that claims a path for this process. The function can be called many times. It returns `None` if another process has
+ * claimed the path. `folder` is the staging folder of this process.
  */
 export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {

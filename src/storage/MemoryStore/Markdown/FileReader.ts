@@ -33,13 +33,13 @@ export interface Known {
 /** Reads files of a vault, and makes the entries of the vault's state from them. */
 export interface FileReader {
   /**
-   * Reads a file; `undefined` if there is none. `listed` is true if a scan from the vault's root found the file. If so, no folder above the
+   * Reads a file; `undefined` if there is none. `listed` is true if a scan from the vault's root found the file. No folder above such a
    * file is a symbolic link.
    */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
   /**
-   * Makes the entry of a file from its text. `known` is the record to which a note already belongs; `undefined` if the note is new, or if
-   * the file is not a note. `Left` is the reason why the text is not a record.
+   * Makes the entry of a file from its text. `Left` is the reason why the text is not a record. `known` is the record to which a note
+   * already belongs. For a new note, and for a file that is not a note, `known` is `undefined`.
    */
   readonly entryOf: (
     seen: Seen,
@@ -87,10 +87,9 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }))
 
   /**
-   * Returns the record with its revision number. If the text has the hash of the record's newest revision in the history, the text is that
-   * revision. A signed text that the history lacks keeps the number that it states, if all known revisions have lower numbers. Any other
-   * text was written or restored by a person, and becomes the next revision. `same` is the record of a note whose text is unchanged, but
-   * whose file was moved or was missing for a while.
+   * Returns the record with its revision number. A text with the hash of the newest revision in the history is that revision. A signed text
+   * keeps the number that it states, if all known revisions have lower numbers. Most other texts were written or restored by a person, and
+   * become the next revision. `same` is the record of a note whose text is unchanged, but whose file was moved or was missing for a while.
    */
   const counted = (
     { record, signed, tenant }: Document.Parsed,
@@ -154,8 +153,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       const { isLink, stat: found } = yield* fs.status(path)
       const known = file(path)
       /**
-       * Returns the last good revision of a file that cannot be read, together with the error. Returns only the error if the history has no
-       * readable revision of the file.
+       * Returns the last good revision of a file that cannot be read, together with the error. If the history has no readable revision of
+       * the file, returns only the error.
        */
       const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
         Effect.gen(function*() {
@@ -205,7 +204,7 @@ const noValidation = { disableValidation: true }
 
 /*
  * Finds the record of a note. A note is a file that the library did not write. The id of a new note is derived from its path, and stays the
- * same when the note moves. So an existing note is first looked up by its path, in the last scan and in the history.
+ * same when the note moves. So the record is first looked up by the note's path, in the last scan and in the history.
  *
  * ```text
  * known         the record that had this path in the last scan or in the history, whichever of the two is newer
@@ -223,8 +222,8 @@ export interface KnownNote extends ForeignNote.Previous {
 /** Finds the records of notes. A note is a file that the library did not write. */
 export interface NoteIdentity {
   /**
-   * Returns the record to which the note at `path` already belongs. `hash` is the hash of the note's text. Returns `undefined` if the note
-   * is new, or if the library wrote the file.
+   * Returns the record to which the note at `path` already belongs. Returns `undefined` if the note is new, or if the library wrote the
+   * file. `hash` is the hash of the note's text.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
   /** Returns the record of a new note. The record gets another id if its id belongs to a note that was at this path and has moved away. */
@@ -243,8 +242,8 @@ export const makeIdentity = (
   }
 ): NoteIdentity => {
   /**
-   * Maps a path to the forgotten records whose last file was at this path, each as the location of its last revision with a file. Computed
-   * when first needed, in a pass over all records of the history.
+   * Maps a path to the forgotten records whose last file was at this path. A record is given as the location of its last revision with a
+   * file. Computed when first needed, from all records of the history.
    */
   let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined
   const departedFrom = (path: string): ReadonlyArray<RevisionLocation> => {
