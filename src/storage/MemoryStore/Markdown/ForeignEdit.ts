@@ -1,9 +1,9 @@
 /**
- * Applies a change of a record to the text of a Markdown note that the library did not write, and leaves the rest of the text untouched.
+ * Applies a change of a record to the text of a Markdown note that the library did not write. The rest of the text stays untouched.
  *
- * A changed field is written to its property, if the author's frontmatter has that property. A changed field without a property is not
- * written to the text, and must be stored elsewhere. A changed body is written. Law: all bytes outside of the changed properties and the
- * body stay the same, including comments, order, quoting, line ends and the BOM. All functions are pure.
+ * A changed field is written if the author's frontmatter has a property for the field. Any other changed field is not written, and must be
+ * stored elsewhere. A changed body is written. Law: all other bytes of the text stay the same, such as comments, order, quoting, line ends
+ * and the BOM. All functions are pure.
  */
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
@@ -40,8 +40,8 @@ interface Note {
 }
 
 /**
- * Writes the changes from the record `before` to the record `after` into a note's text. `before` must have been read from `text`. Returns
- * `text` itself if neither a property nor the body changed. `Left` is the reason why the changes cannot be written.
+ * Returns a note's text with the changes from the record `before` to the record `after`. `before` must be the record that was read from
+ * `text`. The result is `text` itself if neither a property nor the body changed. `Left` is the reason why the changes cannot be written.
  */
 export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): Either.Either<string, string> => {
   const note = parseNote(text)
@@ -167,8 +167,8 @@ const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 type Way = "items" | "values" | "quoted"
 
 /**
- * Removes a property with the rest of its line. If `way` is `quoted`, also removes the comments after the property, since these comments
- * could otherwise become part of the preceding property.
+ * Removes a property with the rest of its line. If `way` is `quoted`, also removes the comments after the property. These comments could
+ * otherwise become part of the preceding property.
  */
 const removal = (text: string, note: Note, { key, name, value }: Property, way: Way): ReadonlyArray<Splice> => {
   const offset = offsetOf(note)

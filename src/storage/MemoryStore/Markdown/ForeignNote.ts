@@ -1,6 +1,6 @@
 /**
- * Reads notes that the library did not write: notes by Obsidian, drover (another memory program) or a person. Each note becomes a record,
- * whatever the note contains.
+ * Reads notes that the library did not write: notes by Obsidian, drover (another memory program) or a person. A note becomes a record even
+ * if some of its parts cannot be read.
  *
  * ```text
  * frontmatter    is part of the body if it cannot be parsed
@@ -13,7 +13,7 @@
  * body           at most 1,048,576 characters; the rest is not read, and the file is then never written
  * ```
  *
- * `issues` lists the parts of a text that could not be read. All functions are pure.
+ * The field `issues` says which parts of a text could not be read. All functions are pure.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -37,8 +37,8 @@ export interface Previous {
 }
 
 /**
- * Returns a `Previous` for a text that the library wrote. Such a text had a property for every field, so each property that is missing now
- * counts as removed.
+ * Returns a `Previous` for a text that the library wrote. Such a text had a property for every field. A property that is missing now
+ * therefore counts as removed.
  */
 export const withAllProperties = ({ record }: Previous): Previous => ({
   record,
@@ -68,32 +68,32 @@ export const fieldNames: ReadonlySet<string> = new Set([
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /**
- * Whether a text is a note that the library did not write. Such a note is at a path that the library does not use, and lacks an id or a
- * hash in the library's format.
+ * Whether a text is a note that the library did not write. The path of such a note has another form than the library's paths. The
+ * frontmatter of such a note lacks the library's id or hash.
  */
 export const isForeign = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
   !recordPath.isOurs && !(isId(matter["id"]) && Layout.isLibraryText(matter))
 
 /**
- * Whether a text with unreadable frontmatter is a damaged copy of a record, not a note. Such a copy has an `id` line and a `hash` line in
- * the library's format.
+ * Whether a text with unreadable frontmatter is a damaged copy of a record. If so, the text is not a note. A damaged copy has an `id` line
+ * and a `hash` line in the library's format.
  */
 export const isBrokenCopy = (text: string): boolean =>
   /^id: ["']?[0-9A-HJKMNP-TV-Z]{26}["']?\s*$/m.test(text) && /^hash: ["']?[0-9a-f]{64}["']?\s*$/m.test(text) &&
   text.trimStart().startsWith("---")
 
 /**
- * Whether drover (another memory program) wrote a text. Such a text has a path in the library's format, no hash, and a property `scope`
- * with a word that drover uses.
+ * Whether drover (another memory program) wrote a text. Such a text has a path in the library's format, but no hash. Its property `scope`
+ * is a word that drover uses.
  */
 export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolean =>
   recordPath.isOurs && recordPath.scope !== Layout.internal && matter["hash"] === undefined &&
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
 /**
- * Reads the record of a note from its properties and body. `mtime` (epoch ms) is the creation time if the text states none. A field without
- * a property keeps its value in `previous`. `Left` if the name of a tenant or scope folder is a hash, and the text does not state the id.
- * Also `Left` if drover (another memory program) wrote the text, and the text and its path state different tenants or scopes.
+ * Reads the record of a note from its properties and body. A field without a property keeps its value in `previous`. The creation time is
+ * `mtime` (epoch ms) if it is not known otherwise. `Left` if a folder is named by the hash of an id, and the text does not state this id.
+ * Also `Left` if drover (another memory program) wrote the text, and its tenant or scope is not that of the path.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -218,8 +218,8 @@ const droverProperties: ReadonlySet<string> = new Set([...MemoryScope.fields, "t
 type Take = <A>(key: string, as: (value: unknown) => A | undefined) => A | undefined
 
 /**
- * Returns a kind, and data that the kind's schema accepts. Takes the kind and the data from the text if possible, else from the previous
- * record. Returns the kind `reference` without data if the schema accepts neither the data nor `{}`.
+ * Returns the kind of a note, and data that the kind's schema accepts. Both come from the text if possible, else from the previous record.
+ * If the schema accepts neither these data nor `{}`, returns the kind `reference` and `{}`.
  */
 const payloadOf = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -241,8 +241,8 @@ const payloadOf = (
 }
 
 /**
- * Returns the first summary that exists of these: the summary in the text; the summary that was set explicitly in the previous record; a
- * summary derived from the body, if the file is named after an id; the file's name.
+ * Returns the summary of a note. The first choice is the summary in the text. The second is the explicit summary of the previous record.
+ * The third is a summary derived from the body, if the file is named after an id. The last is the file's name.
  */
 const named = (
   recordPath: Layout.RecordPath,
@@ -266,8 +266,8 @@ const named = (
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
 /**
- * Returns at most 32 tags: first the tags of the property `tags`, then `inline`, the tags in the body. `base` stands in for a missing
- * property. If the property has an invalid tag or more than 32 tags, the property stays in `rest`, and so becomes metadata.
+ * Returns at most 32 tags: first the tags of the property `tags`, then `inline`, the tags in the body. `base` takes the place of a missing
+ * property. A property with an invalid tag or more than 32 tags stays in `rest`, and so also becomes metadata.
  */
 const tagsOf = (
   rest: Map<string, unknown>,

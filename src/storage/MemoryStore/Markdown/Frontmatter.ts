@@ -1,6 +1,6 @@
 /**
- * Splits a text into frontmatter (YAML at its beginning) and body. Anyone may have written the YAML, so its size is limited, and only the
- * types of JSON are accepted.
+ * Splits a text into frontmatter (YAML at its beginning) and body. Anyone may have written the YAML. Therefore its size is limited, and
+ * only the types of JSON are accepted.
  */
 import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
@@ -143,9 +143,9 @@ export const timeOf = <A>(
 }
 
 /**
- * Reads a time that the library did not write, and returns it in epoch milliseconds. Accepts a date with or without a time of day, also in
- * the form `[[2024-05-02]]`. The zone is UTC unless the text states another. Also accepts a number that is plausible as epoch milliseconds.
- * Returns `undefined` for other values, and for times before 1970.
+ * Reads a time that the library did not write, and returns epoch milliseconds. Accepts a date with or without a time of day, such as
+ * `2024-05-02` or `[[2024-05-02]]`. The zone is UTC unless the text states another. A number of at least 1e11 counts as epoch milliseconds.
+ * The result is `undefined` for other values, and for times before 1970.
  */
 export const instantOf = (value: unknown): number | undefined => {
   if (typeof value === "number") return value >= 1e11 && value <= 8.64e15 ? Math.floor(value) : undefined
@@ -166,7 +166,7 @@ const fault = (error: unknown): string => {
 }
 
 /*
- * The format of links in a file, which Obsidian can follow and a person can write:
+ * The format of links in a file. Obsidian can follow such links, and a person can write them:
  *
  * ```yaml
  * links:
@@ -196,9 +196,9 @@ const defaults = { type: "related_to", weight: 1 }
 const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to
 
 /*
- * A frame is the text around the body of a note that the library did not write. The history stores the frame next to the record, and so can
- * restore the author's text byte for byte without storing the body twice. A file that the library wrote needs no frame, since its text can
- * be printed again.
+ * A frame is the text around the body of a note that the library did not write. The history stores the frame next to the record. The
+ * author's text can thus be restored byte for byte, although the body is stored only once. A file that the library wrote needs no frame,
+ * since the library can print its text again.
  */
 
 /** The text around the body in a file. */
@@ -224,9 +224,9 @@ export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
 /*
- * A fast reader for simple YAML, which most frontmatter is. In simple YAML, each key has its own line, and its value is empty, a scalar, or
- * a list of scalars. The reader returns the same values as the YAML library with the core schema, in a small part of the time. The reader
- * returns `undefined` if the YAML library might return other values; the YAML library then parses the text.
+ * A fast reader for simple YAML. Most frontmatter is simple YAML: each key has its own line, and its value is empty, a scalar, or a list of
+ * scalars. The reader returns the same values as the YAML library with the core schema, in a small part of the time. If the YAML library
+ * might return other values, the reader returns `undefined`. The YAML library then parses the text.
  */
 
 /** Returns the keys and values of simple YAML; `undefined` if the YAML library has to parse the text. Cost: one pass. */
@@ -316,8 +316,8 @@ const timeText =
 /* A fast printer for simple YAML. Prints the same bytes as the YAML library. */
 
 /**
- * Prints keys and values, and leaves out keys with the value `undefined`. Keys must be plain words. Returns `undefined` if a value is not
- * simple, if the text is too long, or if reading the text would return other values. Cost: one pass to print, one to read back.
+ * Prints keys and values as YAML. Keys must be plain words. Keys with the value `undefined` are left out. The result is `undefined` if a
+ * value is not simple or the text is too long. The text is also read back, and the result is `undefined` if the values differ.
  */
 export const printPlain = (matter: Matter): string | undefined => {
   let text = ""

@@ -1,12 +1,12 @@
 /**
- * The history of a vault: a log of every revision of every record, in one append-only file. A revision is appended to the history and
- * synced before its `.md` file is written. So the history is authoritative, and the `.md` files are a view of it. Each line states its byte
- * offset, except lines that a compaction wrote. A line at another offset was appended late, by a writer that had lost the lock, and is
- * ignored. Each rewrite of the file increments a counter, the epoch. Every line states the epoch, in case the first line is damaged.
+ * The history of a vault: a log of all revisions of all records, in one append-only file. A revision is appended and synced before its
+ * `.md` file is written. So the history is authoritative, and the `.md` files are a view of the history. Each line states its byte offset,
+ * except lines that a compaction wrote. A line at another offset is ignored: a writer that had lost the lock appended it late. Each rewrite
+ * of the file increments a counter, the epoch. Every line states the epoch, in case the first line is damaged.
  *
- * Laws: a batch (revisions that take effect together) counts only if all its lines are there, at their offsets. A checkpoint is a line
- * which states that the `.md` files of all batches so far are on disk. Later batches are pending: the next holder of the lock writes their
- * `.md` files. A line is erased by overwriting it in place.
+ * A batch is a group of revisions that take effect together. A checkpoint is a line which states that the `.md` files of all batches so far
+ * are on disk. Later batches are pending. A pending batch counts only if all its lines are there, at their offsets. If its writer dies, the
+ * next holder of the lock writes the batch's `.md` files. A line is erased by overwriting it in place.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -49,8 +49,8 @@ export interface History {
   /** Whether the file was rewritten, and the new file is not read completely yet. Locations are then invalid until `news` is called. */
   readonly isReplaced: Io<boolean>
   /**
-   * Files that batches of other processes wrote or removed, each with the number of the last such batch. The vault removes a file from this
-   * map once it has read the file with the content that the history states.
+   * Files that other processes wrote or removed, and that this process has not read yet. Each file is mapped to the number of the last
+   * batch that changed it. The vault removes a file from the map once the file was read and matches the history.
    */
   readonly unreadFiles: Map<string, number>
   /** Returns the sequence number of the last batch. */
@@ -62,13 +62,13 @@ export interface History {
   /** Returns the number of bytes read so far. */
   readonly size: () => number
   /**
-   * Starts from a saved index, if the part of the file that the index covers is unchanged. The first call of `news` then reads only the
-   * rest of the file. Returns true if the index of an earlier release lacked times of tombstones, which were then read from the file.
+   * Starts from a saved index, if the indexed part of the file is unchanged. The first call of `news` then reads only the rest of the file.
+   * Returns true if an old index lacked the times of tombstones (forgotten records). These times were then read from the file.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
-   * Reads what was appended since the last call; reads the whole file if it was rewritten. If this process does not have the lock
-   * (`locked`), an incomplete batch at the end is left for the next call.
+   * Reads what was appended since the last call, or the whole file if the file was rewritten. `locked` says whether this process has the
+   * lock. If not, an incomplete batch at the end is left for the next call.
    */
   readonly news: (locked: boolean) => Io<void>
   /** Appends a batch and syncs the file. Fails with `conflict` if another process appended first. Needs the lock. */
@@ -109,7 +109,7 @@ export const make = (fs: VaultFileSystem): History => {
   let pending: Array<HistoryLine.Batch> = []
   /**
    * Batches to roll back, by offset. An incomplete batch of a dead process has only its number. A batch that this process failed to append
-   * also has its lines (`bytes`) and the checksum of its first line, which show whether another process has written at the offset since.
+   * also has its lines (`bytes`) and the checksum of its first line. Both show whether another process later wrote at the same offset.
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 

@@ -1,5 +1,5 @@
 /**
- * A line of the history, a vault's append-only file of all revisions. A line has a checksum, metadata and content, separated by tabs. A
+ * The lines of the history, a vault's append-only file of all revisions. A line has a checksum, metadata and content, separated by tabs. A
  * batch is a group of revisions that take effect together. Each revision has one line, a part of its batch. The key `landed` marks a
  * checkpoint: the `.md` files of all batches up to this number are on disk. A compaction rewrites the file, with a new epoch in every line.
  *
@@ -247,7 +247,7 @@ export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undef
 
 /**
  * Prints the lines of a batch, and returns the lines with their locations. `from` is the offset of the first line. If `from` is
- * `undefined`, prints lines for a rewritten history file: each line states no offset, and is a batch of its own.
+ * `undefined`, the lines are for a rewritten history file. Each line is then a batch of its own, and states no offset.
  */
 export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number, from: number | undefined) => {
   const lines: Array<Uint8Array> = []
@@ -304,8 +304,8 @@ export const spanOf = (batch: ReadonlyArray<RevisionLocation>) => {
 }
 
 /*
- * The index of a history, which is saved in the vault's snapshot. A process that opens the vault then reads only the lines that were
- * appended after the snapshot. The index is valid if the file's first 4 KiB, and the last 4 KiB that the index covers, are unchanged.
+ * The index of a history is saved in the vault's snapshot. A process that opens the vault then reads only the lines that were appended
+ * later. The index is valid if two parts of the file are unchanged: the first 4 KiB, and the last 4 KiB that the index covers.
  */
 
 /** The index of the first `end` bytes of a history file. */

@@ -1,8 +1,7 @@
 /**
- * A map with string keys that grows in small steps. A plain `Map` that is full copies all its entries at once, which takes 10 ms for 65,536
- * entries. Several maps with the same keys grow at the same time. A `LargeMap` with more than 4,096 entries distributes its entries among
- * 64 maps, by a hash of the key. The order of iteration is then not the order of insertion. An iterator must be used up before the map is
- * changed, since the iterator may not see later changes.
+ * A map with string keys that grows in small steps. A plain `Map` that is full copies all its entries at once. This takes 10 ms for 65,536
+ * entries. A `LargeMap` with more than 4,096 entries distributes its entries among 64 maps, by a hash of the key. Iteration is then not in
+ * the order of insertion. An iterator must be used up before the map is changed. Otherwise, the iterator may miss the change.
  */
 export class LargeMap<K extends string, V> {
   #parts: ReadonlyArray<Map<K, V>> = [new Map()]

@@ -5,9 +5,9 @@
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
  * ```
  *
- * The id of a tenant, user, agent or run is the name of its folder if the id matches `[a-z0-9_-]{1,64}` and is no device name of Windows:
- * every disk can store and distinguish such names. An upper-case letter becomes `+` and the lower-case letter. Any other id becomes `~` and
- * a hash of the id. The frontmatter of the file then states the id.
+ * A tenant, user, agent or run has a folder. An id that matches `[a-z0-9_-]{1,64}` is itself the folder's name, since every disk can store
+ * and distinguish such names. An upper-case letter becomes `+` and the lower-case letter. Any other id, and any device name of Windows,
+ * becomes `~` and a hash of the id. The frontmatter of the file then states the id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -35,8 +35,8 @@ export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.valu
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
 
 /**
- * Returns an id as a path segment. An upper-case letter becomes `+` and the lower-case letter, since some disks ignore case. A long id, a
- * device name of Windows, or an id with characters other than `[A-Za-z0-9_-]` becomes `~` and a hash of the id.
+ * Returns an id as a path segment. An upper-case letter becomes `+` and the lower-case letter, since some disks ignore case. Some ids
+ * become `~` and a hash of the id: long ids, device names of Windows, and ids with other characters than `[A-Za-z0-9_-]`.
  */
 export const segmentOf = (id: string): string => {
   const name = id.normalize("NFC")
@@ -45,7 +45,7 @@ export const segmentOf = (id: string): string => {
 }
 
 /**
- * Returns the id that a path segment stands for; `undefined` if the segment is a hash or no valid id. Also accepts an unescaped id, since a
+ * Returns the id that a path segment stands for; `undefined` if the segment is a hash or no valid id. An unescaped id is accepted, too. A
  * person or drover (another memory program) may have named the folder.
  */
 export const idOf = (segment: string): string | undefined => {
@@ -64,8 +64,8 @@ export const encodes = (segment: string, id: string): boolean =>
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
 /**
- * Returns the id of a note whose author chose the file name. The id is derived from the path. A new note at the path of an earlier note
- * that has moved away gets an id with the next `n`, since the earlier note keeps its id.
+ * Returns the id of a note whose author chose the file name. The id is derived from the path. A note keeps its id when it moves. A new note
+ * at the old path therefore gets an id with the next `n`.
  */
 export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
@@ -90,8 +90,8 @@ export interface RecordPath {
   /** The file's name, if it is the id of a record; `undefined` if the author chose another name. */
   readonly id: MemoryId | undefined
   /**
-   * Whether the library writes files at such paths: the file is named by a record's id and is directly in the folder of a scope, or the
-   * file is in the folder `internal`.
+   * Whether the library writes files at such paths. The file's name is then a record's id, and the file is directly in the folder of a
+   * scope. All files in the folder `internal` count, too.
    */
   readonly isOurs: boolean
   /** Name of the file, without `.md`. */
@@ -142,15 +142,15 @@ const parse = (path: string): RecordPath => {
 /* Checks that a text and the path of its file state the same tenant and scope. If not, `Left` names the field that differs. */
 
 /**
- * Whether the library wrote a text, that is, whether the frontmatter has a hash. Such a text must state every id that its path states, so
- * that a copy of the file in another folder is detected.
+ * Whether the library wrote a text, that is, whether the frontmatter has a hash. Such a text must state every id that its path states. A
+ * copy of the file in another folder is thus detected.
  */
 export const isLibraryText = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
 /**
- * Returns the tenant of a text in the library's format. `Left` if the text and its path state different tenants. Also `Left` if the name of
- * the tenant's folder is a hash and the text does not state the tenant.
+ * Returns the tenant of a text in the library's format. `Left` if the text and its path state different tenants. Also `Left` if the folder
+ * is named by a hash of the tenant, and the text does not state the tenant.
  */
 export const claimedTenant = (
   recordPath: RecordPath,
@@ -172,8 +172,8 @@ export const claimedTenant = (
 }
 
 /**
- * Returns the scope of a text in the library's format. `Left` if the text and its path state different ids. Also `Left` if the name of a
- * folder is a hash and the text does not state the id.
+ * Returns the scope of a text in the library's format. `Left` if the text and its path state different ids. Also `Left` if a folder is
+ * named by the hash of an id, and the text does not state this id.
  */
 export const claimedScope = (
   recordPath: RecordPath,
@@ -215,7 +215,7 @@ export interface Belonging {
 
 /**
  * Returns the tenant and the scope of a note that the library did not write. The path determines both. A property may add an id to the
- * scope. A property that contradicts the path becomes metadata. `Left` if a folder's name is a hash and no property states the id.
+ * scope. A property that contradicts the path becomes metadata. `Left` if a folder is named by the hash of an id that no property states.
  */
 export const belonging = (
   recordPath: RecordPath,
@@ -258,13 +258,13 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Reco
 }
 
 /**
- * Returns the staging folder of a process: the folder of its temporary files while the process holds the vault's lock. A process that
- * steals the lock first moves this folder away. The old holder can then no longer rename its temporary files into place.
+ * Returns the staging folder of a process. The folder contains the process's temporary files while the process holds the vault's lock. A
+ * thief of the lock first moves this folder away. The old holder can then no longer rename its temporary files into place.
  */
 export const stagingFolderOf = (own: string): string => `${hidden}/turns/${own}`
 /**
- * Returns the name of the temporary file that is later renamed to `name`. The temporary name contains the id of the writing process, so
- * that two writers of one file use different temporary files.
+ * Returns the name of a temporary file, which is later renamed to `name`. The temporary name contains the id of the writing process. Two
+ * writers of one file therefore use different temporary files.
  */
 export const temporaryOf = (name: string, writerId: string): string => `.${name}.~${writerId}.tmp`
 /** Whether a file name is the name of a temporary file, of any process. */

@@ -1,8 +1,8 @@
 /**
- * The lock of a vault. Only the process that holds the lock may write. The lock is a file that only one process can create, and to which
- * the holder writes heartbeats. A process that sees no change of the file for `timeout`, by its own clock, steals the lock: it renames the
- * file. Only one of several renames succeeds. Before the rename, the thief fences the holder: it moves away the folder of the holder's
- * temporary files (`Layout.stagingFolderOf`). A process holds the lock as long as the lock file has the inode of the file that it has open.
+ * The lock of a vault. Only the process that holds the lock may write. The lock is a file that only one process can create. The holder
+ * writes heartbeats to the file. Another process steals the lock if the file stays unchanged for `timeout`, by that process's clock. The
+ * thief first moves away the folder of the holder's temporary files (`Layout.stagingFolderOf`). Then it renames the lock file. Only one of
+ * several renames succeeds. A process holds the lock as long as the lock file has the inode of the file that the process has open.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -18,8 +18,8 @@ import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 /** The lock of a vault. */
 export interface Lock {
   /**
-   * Runs an effect while holding the lock. Waits while another process holds the lock. Fails with `unavailable` if `isWanted` (default:
-   * always true) returns false while waiting, or if one holder, still alive, keeps the lock for twenty timeouts.
+   * Runs an effect while holding the lock. Waits while another process holds the lock. Fails with `unavailable` if `isWanted` returns false
+   * while waiting. By default, `isWanted` always returns true. Also fails if one living holder keeps the lock for twenty timeouts.
    */
   readonly withLock: <A, E>(
     self: Effect.Effect<A, E>,
@@ -35,8 +35,8 @@ const perSession = 1_000_000
 /** Pause between two attempts to take the lock while another process holds the lock. */
 const wait = Duration.millis(5)
 /**
- * Number of timeouts after which a waiting process gives up, if one holder is alive and keeps the lock. The count starts again whenever a
- * process takes the lock.
+ * Number of timeouts after which a waiting process gives up, if one living holder keeps the lock. The count starts again whenever a process
+ * takes the lock.
  */
 const patience = 20
 
@@ -51,8 +51,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let thefts = 0
     let sessions = 0
     /**
-     * Returns the content of the lock file: the id of this process, and a number made from the session and its heartbeats so far. The
-     * session is included, since the lock files of two sessions may have the same inode and, on a disk with coarse times, the same mtime.
+     * Returns the content of the lock file: the id of this process, and a number for the session (one holding of the lock) and its
+     * heartbeats. Without the session, two lock files could look the same: on a disk with coarse times, both inode and mtime may be equal.
      */
     const textOf = (beats: number) => `${fs.writerId} ${sessions * perSession + beats}`
 
@@ -73,8 +73,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         // first moves away the holder's temporary files. Otherwise the holder might resume, and overwrite files of the next holder
         yield* fs.fence(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
-          // another process may have stolen the lock first, and the moved file is then the lock of that process. This file is put back,
-          // unless a third process has created a lock meanwhile
+          // another process may have stolen the lock first. The moved file is then the lock of that process, and is put back. Nothing is
+          // put back if a third process has created a lock meanwhile
           if ((yield* look(aside)) !== seen) yield* fs.link(aside, file)
           yield* Effect.catchAll(
             fs.remove(aside, { force: false }),
@@ -101,7 +101,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
-            // the lock may be older than the staging folder. A process that steals the lock in between finds no folder to move away. So
+            // the staging folder may not have existed when the lock was taken. A thief of the lock then finds no folder to move away. So
             // this process creates the folder, and then checks that the lock file is still its own
             const isKept = yield* Effect.zipRight(fs.createStaging, isClaimed).pipe(
               Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
@@ -121,8 +121,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             yield* EventLoop.sleepLive(0) // lets a holder in this process write a delayed heartbeat first
             yield* steal(seen)
           }
-          // gives up if the caller no longer wants the lock, or if one holder that is alive has kept the lock for too long. A stale lock is
-          // no reason to give up, since this process has just tried to steal the lock
+          // gives up if the caller no longer wants the lock. Also gives up if one living holder has kept the lock for too long. A stale
+          // lock is no reason to give up, since this process has just tried to steal the lock
           if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
@@ -142,7 +142,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let isUsed = false
     /**
      * Writes a heartbeat after each third of the timeout. Ends once the lock was not used for a third of the timeout. One fiber serves many
-     * sessions (periods in which this process holds the lock), since most sessions are shorter than a third of the timeout.
+     * sessions (periods in which this process holds the lock), since most sessions are shorter than that.
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
@@ -228,9 +228,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const hour = 3_600_000
 
 /**
- * Makes a function that removes temporary files of killed writers. The function does so at its first call, and then at most once an hour,
- * even after a failure. The caller must hold the lock, so that no other process is writing. Files younger than `timeout` are kept, since a
- * process that lost the lock while suspended may still resume. Cost: a listing of every folder.
+ * Makes a function that removes the temporary files of killed writers. The first call removes them, and later calls do so at most once an
+ * hour, even after a failure. The caller must hold the lock, so that no other process is writing. Files younger than `timeout` are kept.
+ * Their writer may have been suspended, and may still resume. Cost: a listing of every folder.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

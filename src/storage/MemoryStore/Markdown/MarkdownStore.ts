@@ -1,6 +1,6 @@
 /**
- * Opens the folder of a vault as a store. Reads edits by hand and writes of other processes into the store. Also verifies and repairs the
- * files.
+ * Opens the folder of a vault as a store. Edits by hand and records written by other processes are read into the store. Files can also be
+ * verified and repaired.
  */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
@@ -32,8 +32,8 @@ import * as VaultFileSystem from "./VaultFileSystem.ts"
 import * as WritePlan from "./WritePlan.ts"
 
 /**
- * Opens the folder `options.root` as a store. If the folder has a snapshot, reads the snapshot and the files that changed after it.
- * Otherwise, reads all files. Looks for changes in the folder until the Effect scope closes, and then saves a snapshot. Fails with
+ * Opens the folder `options.root` as a store. If there is a snapshot, reads the snapshot and the files that changed after it. Otherwise,
+ * reads all files. The store follows changes in the folder until the Effect scope closes. A snapshot is then saved. Fails with
  * `invalid_draft` if an option is out of range.
  */
 export const make = (
@@ -108,16 +108,16 @@ const patience = 60
 /** Scans of all files become rarer after this many polls without a call of the store. */
 const attention = 10
 /**
- * Shortest pause between two scans of all files, as a multiple of the duration of the last scan. `quiet` applies after `attention` polls
- * without a call of the store, and `busy` otherwise.
+ * Shortest pause between two scans of all files, as a multiple of the duration of the last scan. `busy` is the usual multiple. `quiet`
+ * applies after `attention` polls without a call of the store.
  */
 const spacing = { busy: 10, quiet: 100 }
 
 /**
- * Keeps a vault up to date. At each poll, and soon after each event of the file watch, reads what other processes appended to the history.
- * Some polls also scan all files. Such scans take at most a tenth of the time, or a hundredth of the time after ten polls without a call of
- * the store. Polling stops after `patience` polls without a call and without an open stream of changes. The returned effect must run before
- * each call of the store. If polling has stopped, the effect scans the vault and starts polling again.
+ * Keeps a vault up to date. Each poll and each file event makes the vault read what other processes appended to the history. Some polls
+ * also scan all files. Such scans take at most a tenth of the time, or a hundredth after ten polls without a call of the store. Polling
+ * stops after `patience` polls without a call and without an open stream of changes. The returned effect must run before each call of the
+ * store. If polling has stopped, the effect scans the vault and starts polling again.
  *
  * @internal
  */
@@ -134,8 +134,8 @@ export const keepCurrent = (
     /** The last scan of all files: its end in epoch milliseconds, and its duration in milliseconds. */
     let last = { end: -Infinity, took: 0 }
     /**
-     * `uncalled`: number of polls since the last call of the store. `quiet`: number of polls since the store was last called or a stream of
-     * changes was last open.
+     * `uncalled` is the number of polls since the last call of the store. `quiet` is the same number, but is also reset while a stream of
+     * changes is open.
      */
     let uncalled = 0
     let quiet = 0
@@ -184,14 +184,14 @@ export const keepCurrent = (
   })
 
 /*
- * Watches the hidden folder `.effect-memory`, in which every writer changes the history and the lock file. An event only makes this process
- * read the history sooner than at the next poll. The other folders of the vault are not watched, since on Linux a recursive watch needs a
- * watch for every entry.
+ * Watches the hidden folder `.effect-memory`. Every writer changes the history and the lock file in this folder. An event only makes this
+ * process read the history sooner than at the next poll. The vault's other folders are not watched, since a recursive watch on Linux needs
+ * a watch for every entry.
  */
 
 /**
- * Pause between an event and the scan, so that one scan serves many events. The last event of a write comes when the writer releases the
- * vault's lock. The write is then complete. An event during the pause or the scan causes one more scan.
+ * Pause between an event of the file watch and the scan, so that one scan serves many events. The last event of a write is the release of
+ * the vault's lock. The write is then complete. An event during the pause or the scan causes one more scan.
  */
 const pause = Duration.millis(20)
 
@@ -222,8 +222,8 @@ const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not wa
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /**
- * Scans the vault, then reads every undamaged file again, and returns all problems. The scan may append edits by hand to the history;
- * nothing else is written.
+ * Returns all problems in the vault. Scans the vault first, and then reads every undamaged file again. The scan may append edits by hand to
+ * the history. Nothing else is written.
  */
 const verify = (
   fs: VaultFileSystem.VaultFileSystem,
@@ -257,8 +257,8 @@ const verify = (
   })
 
 /**
- * Moves each damaged file to `.effect-memory/damaged`, and writes the last good revision of the record in its place. If `write` is false
- * (the default), only returns the files to restore.
+ * Moves each damaged file to `.effect-memory/damaged`. The last good revision of the record is written in its place. If `write` is false
+ * (the default), the files to restore are only returned.
  */
 const repair = (
   fs: VaultFileSystem.VaultFileSystem,
@@ -293,8 +293,8 @@ const repair = (
 }
 
 /**
- * Signs the records in files that another vault wrote, such as the files of a cloned vault. The records then have the trust and the origin
- * that their files state. Returns the number of signed records. Use this only for a folder whose texts you trust.
+ * Signs the records in files that another vault wrote, such as the files of a cloned vault. Each such record then has the trust and the
+ * origin that its file states. Returns the number of signed records. Use this only for a folder whose texts you trust.
  */
 const adopt = (
   fs: VaultFileSystem.VaultFileSystem,

@@ -1,7 +1,7 @@
 /**
- * Detects notes (Markdown files that this library did not write) that were renamed or moved between two scans of the vault. After a move,
- * one file is missing, and a new file has the same or a similar text. Only files of the same tenant and scope are compared. A file that
- * appears in another scope is a new note, because the old revisions are visible only to viewers of the old scope.
+ * Detects notes that were renamed or moved between two scans of the vault. Notes are Markdown files that this library did not write. A move
+ * leaves a missing file, and a new file with the same or a similar text. Only files of the same tenant and scope are compared. A file in
+ * another scope is a new note, because only viewers of the old scope may see the old revisions.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -32,8 +32,8 @@ interface MissingNote {
 }
 
 /**
- * Whether a missing file was a note that may have been moved. A note was not moved if the history says that the record is forgotten, or
- * that its file has another path.
+ * Whether a missing file was a note that may have been moved. The result is false if the history says that the record is forgotten. The
+ * result is also false if the history has the record at another path.
  */
 const isGone = (context: Context, history: History, { path, row: { record }, tenant }: Entry): boolean => {
   const newest = history.newest(tenant, record.id)
@@ -42,9 +42,9 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the notes among `known`, the files that a scan did not find any more. Each note has its newest record, from the history or from
- * the file. The first scan passes `isKnown`, which says whether this process knows a file at a path. The result then also has the notes
- * that are in the history, but whose paths have no known file.
+ * Returns the missing notes of a scan. `known` contains the files that the scan did not find any more. Each note has its newest record,
+ * from the history or from the file. Only the first scan passes `isKnown`, which says whether this process knows a file at a path. The
+ * result then also has the notes of the history without a known file.
  */
 export const findMissing = (
   context: Context,
@@ -81,7 +81,7 @@ export const findMissing = (
   })
 
 /**
- * Returns the new files to which missing notes were moved. Each returned entry has the record of its missing note. `found` contains the
+ * Returns the new files to which missing notes were moved. Each returned file has the record of its missing note. `found` contains the
  * files of the scan, by path. Cost: reads each new file.
  */
 export const find = (
@@ -142,16 +142,16 @@ export const find = (
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
- * Finds out which new file continues which missing file, that is, which files were moved or renamed. A scan sees only that some files are
- * missing and others are new. The contents of the files are compared, as git does.
+ * Finds out which files were moved or renamed: which new file continues which missing file. A scan sees only that some files are missing
+ * and others are new. The contents of the files are compared, as git does.
  *
  * ```text
  * 1. equal content          if several files have it, those with the same file name
  * 2. most similar content   with at least `threshold` similarity
  * ```
  *
- * Laws: a new file continues at most one missing file, and no other new file continues the same file. Files without text are ignored. If
- * several candidates are equally similar, none is chosen. The functions are pure. The order of the files does not matter.
+ * Laws: each new file continues at most one missing file. Each missing file is continued by at most one new file. Files without text are
+ * ignored. If several candidates are equally similar, none is chosen. The functions are pure. The order of the files does not matter.
  */
 
 /** A missing file. */
@@ -170,15 +170,15 @@ export interface Appeared {
 }
 
 /**
- * Least similarity at which a new text counts as the continuation of the text of a missing file. The similarity is twice the number of word
- * pairs that the two texts share, divided by the number of word pairs in the two texts together. The value is higher than git's 0.5, since
- * notes made from a template have much in common. A lost history does less harm than a history that belongs to another note.
+ * Least similarity at which a new text continues the text of a missing file. The similarity is twice the number of shared word pairs,
+ * divided by the number of all word pairs in both texts. The value is higher than git's 0.5, since notes made from a template have much in
+ * common. A lost history does less harm than a history that belongs to another note.
  */
 export const threshold = 0.7
 
 /**
- * A word pair is rare if at most this many missing files have it. Other pairs are assumed to come from a template, and are not used to find
- * candidates, since comparing many notes from one template would take quadratic time. The similarity counts all pairs.
+ * A word pair is rare if at most this many missing files have it. Only rare pairs are used to find candidates. Other pairs probably come
+ * from a template, and comparing all notes from a template would take quadratic time. The similarity counts all pairs.
  */
 const maxShared = 64
 
@@ -186,8 +186,8 @@ const maxShared = 64
 const maxCompared = 65_536
 
 /**
- * Returns the moves: a map from the path of a new file to the path of the missing file that was moved there. Cost: linear in the texts,
- * plus one comparison for every missing and new text of similar length with a rare word pair in common. Equal contents are not compared.
+ * Returns the moves: a map from the new path of each moved file to its old path. Cost: usually linear in the texts. Texts that are not
+ * equal are compared only if their lengths are similar and they share a rare word pair.
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,
@@ -239,8 +239,8 @@ export const detect = (
 }
 
 /**
- * Excludes a missing file and a new file from further matches, because one of the two has several equally similar candidates. Otherwise, a
- * candidate of lower similarity could be chosen later.
+ * Excludes a missing file and a new file from further matches. One of the two has several equally similar candidates. Otherwise, a less
+ * similar candidate could be chosen later.
  */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)

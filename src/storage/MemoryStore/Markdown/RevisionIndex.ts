@@ -1,6 +1,6 @@
 /**
  * An in-memory index of a vault's history, the append-only file with all revisions. The index finds the location of a revision by record or
- * by path. A location says where the line of a revision is in the file.
+ * by path. A location is the position of a revision's line in the file.
  */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Steps } from "../../../host/EventLoop.ts"

@@ -1,6 +1,6 @@
 /**
  * Reads the revisions of a vault's records. The current revisions come from the vault's state in RAM, a mirror of the files. Earlier
- * revisions come from the history, the append-only file of all revisions. Also reads the revision files of the old vault format 1.
+ * revisions come from the history, the append-only file of all revisions. The revision files of the old vault format 1 are also read.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -26,7 +26,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Reads the revisions of a vault's records. */
 export interface RevisionReader {
   /**
-   * Returns a record as its file has it. If the record has no file, returns its last revision in the history, as a tombstone. Returns
+   * Returns a record as its file has it. If there is no file, the result is the record's last revision in the history, as a tombstone.
    * `None` if no revision can be read.
    */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
@@ -35,13 +35,13 @@ export interface RevisionReader {
    */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the tombstones of a tenant: for each record without a file, its last revision in the history. Leaves out a record whose file
-   * another process is about to write, or whose file this process has not read yet.
+   * Returns the tombstones of a tenant, one for each record without a file. A tombstone has the record's last revision in the history. A
+   * record is left out if its file is not written yet, or not read yet by this process.
    */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
    * Returns the lifetimes of the tenant's tombstones, and of the tenant's records that expire. A lifetime has the fields that decide when a
-   * record may be erased. Cost: reads from the history only the records that have neither a file nor an undamaged tombstone.
+   * record may be erased. A record is read from the history only if it has neither a file nor an undamaged tombstone.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
@@ -62,8 +62,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     })
 
   /**
-   * Returns a tombstone of a record that has no file, even if a person deleted the file. The content comes from the newest undamaged line
-   * of the record in the history. The revision number comes from the newest line of the record, even if that line is damaged.
+   * Returns a tombstone of a record that has no file, even if a person deleted the file. The content comes from the record's newest
+   * undamaged line in the history. The revision number comes from the record's newest line, even if this line is damaged.
    */
   const tombstoneOf = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
@@ -79,8 +79,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     })
 
   /**
-   * Whether the file of a revision is not written yet, or was written by another process and is not read yet. The record then exists,
-   * although the state does not have its file.
+   * Whether the file of a revision is not written yet, or not read yet by this process. The record then exists, although the vault's state
+   * in RAM lacks its file.
    */
   const isFilePending = ({ batch, forgotten, path }: RevisionLocation): boolean =>
     !forgotten && path !== null &&
@@ -138,8 +138,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // the record has no readable tombstone, so its file may still exist, but be unreachable. The record is erased when it expires,
-          // but does not count as forgotten
+          // the record has no readable tombstone. Its file may still exist, but be unreachable. The record is therefore erased when it
+          // expires, but does not count as forgotten
           const row = Option.getOrUndefined(yield* tombstoneOf(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }
@@ -185,9 +185,9 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * Returns the revisions that the history lacks because a person edited, moved or deleted the files of the records `about`. Leaves out files
- * that are damaged or cannot be read. Also leaves out notes that this library did not write and that nobody has edited since they were
- * first read.
+ * Returns the revisions that the history lacks because a person edited, moved or deleted files. Only the files of the records `about` are
+ * considered. Damaged and unreadable files are left out. A note that this library did not write is also left out if nobody has edited the
+ * note since its first read.
  */
 export const missingRevisions = (
   state: VaultState,
@@ -244,8 +244,8 @@ const missingRevisionsOf = (
   })
 
 /*
- * Reads the files of the old vault format 1: a file of earlier revisions for each record, a log of changed paths, and a journal to roll
- * back an incomplete batch. The first writer that opens such a vault moves the revisions to the history, and removes these files.
+ * Reads the files of the old vault format 1: a file of earlier revisions for each record, a log of changed paths, and a journal. The
+ * journal serves to roll back an incomplete batch. The first writer moves the revisions to the history, and removes these files.
  */
 
 const revisionsFolder = `${hidden}/revisions`
@@ -273,8 +273,8 @@ export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
   Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
- * Returns the earlier revisions of each record, oldest first, with the record's tenant and id. Skips lines that cannot be read. `segments`
- * maps names of folders to tenants, since a name may be a hash of the tenant.
+ * Returns the earlier revisions of each record, oldest first, with the record's tenant and id. Lines that cannot be read are skipped.
+ * `segments` maps folder names to tenants, since a folder name may be a hash of the tenant.
  */
 export const readFormat1 = (
   fs: VaultFileSystem,

@@ -1,6 +1,6 @@
 /**
- * The snapshot of a vault is a cache for the next process that opens the vault. It has the files that a scan of the folder found, and the
- * search indexes of their records. The next process still compares every file with the snapshot.
+ * The snapshot of a vault is a cache for the next process that opens the vault. The snapshot has the files that a scan of the folder found,
+ * and the search indexes of their records. The next process still compares every file with the snapshot.
  *
  * ```text
  * signature   under the vault's key, of everything after it; a line break
@@ -10,8 +10,8 @@
  * indexes     parts with the indexes of several tenants each, concatenated and compressed
  * ```
  *
- * The snapshot is one file, so that each index always matches the records saved with it. The file is divided into parts, so that reading
- * and writing it does not block the event loop for long.
+ * The snapshot is one file, so that each index always matches the records saved with it. The file is divided into small parts. Reading and
+ * writing the file therefore does not block the event loop for long.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -80,8 +80,8 @@ const Head = Schema.parseJson(Schema.Struct({
 type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
- * The head of a snapshot of version 1, in which all entries are one JSON value. The entries are read, but the indexes are rebuilt. Only the
- * snapshot has the records of notes that this library did not write, and that nobody has edited since they were first read.
+ * The head of a snapshot of version 1. All entries are one JSON value. The entries are read, since only the snapshot has the records of
+ * unedited notes (files that this library did not write). The indexes are rebuilt.
  */
 const Early = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(1),
@@ -253,8 +253,8 @@ const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole:
 const signature = 65
 
 /*
- * Loads a vault's snapshot when the vault opens, and saves it when the vault closes. The snapshot is also saved while the vault is in use,
- * whenever enough has changed, so that a process that is killed leaves a snapshot, too.
+ * Loads a vault's snapshot when the vault opens, and saves it when the vault closes. The snapshot is also saved during use, whenever enough
+ * has changed. A killed process therefore leaves a snapshot, too.
  */
 
 /** Saves and removes the snapshot of a vault. */
@@ -264,8 +264,8 @@ export interface SnapshotKeeper {
   /** Whether the files and the history agree, and neither has changed since the snapshot was saved. */
   readonly isUnchanged: () => boolean
   /**
-   * Saves a snapshot if enough has changed since the last one. Otherwise does nothing; the changes still count for the next call. Returns
-   * `false` if a record was purged during the save. The snapshot is then removed again, since it may contain the purged text.
+   * Saves a snapshot if enough has changed since the last one. Otherwise, the changes count for the next call. Returns `false` if a record
+   * may have been purged during the save. The new snapshot is then removed again, since it may contain the purged text.
    */
   readonly save: Effect.Effect<boolean, MemoryError>
   /** Removes the snapshot, since it may contain a purged text. The next `save` saves a new snapshot. */
@@ -281,8 +281,8 @@ const appended = 4_194_304
 
 /**
  * Fills the state and the history from the snapshot, if there is one. The next scan compares each entry with its file. The history compares
- * its index with the history file. `isNowhereElse` says whether the history lacks the record of a note. If so, only the snapshot has the
- * record: without the snapshot, the record would lose its id when the note is renamed.
+ * its index with the history file. `isNowhereElse` says whether the history lacks the record of a note. Only the snapshot has such a
+ * record. Without the snapshot, the record would lose its id when the note is renamed.
  */
 export const load = (
   fs: VaultFileSystem,
@@ -360,8 +360,8 @@ const spacing = 60_000
 const rest = 20
 
 /**
- * Runs `save` ten seconds after opening. Then waits for a call of the store, waits another minute (longer if saves are slow: see `rest`),
- * runs `save`, and so on. Logs a failure only at debug level: without a snapshot, the next process only opens the vault more slowly.
+ * Runs `save` ten seconds after opening, and then again and again. Each pause lasts until the store is called, and then another minute, or
+ * longer if saves are slow. A failure is logged only at debug level: without a snapshot, the next process just opens the vault more slowly.
  */
 export const keep = (
   save: Effect.Effect<void, MemoryError>,

@@ -2,7 +2,7 @@
  * Encodes and decodes the parts of a snapshot. Compression runs on Node's thread pool.
  *
  * Each entry is one flat JSON array of field values, without field names. Nested objects and arrays would take twice as long to parse. The
- * bodies are not in the arrays. They follow the arrays as plain text.
+ * bodies follow the arrays as plain text.
  */
 import { brotliCompress, brotliDecompress, constants } from "#builtins"
 import * as Effect from "effect/Effect"
@@ -140,7 +140,7 @@ const none: ReadonlyArray<string> = []
 
 /**
  * An entry in a snapshot of version 2 or 3. `entry` is an object in version 2, and a tuple in version 3. `body` is the length of the body,
- * in UTF-16 units. `beside` has those fields of the revision's location in the history that cannot be computed from `entry`.
+ * in UTF-16 units. `beside` and `entry` together give the location of the entry's revision in the history.
  */
 export type LegacyEntry = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
@@ -176,8 +176,8 @@ const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
 }
 
 /**
- * Encodes entries as texts to be concatenated. The bodies are most of the data. They stay plain text, since plain text is read and written
- * many times as fast as JSON.
+ * Encodes entries as texts to be concatenated. The bodies are most of the data, and stay plain text. Plain text is read and written many
+ * times as fast as JSON.
  */
 export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> => [
   JSON.stringify(toRows(entries)),
@@ -238,7 +238,7 @@ export const makeEncoder = () => {
 
 /**
  * Compression level of Brotli, 0..11. Level 2 compresses prose to three eighths of its size, at 100 MB a second. Level 5 takes three times
- * as long, and its output is a tenth smaller.
+ * as long, and its output is only a tenth smaller.
  */
 const quality = 2
 
@@ -256,7 +256,7 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
   })
 
 /**
- * Decompresses the output of `compress`. `length` should be the number of decompressed bytes; a wrong number only makes decompression
+ * Decompresses the output of `compress`. `length` should be the number of decompressed bytes. Another number only makes decompression
  * slower. Fails if `bytes` is not the output of `compress`.
  */
 export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uint8Array, Error> =>

@@ -1,9 +1,9 @@
 /**
- * An open vault: reads its folder, and coordinates writes, so that only one process writes at a time. `MarkdownStore` makes a store of it.
+ * An open vault. It reads the vault's folder, and lets only one process write at a time. `MarkdownStore` makes a store of the vault.
  *
- * A write takes the vault's lock, and appends a batch of revisions to the history, which makes them durable. Then the write replaces the
- * `.md` files. If the process dies in between, the next holder of the lock completes the batch: it writes each file that is missing, is
- * incomplete or still has the old text. A file with any other text was edited by hand. The edited text becomes the next revision.
+ * A write takes the vault's lock, and appends a batch of revisions to the history. The revisions are then durable. Next, the write replaces
+ * the `.md` files. If the process dies in between, the next holder of the lock completes the batch. This holder writes each file that is
+ * missing, is incomplete or still has the old text. A file with any other text was edited by hand. This text becomes the next revision.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -47,8 +47,8 @@ export interface Vault {
   /** Writes a batch of changes to records. The caller must hold the vault's lock, that is, call this within `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /**
-   * Queues a writer: an effect that reads the records and dedupe keys named in its `Commit.About`. The writer runs when it is first in the
-   * queue, and may call `groupCommit` once. The batch of this call is written together with the batches of other writers.
+   * Queues a writer: an effect that reads only the records and dedupe keys in its `Commit.About`. The writer runs when its turn comes, and
+   * may call `groupCommit` once. The batch of this call is written together with the batches of other writers.
    */
   readonly enqueue: Commit.Writers["enqueue"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
@@ -266,8 +266,8 @@ export const open = (
       return all
     })
     /**
-     * Writes a history for a vault that has none. The history gets the current state of each record, except of notes that are unchanged
-     * since they were first read. If the vault is of the old format 1, also moves the revisions from that format's files to the history.
+     * Writes a history for a vault that has none. The history gets the current state of each record. Notes that are unchanged since their
+     * first read are left out. In a vault of the old format 1, the revisions in that format's files are also moved to the history.
      */
     const startHistory: Io<void> = Effect.gen(function*() {
       const missing = yield* RevisionReader.missingRevisions(state, history, yield* changedRecords)

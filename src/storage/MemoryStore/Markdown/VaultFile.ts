@@ -1,6 +1,6 @@
 /**
- * Lists the files of a vault for a scan, reads their texts, and detects damage. Also computes what a file will contain if the history (the
- * append-only file of all revisions) has a newer revision than the file.
+ * Lists the files of a vault for a scan, reads their texts, and detects damage. Also computes the future content of a file if the history
+ * has a newer revision than the file. The history is the append-only file of all revisions.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -23,8 +23,8 @@ export interface Context {
   /** Whether every signature counts as valid, so that a record has the trust and origin that its text states. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * Says how to read notes that this library did not write. `whole`: each note is a record (see `ForeignNote`). Absent: as in earlier
-   * releases, a note with an invalid field is not a record, and the properties of a note do not become metadata.
+   * Selects how to read notes that this library did not write. With `whole`, each note is a record (see `ForeignNote`). If absent, a note
+   * with an invalid field is not a record, and properties do not become metadata. Earlier releases did the same.
    */
   readonly notes?: "whole" | undefined
 }
@@ -85,8 +85,8 @@ export interface Text {
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
 /**
- * Reads the text of a file; `None` if there is no file. In a note (a file that this library did not write), invalid UTF-8 is replaced, and
- * at most `maxBytes` are read. Fails with `corrupt` if any other file has invalid UTF-8.
+ * Reads the text of a file; `None` if there is no file. In a note (a file that this library did not write), invalid UTF-8 is replaced. At
+ * most `maxBytes` of a note are read. Fails with `corrupt` if any other file has invalid UTF-8.
  */
 export const textOf = (
   fs: VaultFileSystem,
@@ -157,7 +157,7 @@ export const unsealed = (records: number) => ({
 })
 
 /*
- * Lists every file in the vault that can be a record. Lists symbolic links, but does not follow them. Skips names that start with a dot,
+ * Lists every file in the vault that can be a record. Symbolic links are listed, but not followed. Names that start with a dot are skipped,
  * except for the folder with the library's own records.
  */
 
@@ -191,8 +191,8 @@ export const listFiles = (
 }
 
 /*
- * Selects a sample of the files. A scan reads the files of the sample even if their size and times are unchanged. A scan thus detects bit
- * rot, and changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
+ * Selects a sample of the files for each scan. A scan reads these files even if their size and times are unchanged. This detects bit rot,
+ * and changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
  */
 
 /** Selects the samples of successive scans. */
@@ -226,9 +226,9 @@ export const makeSampling = (): Sampling => {
 
 /*
  * Completes a scan if the history is ahead of the files. A writer first appends a batch (revisions that take effect together) to the
- * history, and then writes the batch's files one by one. A scan in between would find only some of the new files. Therefore the history is
- * read after the files. A file that is still as it was before the batch counts as having the new content, until a scan finds this content
- * in the file, or the next holder of the lock has completed the batch.
+ * history. The writer then writes the files of the batch one by one. A scan in between would find only some of the new files. Therefore the
+ * history is read after the files. A file with its old content then counts as having the new content. This ends when a scan finds the new
+ * content, or when the next holder of the lock has completed the batch.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -250,9 +250,9 @@ export interface PendingScan {
 /** Completes scans, and remembers the files for which the history has a newer revision. */
 export interface Ahead {
   /**
-   * Starts a scan. The returned function must be called after the files were read. If a file is older than its newest revision in the
-   * history, the function adds the content of this revision to `found`. The function returns `false` if the history was rewritten since the
-   * start. Any file may then have changed, so all files must be scanned again.
+   * Starts a scan. The returned function completes the scan, and must be called after the files were read. If a file is older than its
+   * newest revision in the history, the function adds this revision to `found`. The function returns `false` if the history was rewritten
+   * since the start. All files must then be scanned again, since any file may have changed.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
   /** Whether the history had a newer revision of the file when the file was last scanned. */
@@ -277,9 +277,9 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions of batches after number `since` whose content is not in the files yet. Adds the paths of these files to the sets
-   * `behind` and `ahead`. Sets a file to `undefined` in `found` if the history says that the file is gone. Must run in one step if other
-   * scans may run at the same time, so that each scan sees in `ahead` every file that is older than the history.
+   * Returns the revisions after batch `since` whose content is not in the files yet. Adds the paths of these files to the sets `behind` and
+   * `ahead`. If the history says that a file is gone, sets the file to `undefined` in `found`. Must run in one step if other scans may run
+   * at the same time. Each scan then sees in `ahead` every file that is older than the history.
    */
   function* unseenRevisions(
     since: number,

@@ -58,9 +58,9 @@ export interface VaultFileSystem {
   /** Reads `length` bytes from an offset, by default to the end of the file. Returns no bytes if there is no file. */
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
-   * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. Does not sync
-   * if `force` is `false`, for content that can be rebuilt. Runs `guard` before the rename; if `guard` fails, replaces nothing. If
-   * `isFenced`, the temporary file is in this process's staging folder, and the rename fails if another process has moved that folder away.
+   * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. If `force` is
+   * `false`, nothing is synced, for content that can be rebuilt. `guard` runs before the rename. If `guard` fails, nothing is replaced.
+   * `isFenced` puts the temporary file into the staging folder. The rename then fails if another process has moved this folder away.
    */
   readonly write: (
     path: string,

@@ -1,14 +1,14 @@
 /**
- * The manifest marks a folder as a vault. It has the version of the format, and the key with which the vault signs. There are two
- * copies with a checksum each, so that the vault still opens if one copy is incomplete, empty or deleted, or has a wrong digit:
+ * The manifest marks a folder as a vault. It has the version of the format, and the key with which the vault signs. There are two copies
+ * with a checksum each. The vault still opens if one copy is incomplete, empty or deleted, or has a wrong digit:
  *
  * ```text
  * .effect-memory/vault.json        {"version":2,"key":"64 hex digits","checksum":"64 hex digits"}
  * .effect-memory/vault.copy.json   the same
  * ```
  *
- * Vaults of earlier releases have neither checksum nor copy; opening adds both. If no key can be read, or the records were
- * signed with another key, the vault does not open: see docs/vault.md. `"key":"new"` makes the vault generate a new key.
+ * Vaults of earlier releases have neither checksum nor copy. Opening such a vault adds both. The vault does not open if no key can be read,
+ * or if the records were signed with another key: see docs/vault.md. `"key":"new"` makes the vault generate a new key.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -27,8 +27,8 @@ import * as Snapshot from "./Snapshot.ts"
 import type { VaultFileSystem } from "./VaultFileSystem.ts"
 
 /**
- * Version of the vault's format. In format 1, each record had a file of revisions (see `RevisionReader`), and the manifest had no checksum.
- * In format 2, there is one history instead of these files (see `History`).
+ * Version of the vault's format. Format 1 has a file of revisions for each record (see `RevisionReader`), and no checksum in the manifest.
+ * Format 2 has one history instead of these files (see `History`).
  */
 const version = 2
 const file = `${hidden}/vault.json`
@@ -39,13 +39,13 @@ const VaultManifest = Schema.Struct({
   version: Schema.Int,
   key: Key,
   /**
-   * Whether invalid signatures are expected. Set if the folder already contained signed records when the key was generated. Also set if the
-   * folder contained invalid signatures when the vault was opened with a manifest of an earlier release, which has no checksum.
+   * Whether invalid signatures are expected. Set if the folder already contained signed records when the key was generated. Also set if an
+   * earlier release wrote the manifest, without a checksum, and only invalid signatures were found.
    */
   foreign: Schema.optional(Schema.Literal(true)),
   /**
-   * Says how notes that this library did not write are read: see the field `notes` of `Document.Context`. Absent in vaults of earlier
-   * releases, so that these vaults still give the same results.
+   * Selects how to read notes that this library did not write: see `notes` of `Document.Context`. Absent in vaults of earlier releases.
+   * These vaults therefore still give the same results.
    */
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
@@ -77,9 +77,9 @@ interface Decision {
 
 /**
  * Opens the vault of a folder, or makes the folder a vault with a generated key. If several processes do so at once, the first one
- * generates the key. Rewrites a damaged manifest file from the other one. Fails with `unsupported`, and changes nothing, if a later release
- * wrote the manifest. Fails with `corrupt` if there are signed records but no readable key, or if another key signed the records. If both
- * manifest files are intact, does not check the signatures: see `confirm`.
+ * generates the key. A damaged manifest file is rewritten from the other one. Fails with `unsupported`, and changes nothing, if a later
+ * release wrote the manifest. Fails with `corrupt` if there are signed records but no readable key. Also fails with `corrupt` if another
+ * key signed the records. The signatures are not checked if both manifest files are intact: see `confirm`.
  */
 export const open = (
   fs: VaultFileSystem,
@@ -160,8 +160,8 @@ const isWhole = (manifest: VaultManifest, readings: ReadonlyArray<Reading>): boo
   readings.every((one) => one._tag === "Sound" && one.text === encode(manifest))
 
 /**
- * Fails with `corrupt` if the records were signed with another key. Does not check a manifest that is marked as `foreign`, because invalid
- * signatures are then expected. Cost: usually reads a few files.
+ * Fails with `corrupt` if the records were signed with another key. A manifest that is marked as `foreign` is not checked, because invalid
+ * signatures are then expected. Cost: usually a few files are read.
  */
 export const confirm = (
   fs: VaultFileSystem,
@@ -242,8 +242,8 @@ const stopped = (why: string) =>
   })
 
 /*
- * Checks whether a vault's records were signed with a key. With a wrong key, every signature would be invalid. Every record would then have
- * the origin `file` and trust 2, and nobody would notice.
+ * Checks whether a vault's records were signed with a key. Without this check, nobody would notice a wrong key. Every signature would be
+ * invalid, and every record would have the origin `file` and trust 2.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -259,16 +259,16 @@ interface Sealed {
 /** Largest number of files that are read to check a key, and largest number of folders that are listed. */
 const most = 256
 /**
- * Largest difference between the time of a record's last update and the modification time of its file, in milliseconds. If they differ by
- * more, the file was changed after the library wrote it.
+ * Largest difference between the last update of a record and the modification time of its file, in milliseconds. If the difference is
+ * larger, the file was changed after the library wrote it.
  */
 const moment = 2_000
 /** Number of invalid signatures that disprove a key with a valid checksum. Only files unchanged since the library wrote them count. */
 const many = 8
 
 /**
- * Returns at most `limit` record files that contain a signature, from the folders that the library writes to. Reads at most `most` files,
- * lists at most `most` folders, and follows no links.
+ * Returns at most `limit` record files that contain a signature, from the folders that the library writes to. At most `most` files are
+ * read, and at most `most` folders are listed. Linked folders are skipped.
  */
 const sealed = (fs: VaultFileSystem, limit: number): Effect.Effect<ReadonlyArray<Sealed>> =>
   Effect.gen(function*() {
@@ -319,10 +319,9 @@ interface Verdict {
 const few = 4
 
 /**
- * Checks a key against the signatures of records. A valid signature of a record or of the snapshot proves the key. Otherwise the invalid
- * signatures are counted, but only in files unchanged since the library wrote them, because a person may have edited the other files.
- * Eight invalid signatures of records disprove a key with a valid checksum. A key without a checksum is disproved by one invalid signature
- * of a record or of the snapshot.
+ * Checks a key against the signatures of records. One valid signature of a record or of the snapshot proves the key. Otherwise, invalid
+ * signatures are counted, but only in files unchanged since the library wrote them. A person may have edited the other files. Eight invalid
+ * signatures disprove a key with a valid checksum. One invalid signature of a record or of the snapshot disproves a key without a checksum.
  */
 const judge = (
   fs: VaultFileSystem,
