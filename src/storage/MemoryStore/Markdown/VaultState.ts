@@ -1,7 +1,7 @@
 /**
- * The state of a vault in this process: all files of the vault, and the rows and search indexes of those that are records. A scan of the
- * folder updates the state, and returns the changes. A row is removed only by a scan or by a write of this process. The list of files, the
- * map from record ids to their files, and the indexes always change together.
+ * The state of a vault (a folder of Markdown files) in this process: a list of all files, and one index of records per tenant. A scan of
+ * the folder updates the state, and returns the changes. Only a scan or a write of this process removes a record from an index. The list of
+ * files, the map from record ids to files, and the indexes always change together.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -40,8 +40,8 @@ export interface VaultState {
   /** Returns the known files that are records. Cost: one pass over all known files; reads no file. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * The present state of each file that has changed since the last snapshot was saved, by path; `undefined` for a removed file. Does not
-   * contain files of the library's own records, which are not in snapshots. Saving a snapshot removes the saved changes from this map.
+   * The files that have changed since the last saved snapshot, by path; `undefined` for a removed file. Files of the library's own records
+   * are left out, since snapshots do not contain these files. When a snapshot is saved, the saved changes are removed from this map.
    */
   readonly changed: LargeMap<string, Found>
   /** Returns the paths of all files with this record id. If there are several, the first file counts as the record. */
@@ -53,8 +53,8 @@ export interface VaultState {
   /** Whether any file or folder cannot be read at present. */
   readonly isTroubled: () => boolean
   /**
-   * Returns the error of a file that is not a record, or of a damaged file whose last good revision is used instead. Returns `undefined` if
-   * there is no such error.
+   * Returns the error of a file that is damaged or not a record; `undefined` if there is no such error. In place of a damaged file, the
+   * state has the last good revision.
    */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
@@ -96,8 +96,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /**
-   * The time at which each file was last read or written, as a value of the counter `epoch`. A scan that read the file before that time
-   * ignores what it read.
+   * The time of the last read or write of each file, as a value of the counter `epoch`. If a scan read the file before this time, the
+   * result is ignored.
    */
   const touched = new LargeMap<string, number>()
   /** Time (a value of the counter `epoch`) at which the last full scan started. What other scans read before that time is ignored. */
@@ -211,8 +211,8 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       yield* Effect.replicateEffect(worker, concurrency, { concurrency, discard: true }) // a fiber for each file would cost more
     })
   /**
-   * Detects moved notes, and returns them. If a note is gone, lists all files again, since the note may have moved to a folder after this
-   * scan had listed that folder.
+   * Detects moved notes, and returns their new entries. If a note is missing, all files are listed again. The note may have moved to a
+   * folder that this scan had already listed.
    */
   const followMoves = (findings: Findings, { isFirstScan }: Scan) =>
     Effect.gen(function*() {
@@ -358,8 +358,8 @@ interface Findings {
 const named: Scan = { listed: new Set(), sampled: new Set(), isFirstScan: false, isWhole: false }
 
 /**
- * Compares two files with the same record id, for sorting. A file at its canonical path comes first. Otherwise a file with a valid
- * signature comes first, otherwise the later revision, otherwise the smaller path. The first file counts as the record.
+ * Compares two files with the same record id, for sorting. The first file counts as the record. Four criteria apply in this order: the
+ * canonical path, a valid signature, the later revision, the smaller path.
  */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||

@@ -1,16 +1,16 @@
 /**
- * Stores the vectors of a vault: one file per tenant and model, in rows of a fixed size. Only the holder of the vault's lock appends rows.
+ * Stores the vectors of a vault (a folder of Markdown files). Each tenant has one file per model, with rows of a fixed size. A writer must
+ * hold the vault's lock.
  *
  * ```text
  * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to a multiple of 4 bytes
  * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        repeated
  * ```
  *
- * The files of the default tenant are in the folder `vectors`. Every other tenant has a folder below `vectors`. A file without a tenant in
- * its header was written by an earlier release, and contains the vectors of all tenants. Such a file is divided when its model is first
- * used: each tenant then gets a file with the vectors of its own texts.
+ * The files of the default tenant are in the folder `vectors`. Every other tenant has a folder below `vectors`. A file of an earlier
+ * release has no tenant in its header and contains the vectors of all tenants. The first use of its model divides such a file by tenant.
  *
- * A file is only a cache. A row that is incomplete or has a wrong checksum is skipped, and its text is embedded again.
+ * A file is only a cache. A row that is incomplete or has a wrong checksum is skipped. The vector of its text is then computed again.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -29,8 +29,8 @@ type Row = readonly [hash: string, vector: Float32Array]
 const folder = `${hidden}/vectors`
 const folderOf = (tenant: string) => tenant === defaultTenant ? folder : `${folder}/tenants/${segmentOf(tenant)}`
 /**
- * Returns the path of the file of a tenant and model. Models whose names differ only in Unicode form get different files: `segmentOf`,
- * which maps such names to the same segment, is used only for short names of plain ASCII characters.
+ * Returns the path of the file of a tenant and model. `segmentOf` is used only for short names of ASCII characters. Other names may differ
+ * only in Unicode form, and `segmentOf` would give such names the same file.
  */
 const fileOf = (tenant: string, model: string) =>
   `${folderOf(tenant)}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`
@@ -51,8 +51,8 @@ interface Position extends Omit<Stat, "born"> {
 }
 
 /**
- * Makes the vector backend of a vault. `exclusive` runs an effect with the vault's lock held. `texts` returns the hashes of each tenant's
- * texts. The caller of the backend's method `retain` must already hold the lock.
+ * Makes the vector backend of a vault. `exclusive` holds the vault's lock while an effect runs. `texts` returns the hashes of the texts of
+ * each tenant. A caller of the backend's method `retain` must already hold the lock.
  */
 export const make = (
   fs: VaultFileSystem,

@@ -82,9 +82,9 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
   )
 
 /**
- * Plans the writes of one record, at least one. Fails with `conflict` if the file or the record has changed. If the last write neither
- * forgets nor purges the record, also fails with `corrupt` if the file is damaged, and with `invalid_draft` if the file has more text than
- * the record.
+ * Plans one or more writes of a record. Fails with `conflict` if the file or the record has changed. If the last write neither forgets nor
+ * purges the record, two more cases fail. A damaged file fails with `corrupt`. A file with more text than the record fails with
+ * `invalid_draft`.
  */
 export const make = (
   { context, fs, publishScan, history, state }: Dependencies,
@@ -171,8 +171,8 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // `isKept` says whether the history has the current content of the file; if not, this content is appended first. The content is missing
-    // if its line is damaged or was lost in a compaction, or if the library did not write the file and it is unchanged since its first read
+    // `isKept` says whether the history has the current revision. If not, this revision is appended first. Its line may be damaged or lost.
+    // A note that a person wrote has no line until its first change
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -221,8 +221,8 @@ export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
 /**
- * Returns the text of a revision for the file at `path`. If the revision has a frame for this path (the author's text around the body),
- * puts the body into the frame. Otherwise prints the record in the library's format.
+ * Returns the text of a revision for the file at `path`. A frame is the author's text around the body. If the revision has a frame for this
+ * path, the text is the frame with the body inside. Otherwise the text is the record in the library's format.
  */
 export const print = (
   context: Document.Context,
@@ -244,8 +244,8 @@ interface Note {
 }
 
 /**
- * Returns the note of a record; `undefined` if the record has none. A record has a note only if the vault has the setting `notes: "whole"`,
- * and if an author chose the name of the record's file.
+ * Returns the note of a record: its file, if an author chose the name of the file. Returns `undefined` if there is no such file, or if the
+ * vault does not have the setting `notes: "whole"`.
  */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
@@ -276,8 +276,8 @@ const noteOf = (
   })
 
 /**
- * Returns the text of a note for its next revision. If the next revision restores an earlier revision, returns exactly the earlier text.
- * Otherwise edits the current text, so that it states the new content. Fails with `invalid_draft` if no such edit is possible.
+ * Returns the text of a note for its next revision, `next`. If `next` restores an earlier revision, the result is exactly the earlier text.
+ * Otherwise the current text is edited to have the new content. Fails with `invalid_draft` if no such edit is possible.
  */
 const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
   Effect.gen(function*() {
@@ -303,8 +303,8 @@ const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
 
 /*
- * Writes the files of a revision whose writer died after it had appended the revision to the history. Writes or removes only files that are
- * missing, are incomplete or have the old text. Any other text was edited by hand or checked out by git, and becomes the next revision.
+ * Completes a revision whose writer died too early: the revision is in the history, but perhaps not in the files. Only missing files,
+ * incomplete files and files with the old text are changed. Any other text comes from a person or from git, and becomes the next revision.
  */
 
 /** Prints the text of a record for the file at `path`. */
@@ -354,9 +354,9 @@ const isErasure = (history: History, { id, path, tenant }: RevisionLocation): bo
 const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
- * Undoes the file changes of a batch: gives each file in `before` its earlier content. Skips files that the batch has not changed yet, and
- * files that were changed again after the batch. `locations` are the revisions of the batch in the history. A file whose path is not in
- * `locations` was to be removed by the batch.
+ * Undoes the file changes of a batch. A file in `before` gets its earlier content if the file now is as the batch left it. All other files
+ * are skipped. `locations` are the revisions of the batch in the history. If no revision in `locations` has the path of a file, the batch
+ * removed the file.
  */
 export const rollBack = (
   fs: VaultFileSystem,

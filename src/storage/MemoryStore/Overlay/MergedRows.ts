@@ -1,6 +1,6 @@
 /**
- * Merges the rows of a branch with the rows of its base store, in one index per tenant. The first call for a tenant builds the index. Each
- * later call reads only the rows that the branch or the base store has changed since the previous call.
+ * Merges the rows of a branch with the rows of its base store. A branch is a set of uncommitted changes. Each tenant has one index, which
+ * the first call builds. A later call usually reads only the rows that have changed since the previous call.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -33,8 +33,8 @@ export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer">
 /** The merged rows of a branch and its base store, by tenant. */
 export interface MergedRows {
   /**
-   * Returns the up-to-date index of a tenant. Cost: proportional to the number of rows that changed since the last call. If the base store
-   * cannot list its changed rows, the cost is proportional to the number of all rows.
+   * Returns the up-to-date index of a tenant. Cost: linear in the rows that changed since the last call. If the base store cannot list its
+   * changed rows, the cost is linear in all rows.
    */
   readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
   /** Registers rows that the branch has written or removed. The next call of `tenantIndex` reads them again. */
@@ -193,8 +193,8 @@ export interface Row {
 }
 
 /**
- * Returns the state of a record in the branch after a write of `next`, or after a purge if `next` is `undefined`. Returns `undefined` after
- * the purge of a record that the base store did not have.
+ * Returns the state of a record in the branch after a write of `next`. If `next` is `undefined`, the write is a purge. Returns `undefined`
+ * after the purge of a record that the base store did not have.
  */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
@@ -205,8 +205,8 @@ export const write = (row: Row, next: Stored | undefined): Row | undefined => {
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
- * Returns the mutations with which a commit gives a record in the base store its state in the branch. Returns no mutations if the record
- * was created and forgotten in the branch, or if it belongs to an instruction file.
+ * Returns the mutations by which a commit writes a record of the branch to the base store. There are none if the record was created and
+ * forgotten in the branch, or if the record belongs to an instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, isPurged } = row
@@ -231,8 +231,8 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 }
 
 /**
- * Returns the provenance of a commit, derived from the records that the commit creates, replaces as a whole, or gives a different trust.
- * The origin is the common origin of these records, or `pipeline` if their origins differ. The trust is their lowest trust.
+ * Returns the provenance of a commit. A record counts if the commit creates it, replaces it as a whole, or changes its trust. The origin is
+ * the common origin of these records, or `pipeline` if their origins differ. The trust is the lowest trust of these records.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

@@ -1,7 +1,7 @@
 /**
- * Connections that usually survive the interruption of a statement, and are closed if the server stops answering. The driver itself has two
- * flaws. First, it cancels an interrupted statement through the same pool. If the pool is busy, the cancellation may arrive late and cancel
- * the next statement of the connection. Second, the driver waits for ever if the server does not answer.
+ * Connections that avoid two flaws of the PostgreSQL driver. First, the driver cancels an interrupted statement through the same pool. If
+ * the pool is busy, the cancellation may arrive late and cancel the next statement of the connection. Second, the driver waits for ever if
+ * the server does not answer. Here, an interrupted statement gets time to end by itself. A connection without an answer is closed.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -15,9 +15,9 @@ import { sleepLive } from "../../../host/EventLoop.ts"
 import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
- * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once, and the connection is
- * released when it arrives. A statement may run for `patience` plus at most one second. If its caller is interrupted, it may run for
- * `gracePeriod` longer. After this time its connection is closed, and the server rolls back what was not committed.
+ * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once. The connection is
+ * released when it arrives. A statement may run for `patience` plus at most one second. A statement of an interrupted caller may run for
+ * `gracePeriod` longer. Then the connection is closed, and the server rolls back what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,
@@ -76,10 +76,7 @@ export const guarded = (
   }
 }
 
-/**
- * Time that a statement may still run after its caller was interrupted. Most statements end within this time, so that their connection need
- * not be closed.
- */
+/** Time that a statement may run after its caller is interrupted. Most statements end in this time, so their connections stay open. */
 const gracePeriod = Duration.millis(250)
 
 /** Waits for a statement whose caller was interrupted, and closes the connection if the statement takes longer than `gracePeriod`. */
@@ -93,8 +90,8 @@ const closeAfterGracePeriod = (connection: Connection, running: Fiber.Fiber<unkn
   })
 
 /**
- * Makes a function that runs a statement, and closes the connection if the statement takes longer than `patience`. One fiber checks all
- * running statements once a second, since a timer per statement would cost more than the statement.
+ * Makes a function that runs a statement with a time limit. A statement that takes longer than `patience` loses its connection. One fiber
+ * checks all statements once a second. A timer for each statement would cost more than the statement.
  */
 const watch = (patience: Duration.Duration) => {
   const clock = Clock.make() // the real clock, since servers do not follow a TestClock; its time in nanoseconds never decreases

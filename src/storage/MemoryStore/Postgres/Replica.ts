@@ -1,6 +1,6 @@
 /**
- * Checks repeatedly whether a standby server has replayed the primary's log up to the start of the check. If so, reads may go to the
- * standby for the time `staleness` after that start. After a write of this process, reads use the primary until the standby has the write.
+ * Checks repeatedly whether a standby server has replayed the primary's log up to the start of the check. If so, the standby may be read
+ * for the time `staleness` after that start. After a write of this process, the standby is not read until it has the write.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"

@@ -1,6 +1,6 @@
 /**
- * Writes a batch: all writes of one transaction, with few statements per table. The statements write rows, revisions, names, the counts of
- * records, and the versions of partitions. A partition is a group of scopes that are indexed together: see `Rows.partitionOf`.
+ * Writes a batch, that is, all writes of one transaction. Most statements write many rows. The batch changes rows, revisions, names, record
+ * counts and partition versions. A partition is a group of scopes that are indexed together: see `Rows.partitionOf`.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -79,8 +79,8 @@ const outcomesOf = ({ rows, writes }: Batch): ReadonlyArray<Outcome> => {
 const partitionIn = (stored: Stored | undefined): string | undefined => stored && partitionOf(stored.record.scope)
 
 /**
- * Increments the version of each partition that is written, and returns the new versions. The row of the version stays locked until the
- * transaction ends, so the next writer of the partition waits for this batch.
+ * Increments the version of each partition that is written, and returns the new versions. The row of each version stays locked until the
+ * transaction ends. The next writer of the partition therefore waits for this batch.
  */
 const incrementVersions = (
   query: Query,
@@ -117,8 +117,8 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
   versions.get(text(partitionOf(stored.record.scope)))! // `versions` has every partition of the batch
 
 /**
- * Makes the statements that erase records. Also inserts into the table `memory_gone` the id of each record that is erased, or that moves to
- * another partition because its scope changes. Processes that have cached the old partition then remove the record from their cache.
+ * Makes the statements that erase records. The table `memory_gone` gets the ids of these records, and of records that move to another
+ * partition. Other processes then remove the records from the cached partition.
  */
 const eraseRows = (
   tenant: string,
@@ -295,8 +295,8 @@ const isEdited = ({ after, before, isErased }: Outcome): boolean =>
   !isErased && before !== undefined && after !== undefined && hashOf(after.stored.record) !== hashOf(before.record)
 
 /**
- * Returns the hashes of the texts before the batch, for the records whose outcome passes `isMeant`. Leaves out the library's own records,
- * since they have no vectors.
+ * Returns the hashes of the texts before the batch. Only records with an outcome that passes `isMeant` count. The library's own records
+ * never count, since they have no vectors.
  */
 const hashesWhere = (
   outcomes: ReadonlyArray<Outcome>,

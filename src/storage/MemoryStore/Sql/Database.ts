@@ -1,10 +1,10 @@
 /**
- * The interface between the engine and a SQL database: transactions, and queries in the SQL that SQLite and PostgreSQL share.
+ * The interface between the engine and a SQL database: transactions and queries. The queries use the SQL that SQLite and PostgreSQL share.
  *
- * Statements contain placeholders. `?` is a parameter. `{each}` is a table with a row for each element of a JSON array (a parameter) and
- * with a column `value`, so that one statement can write many rows. `x {in}` is the condition that `x` is one of the keys in a JSON array,
- * and uses index lookups. `{vector}` is the column `vector` in hexadecimal digits, since drivers would return bytes as buffers, which
- * accumulate outside of V8's heap.
+ * Statements contain placeholders. `?` is a parameter. `{each}` is a table with a row for each element of a JSON array, in the column
+ * `value`. One statement can thus write many rows. `x {in}` is the condition that `x` is one of the keys in a JSON array. It uses index
+ * lookups. Both arrays are parameters. `{vector}` is the column `vector` in hexadecimal digits. Drivers would return bytes as buffers,
+ * which accumulate outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -38,8 +38,8 @@ export interface Dialect {
   /** SQL that replaces `{vector}` in statements: the column `vector` in hexadecimal digits. */
   readonly vector: string
   /**
-   * SQL expression for an id of the database's history. The id changes if a fail-over or a restore may have lost commits. The versions of
-   * rows that were cached before are then invalid. The id is `NULL` if it is unknown, for example on a standby.
+   * SQL expression for an id of the database's history. The id changes if a fail-over or a restore may have lost commits. All cached
+   * versions of rows are then invalid. The id is `NULL` if it is unknown, for example on a standby.
    */
   readonly history: string
   /** Type of a column for bytes. */
@@ -63,13 +63,13 @@ export interface Database {
   /** Chooses the database from which one call reads: the replica if it is recent enough, otherwise the primary. */
   readonly reading: Effect.Effect<Reading>
   /**
-   * Locks the rows and keys that a batch needs until the transaction ends, even if they do not exist yet. Does nothing in SQLite, which has
-   * only one writer at a time.
+   * Locks the rows and keys that a batch needs, until the transaction ends. Rows that do not exist yet are locked, too. Does nothing in
+   * SQLite, which has only one writer at a time.
    */
   readonly lock: (query: Query, tenant: string, needs: Needs) => Effect.Effect<void, MemoryError>
   /**
-   * Runs `body` in a transaction. PostgreSQL waits for writers of the same rows, SQLite for all writers. Rolls back if `body` fails, dies
-   * or is interrupted. After a conflict with another writer, rolls back and runs `body` again, so `body` must have no effects except its
+   * Runs `body` in a transaction. PostgreSQL waits for writers of the same rows, SQLite for all writers. The transaction is rolled back if
+   * `body` fails, dies or is interrupted. If another writer causes a conflict, `body` runs again. So `body` must have no effects except its
    * queries. `committed` runs after the commit, before the connection is used again, and cannot be interrupted.
    */
   readonly transaction: <A>(
@@ -121,8 +121,8 @@ export interface Replica {
   /** The primary's `Dialect.history` at the last check that found the replica recent enough. */
   readonly history: Effect.Effect<string | undefined>
   /**
-   * Runs after each transaction. Also runs after a failed transaction, since its commit may have succeeded. Reads then go to the primary
-   * until the replica has the writes.
+   * Runs after each transaction. Reads then go to the primary until the replica has the writes. A failed transaction counts, too, since its
+   * commit may have succeeded.
    */
   readonly afterWrite: Effect.Effect<void>
 }
@@ -215,8 +215,8 @@ const isSilent = /^(?:INSERT|DELETE|UPDATE)\b(?!.*\bRETURNING\b)/s
 const none: ReadonlyArray<Row> = []
 
 /**
- * Largest number of translated statements that are cached. The number is limited, since a statement that reads a page over many scopes has
- * a different text for each number of scopes.
+ * Largest number of translated statements in the cache. A limit is necessary: a statement that reads from many scopes has a different text
+ * for each number of scopes.
  */
 const maxStatements = 1_000
 

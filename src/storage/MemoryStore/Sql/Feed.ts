@@ -27,8 +27,8 @@ export interface Options {
 /** Milliseconds for which a change is kept in the table. Polls are far more frequent, so no listener misses a change. */
 const kept = 3_600_000
 /**
- * Number of versions of a partition for which the table `memory_gone` keeps the ids of records that were erased or left the partition. A
- * process updates its cached partitions with these ids. A cached partition that is more versions behind is read again as a whole.
+ * Number of recent versions of a partition that the table `memory_gone` covers. The table has the ids of records that were erased or left
+ * the partition. With these ids, a process updates its cached partition. If the cache is further behind, the whole partition is read again.
  */
 const behind = 10_000
 
@@ -62,9 +62,9 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   })
 
 /**
- * Streams the changes of other processes, each once. Each poll reads the changes that were committed between two snapshots. So a change is
- * not missed if its transaction commits late, and a transaction that stays open does not delay other changes. The changes of one record
- * come in the order of their commits.
+ * Streams each change of another process once. A poll reads the changes that were committed between two snapshots. A change is therefore
+ * not missed if its transaction commits late. An open transaction does not delay other changes. The changes of one record come in the order
+ * of their commits.
  */
 export const others = <A>(
   database: Database,

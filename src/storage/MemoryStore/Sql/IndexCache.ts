@@ -1,9 +1,9 @@
 /**
- * Caches the terms of recently searched partitions in RAM, in one index per tenant. A partition is the set of rows of a tenant whose scopes
- * have the same first id, such as the same user id: see `Rows.partitionOf`. The first search of a partition reads all its terms. Each write
- * increments the version of its partition. Later searches read only the rows that any process has written since the cached version.
+ * Caches the terms of recently searched partitions in RAM. A partition is a part of a tenant's rows, such as the rows of one user: see
+ * `Rows.partitionOf`. Each tenant has one index. The first search of a partition reads all its terms. Each write increments the version of
+ * its partition. A later search reads only the rows that were written since the cached version.
  *
- * If the indexes exceed the given capacity, the least recently used partitions are evicted, except those that the current search needs.
+ * If the indexes become too large, the least recently used partitions are evicted, but not those of the current search.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -66,9 +66,9 @@ interface TenantCache {
 /** The indexes of a SQL database that this process has cached. */
 export interface IndexCache {
   /**
-   * Brings the tenant's index up to date for the partitions that the viewer sees, and calls `question` with the index. If the answer lacks
-   * texts or vectors, reads them and calls `question` again. Fails with `invalid_draft` if the model's vectors have other dimensions than
-   * `embedding`. Cost for each partition: linear in the rows written since its last search, or in all its rows if it is not cached.
+   * Calls `question` with the tenant's index, after an update of the partitions that the viewer sees. If `question` lacks texts or vectors,
+   * these are read, and `question` is called again. Fails with `invalid_draft` if `embedding` and the model's vectors differ in dimensions.
+   * Cost: linear in the rows written since the last search of each partition. A partition that is not cached is read as a whole.
    */
   readonly ask: <A>(
     access: Viewer.AccessFilter,
@@ -82,8 +82,8 @@ export interface IndexCache {
 }
 
 /**
- * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If the indexes exceed `capacity`, partitions
- * are evicted until the rest takes at most nine tenths of `capacity`. Cached texts take up to an eighth of `capacity` in addition.
+ * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If the indexes are larger, partitions are
+ * evicted until the rest takes at most nine tenths of `capacity`. Cached texts may take another eighth of `capacity`.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
@@ -188,7 +188,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
   /**
    * Whether the cache still has all wanted partitions and their vectors. While this fiber waited, another fiber may have evicted a
-   * partition, or added records whose vectors are not read yet.
+   * partition, or added records without vectors.
    */
   const isComplete = (
     tenant: string,
@@ -211,8 +211,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const isCurrent = (versions: PartitionVersions): boolean => versions.history === history
 
   /**
-   * Returns the versions of the visible partitions, and the database to read from. Caches the result by the object `access`. All reads of
-   * one call share this object, so they use the same database and the same versions.
+   * Returns the versions of the visible partitions, and the database to read from. The result is cached by the object `access`. All reads
+   * of one call share this object, and thus the database and the versions.
    */
   const snapshotFor = (access: Viewer.AccessFilter, model: string | undefined): Io<ReadSnapshot> =>
     Effect.gen(function*() {
@@ -285,7 +285,7 @@ const clear = ({ index }: TenantCache, { ids }: Part): void => {
 }
 
 /**
- * Updates a cached partition: reads the rows written or erased since `part.version`, or all rows if this version is 0. Fails with
+ * Updates a cached partition. Reads the rows that were written or erased since `part.version`; version 0 means all rows. Fails with
  * `unsupported` if another analyzer has rebuilt the stored index. A rebuild increments the version of every partition.
  */
 const follow = (
@@ -359,8 +359,8 @@ const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string,
 }
 
 /**
- * Reads the vectors of a model for the records in the index that have none. Does nothing if the version of the model's vectors is not new
- * and no row was added since the last call. The caller holds the lock of the model, so that no vector is read twice.
+ * Reads the vectors that the records in the index still lack for a model. Does nothing if the model's vectors have no new version and the
+ * index has no new rows. The caller must hold the lock of the model, so that no vector is read twice.
  */
 const followModel = (
   source: Reading,

@@ -28,8 +28,8 @@ import {
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Returns the name of a scope's partition. Scopes with the same first id are in the same partition. The first id is the user id or, if
- * there is no user id, the agent id, and so on. Indexes are cached by partition.
+ * Returns the name of a scope's partition. Scopes with the same first id are in the same partition. The first id is the user id. A scope
+ * without a user id uses the agent id, and so on. Indexes are cached by partition.
  */
 export const partitionOf = (scope: MemoryScope.MemoryScope): string => {
   if (scope === MemoryScope.Global) return MemoryScope.Global
@@ -228,8 +228,8 @@ interface Condition {
 }
 
 /**
- * Returns conditions that together select the rows that the viewer sees: only tombstones if `isTrash`, else no tombstones. If the viewer
- * has a list of scopes, there is a condition for each scope, since a database index returns the rows of one scope in order.
+ * Returns conditions for the rows that the viewer sees. A row must pass one condition. Only tombstones pass if `isTrash`; otherwise no
+ * tombstone passes. A list of scopes gives one condition per scope, since a database index returns the rows of one scope in order.
  */
 const partsOf = (query: Query, access: Viewer.AccessFilter, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
   const { tenant, visibility } = access

@@ -1,9 +1,9 @@
 /**
- * An engine over a SQL database, which stores the rows and their index terms. Each process caches the indexes that it searched recently.
+ * An engine over a SQL database. The database stores the rows and their index terms. Each process caches recently searched indexes.
  *
- * A write is one transaction. The transaction locks the ids that it needs, even ids that have no row yet. It also locks the versions of the
- * partitions to which it writes. A partition is the rows of one user, or of one agent: see `Rows.partitionOf`. So batches of different
- * users do not wait for each other if the database supports several writers.
+ * A write is one transaction. The transaction locks the ids that it needs, even ids without a row. It also locks the version of each
+ * partition to which it writes. A partition is the rows of one user, or of one agent: see `Rows.partitionOf`. Batches of different users do
+ * not wait for each other if the database supports several writers.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -34,9 +34,9 @@ export interface Options {
   /** Time between two polls for writes of other processes. The store polls only while a stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Largest size in bytes of the indexes that this process caches. The size is an estimate: 1,000 for each record, and 1.2 for each number
-   * of its vector (4 in an index with fewer than 262,144 such numbers). If one search needs more, the cache exceeds this size until a later
-   * search evicts the indexes. Recently read texts take up to an eighth of this size in addition. Default 80 MB.
+   * Largest size in bytes of the indexes that this process caches. Default 80 MB. The estimate is 1,000 bytes per record, and 1.2 bytes per
+   * number of a vector. An index with fewer than 262,144 numbers needs 4 bytes for each. One search may exceed this size until a later
+   * search evicts indexes. Recently read texts may take another eighth of this size.
    */
   readonly cacheSize?: number | undefined
 }

@@ -1,5 +1,5 @@
 /**
- * The tables of a SQL store, and the steps that migrate the tables of an earlier release.
+ * The tables of a SQL store, and the migrations from earlier releases.
  *
  * ```text
  * meta         version of the tables, fingerprint of the analyzer, secret
@@ -16,7 +16,7 @@
  * changes      recent writes, for listeners in other processes
  * ```
  *
- * The tables can be distributed by tenant without changes. The tenant is the first column of every key except the key of `meta`. No key
+ * The tables can be distributed by tenant without changes. The tenant is the first column of every primary key, except in `meta`. No key
  * comes from a sequence, and there are no foreign keys.
  */
 import * as Effect from "effect/Effect"
@@ -99,8 +99,8 @@ export const checkVersion = (name: string, query: Query): Effect.Effect<number, 
   })
 
 /**
- * Creates the tables, or migrates the tables of an earlier release, in one transaction. Stores `secret` if the tables have no secret. Fails
- * without changing anything if a later release made the tables.
+ * Creates or migrates the tables, in one transaction. Stores `secret` if the tables have no secret. Fails if a later release made the
+ * tables, and then changes nothing.
  */
 export const migrate = (name: string, database: Database, secret: string): Effect.Effect<void, MemoryError> =>
   database.transaction((query) =>

@@ -53,7 +53,7 @@ const maxPositions = 10_000
 
 /**
  * Returns up to `limit` texts that have no vector of a model. Scans the hashes of the tenant's texts, starting where the last call stopped.
- * A series of calls, with `attach` after each call, costs one scan of all hashes in total: two index lookups per row.
+ * If `attach` follows each call, a series of calls scans all hashes only once. The scan needs two index lookups per row.
  */
 const pending = (
   { query }: Database,
@@ -68,8 +68,8 @@ const pending = (
     const key = `${text(tenant)}\n${text(model)}`
     const start = scanPositions.get(key) ?? ""
     scanPositions.delete(key)
-    // `forgotten + 0` keeps the planner from using an index on `forgotten`. Without statistics, the planner would use this index to scan
-    // all live rows, instead of looking up the hashes
+    // `forgotten + 0` keeps the planner from using an index on `forgotten`. A planner without statistics would scan all live rows with this
+    // index, instead of looking up the hashes
     const live = "tenant = ? AND forgotten + 0 = 0 AND partition <> ? AND hash"
     const found = new Map<string, Unembedded>()
     // scans two ranges: from the hash where the last call stopped to the end, then from the beginning to that hash

@@ -1,6 +1,6 @@
 /**
- * The read operations of a store: by id, by links, by page and by search. Each operation validates its request and queries the engine. The
- * module also makes the table that counts how often each record is used.
+ * The read operations of a store: by id, by links, by page and by search. Each operation validates its request and queries the engine. This
+ * module also makes the use counts, which say how often each record is used.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -78,8 +78,8 @@ export const history = (
   })
 
 /**
- * Returns the records that a record refers to, and the records that refer to it. Leaves out records that are invisible, forgotten, expired
- * or not valid now, even if the viewer is `System`.
+ * Returns the records that a record refers to, and the records that refer to it. Records that are invisible, forgotten, expired or not
+ * valid now are left out. This also holds for the viewer `System`.
  */
 export const links = (
   { engine }: ById,
@@ -110,19 +110,16 @@ export const links = (
 const live = (row: Option.Option<Stored>): ReadonlyArray<MemoryRecord> =>
   Option.isSome(row) && !row.value.forgotten ? [row.value.record] : []
 
-/**
- * Returns the record of a row; `undefined` if the record is forgotten, expired or invisible to the viewer. The viewer `System` gets the
- * record of any row.
- */
+/** Returns the record of a row, unless it is forgotten, expired or invisible to the viewer. The viewer `System` gets every record. */
 const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | undefined => {
   if (Viewer.isSystem(viewer)) return row.record
   return Viewer.sees(viewer, row.record.scope) && !row.forgotten && !isExpired(row.record, now) ? row.record : undefined
 }
 
 /**
- * Returns the revisions since the record was last created, without revisions in scopes that the viewer does not see. If the id of a
- * forgotten record is used for a new record, the revisions of the forgotten record are left out. A restored record is not a new record: all
- * its revisions are returned, with the tombstone. The viewer `System` gets every revision.
+ * Returns the revisions since the last creation of the record, except revisions in scopes that the viewer does not see. A new record may
+ * have the id of a forgotten record. The revisions of the forgotten record are then left out. A restored record is not a new record: it
+ * keeps all its revisions, with the tombstone. The viewer `System` gets every revision.
  */
 const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
@@ -149,8 +146,8 @@ export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter):
   })
 
 /**
- * Streams every record that passes the filter; with `forgotten: true`, the records in the trash. Each page starts after the last record of
- * the previous page, so a page does not read the rows of earlier pages again.
+ * Streams every record that passes the filter; with `forgotten: true`, the records in the trash. The records are read in pages. Each page
+ * starts after the last record of the previous page.
  */
 export const stream = (
   store: BySearch,
@@ -172,7 +169,7 @@ export const stream = (
 
 /**
  * Streams pages of up to `limit` records. Each page starts after the last record of the previous page. The first page starts after the
- * position `first`. Default: the first page starts at the beginning.
+ * position `first`, or at the beginning if `first` is absent.
  */
 export const pages = (
   page: (after: Retrieval.Position | undefined) => Io<ReadonlyArray<MemoryRecord>>,
@@ -194,8 +191,8 @@ export const pages = (
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
 /**
- * Returns the best hits. If the store cannot search by vector, a hybrid query searches by words only and returns the reason in `failures`,
- * and a query of mode `vector` fails.
+ * Returns the best hits. If the store cannot search by vector, a hybrid query searches by words only, and returns the reason in `failures`.
+ * A query of mode `vector` then fails.
  */
 export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {
@@ -222,7 +219,7 @@ export const whyNot = (
 
 /**
  * Returns the query that the store can answer. If the store cannot search by vector, a hybrid query becomes a search by words, with the
- * reason in `failures`, and a query of mode `vector` fails.
+ * reason in `failures`. A query of mode `vector` then fails.
  */
 const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.gen(function*() {

@@ -1,11 +1,11 @@
 /**
- * Plans and applies batches of mutations. `plan` is pure. It returns the ids of the rows to read, and a function. Given these rows, the
- * function returns the writes or the first error. An engine may call the function again to retry. `apply` runs a plan on an engine. It lets
- * the event loop run during a long batch. A mutation sees the effects of earlier ones. Rows that the viewer may not see count as absent.
+ * Plans and applies batches of mutations. `plan` is pure: it returns the ids of the rows to read, and the function `decide`. With these
+ * rows, `decide` returns the writes or the first error. An engine may call `decide` again. `apply` runs a plan on an engine. The event loop
+ * runs during a long batch. A mutation sees the effects of earlier ones. Rows that the viewer may not see count as absent.
  *
- * There is one exception. An id names only one record of a tenant, so a put with the id of an invisible record fails with `invalid_id`,
- * which reveals that the id is in use. All other errors of the batch take precedence, so a viewer that probes for ids writes a record for
- * each id that is free. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
+ * There is one exception. An id names only one record of a tenant. So a put with the id of an invisible record fails with `invalid_id`, and
+ * reveals that the id is in use. All other errors of the batch take precedence. A viewer that guesses ids therefore creates a record for
+ * each free id. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

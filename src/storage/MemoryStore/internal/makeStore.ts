@@ -1,6 +1,6 @@
 /**
- * Makes a store (`Service`) over an engine from the functions of `Transaction`, `Reads` and `Compaction`. Each operation checks its viewer,
- * is counted in `Activity`, and has a span and a duration metric. Periodic work uses `Activity` to wait for calls of the store.
+ * Makes a store (`Service`) over an engine from the functions of `Transaction`, `Reads` and `Compaction`. Each operation checks its viewer.
+ * Most operations have a span and a duration metric, and are counted in `Activity`. Periodic work waits for this count to change.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -266,13 +266,13 @@ const vectorsOf = (
 
 /**
  * The activity of a store: the number of calls of its operations, and the time of the next expiry. Periodic work, such as compaction, waits
- * until the store is called or a record expires. If neither happens, the work never runs. The work runs only once after a long sleep of the
- * machine or a large step of a test's clock.
+ * until the store is called or a record expires. If neither happens, the work never runs. A long sleep of the machine, or a large step of a
+ * test's clock, causes only one run.
  */
 export interface Activity {
   /**
-   * Returns the number of calls of the store as soon as the number differs from `known`. Calls of `compact`, `sign`, `changes`, `ingest`
-   * and `tenantsWith` are not counted.
+   * Waits until the number of calls of the store differs from `known`, and returns the number. Calls of `compact`, `sign`, `changes`,
+   * `ingest` and `tenantsWith` are not counted.
    */
   readonly since: (known: number) => Effect.Effect<number>
   /** Earliest time at which a row may be erased, in epoch milliseconds, as computed by the last compaction; `Infinity` if there is none. */
@@ -283,8 +283,8 @@ export interface Activity {
 export const calls = (activity: Activity): Effect.Effect<number> => activity.since(-1)
 
 /**
- * Makes the activity of a store. Each run of the effect `called` counts one call of the store. `nextExpiry` returns the earliest time at
- * which a row may be erased, in epoch milliseconds.
+ * Makes the activity of a store. The effect `called` counts one call of the store each time it runs. `nextExpiry` returns the earliest time
+ * at which a row may be erased, in epoch milliseconds.
  */
 export const makeActivity = (nextExpiry: () => number): Activity & { readonly called: Effect.Effect<void> } => {
   let count = 0
@@ -308,8 +308,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
 }
 
 /**
- * Combines the activities that `all` returns into one activity, which counts the calls of all their stores. Runs `all` at the start and
- * again after each call of one of these stores, so a store that was added is included from then on.
+ * Combines the activities of several stores into one activity, which counts the calls of all these stores. `all` runs again after each call
+ * of one of the stores. A store that was added is then included.
  */
 export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
@@ -335,8 +335,8 @@ export const combineActivities = (all: Effect.Effect<ReadonlyArray<Activity>>): 
 const longest = 2 ** 31 - 1
 
 /**
- * Sleeps until a time in epoch milliseconds; for ever if the time is `Infinity`. Uses several timers one after another if the time is more
- * than 24 days away.
+ * Sleeps until a time in epoch milliseconds; for ever if the time is `Infinity`. A sleep of more than 24 days uses several timers, one
+ * after another.
  */
 export const sleepUntil = (time: number): Effect.Effect<void> =>
   time === Infinity
@@ -352,9 +352,9 @@ const checked = <F extends Call>(op: string, call: F): F =>
   ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the wrapper has the type of `call`
 
 /**
- * Wraps a store so that each operation fails with `invalid_scope` if its viewer is not a valid `Viewer`. A plain object has not passed the
- * checks of `Viewer.make`, and the fields of a viewer decide what may be read. Only `tools` does not fail: it returns no tools for an
- * invalid viewer.
+ * Wraps a store so that each operation checks its viewer. An operation fails with `invalid_scope` if the viewer is not a valid `Viewer`. A
+ * plain object is not valid: it could have any fields, and the fields decide what may be read. Only `tools` does not fail, but returns no
+ * tools.
  */
 export const checkingViewer = (store: Service): Service => ({
   ...store,

@@ -1,6 +1,6 @@
 /**
- * The target of the import `#builtins` in browsers, in place of `BuiltinsNode`. In browsers, files are accessed only through the platform's
- * `FileSystem`, and the snapshot is not compressed.
+ * The target of the import `#builtins` in browsers. Other platforms use `BuiltinsNode`. In browsers, files are accessed only through the
+ * platform's `FileSystem`, and the snapshot is not compressed.
  */
 type Done = (error: Error | null, result: Uint8Array) => void
 

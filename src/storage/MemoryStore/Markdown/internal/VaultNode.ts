@@ -1,5 +1,5 @@
 /**
- * The target of the import `#vault` under Node, Bun and Deno. Loads the code of the vault (a store of Markdown files) only when a vault is
+ * The target of the import `#vault` under Node, Bun and Deno. A vault is a store of Markdown files. Its code is loaded only when a vault is
  * opened, not when the package is imported.
  */
 import * as Effect from "effect/Effect"

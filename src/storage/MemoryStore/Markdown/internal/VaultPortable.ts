@@ -1,6 +1,6 @@
 /**
- * The target of the import `#vault` in browsers. Imports the code of the vault (a store of Markdown files) statically, so that a bundler
- * can remove this code from a program that never opens a vault. With a dynamic `import()`, a bundler would always include the code.
+ * The target of the import `#vault` in browsers. A vault is a store of Markdown files. Its code is imported statically, so that a bundler
+ * can remove the code from a program that never opens a vault. With a dynamic `import()`, the code would always be included.
  */
 import * as Effect from "effect/Effect"
 import * as MarkdownStore from "../MarkdownStore.ts"

@@ -1,6 +1,6 @@
 /**
- * Reads the current versions of the partitions that a viewer sees. The cache of indexes reads only the partitions whose version has changed
- * since they were cached. A partition contains a tenant's rows of one user, or of one agent without a user, and so on.
+ * Reads the current versions of the partitions that a viewer sees. A partition contains a tenant's rows of one user, or of one agent
+ * without a user, and so on. The cache of indexes then reads only the partitions that have a new version.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../../domain/MemoryError.ts"

@@ -1,7 +1,7 @@
 /**
- * Caches recently read records, so that a search need not read their texts from the database again. The key of an entry includes the
- * version that the record's partition (a group of scopes that are indexed together) had when the row was written. Each write makes a new
- * version, so no entry becomes stale. The least recently used entries are evicted when the cache is full.
+ * Caches recently read records, so that a search need not read their texts from the database again. A partition is a group of scopes that
+ * are indexed together. The key of an entry includes the version of its partition when the row was written. Each write makes a new version,
+ * so no entry becomes stale. If the cache is full, the least recently used entries are evicted.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
