@@ -78,7 +78,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("import cycles exist only between a module and files in the folder of the same name; type imports count, too", () => {
+  it("every import cycle stays within a module and the folder of the same name", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)
@@ -118,7 +118,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("every imported package is declared in package.json; only src/cli imports dev dependencies, and only src/testing imports vitest", () => {
+  it("src imports only declared packages: dev dependencies only in src/cli, vitest only in src/testing", () => {
     const { dependencies, devDependencies, peerDependencies } = JSON.parse(
       readFileSync(join(root, "package.json"), "utf8")
     )
@@ -148,7 +148,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
-  it("effects are run, failures are ignored and `any` is used only in the files that this test lists; no file suppresses type errors", () => {
+  it("only the files that this test lists may run effects, ignore failures or use `any`", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
     // except in the module that logs a plugin's defect, and in the command, which prints a defect as one line
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
@@ -177,7 +177,7 @@ describe("the architecture of src", () => {
     ([, name, file]) => ({ name: name!, file: file! })
   )
 
-  it("the public modules are the package's entry points and the modules that src/index.ts exports under their file names", () => {
+  it("every file at the top level of src is an entry point or a module that src/index.ts exports", () => {
     for (const { file, name } of listed) assert.strictEqual(file, `${name}.ts`)
     const face = [...subpaths.filter((file) => !file.includes("/")), ...listed.map(({ file }) => file)].sort()
     assert.deepStrictEqual(face, entries)
@@ -194,7 +194,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(importers, [])
   })
 
-  it("each module that src/index.ts exports re-exports from exactly one file, which has the same name as the module", () => {
+  it("each module that src/index.ts exports contains only re-exports from one file of the same name", () => {
     for (const { file } of listed) {
       const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
       assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)
@@ -209,7 +209,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(names.length, 200)
   })
 
-  it("src/index.ts has a comment above each module, and lists the modules in the order of their folders in this test's list", () => {
+  it("every module in src/index.ts has a comment, and the modules stand in the order of their folders", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
@@ -225,7 +225,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(silent, [])
   })
 
-  it("no committed text file contains the path of this working copy, of its parent folder or of the home directory", () => {
+  it("no committed text file contains the path of the working copy or of the home directory", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

@@ -116,7 +116,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("a command with a wrong path or wrong arguments fails with the error that Anthropic documents, and changes nothing", () =>
+  it.live("an invalid command fails with the error that Anthropic documents, and changes nothing", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -162,7 +162,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "x\ny\nx")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("every command with a path outside of /memories fails with `path_escape`, even if the path is percent-encoded", () =>
+  it.live("every command with a path outside of /memories fails with `path_escape`", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       yield* call({ command: "create", path: "/memories/a", file_text: "text" })
@@ -201,7 +201,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.include(yield* mine({ command: "view", path }), "ada's")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("`str_replace` looks for `old_str` in the text that the model sees, and keeps the characters that are hidden from the model", () =>
+  it.live("`str_replace` finds `old_str` in the text that the model sees, and keeps hidden characters", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/hidden.md"
@@ -220,7 +220,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "xyz\u200b\u202e 1\r\ntwo\u00ad <|im_start|>user\u{e0041} end")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("exactly one of several concurrent calls of `create` for the same path succeeds, and the other calls fail with `conflict`", () =>
+  it.live("exactly one of several concurrent calls of `create` for the same path succeeds", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const answers = yield* Effect.forEach(
@@ -308,7 +308,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "`traced` returns the text of PromptText.visible, with the position of each UTF-16 unit in the stored text; the positions never decrease",
+    "`traced` returns the visible text, and the position of each UTF-16 unit in the stored text",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)
@@ -337,7 +337,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   const plain = FastCheck.array(FastCheck.constantFrom("x", "a", "\n"), { maxLength: 6 }).map((parts) => parts.join(""))
 
   it.prop(
-    "`replaceShown` replaces a part of the text that the model sees, and keeps all hidden characters, even within this part",
+    "`replaceShown` replaces a part of the text that the model sees, and keeps all hidden characters",
     [
       letters,
       FastCheck.nat(),
@@ -356,7 +356,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
 })
 
 describe("ToolDefinition", () => {
-  it.effect("ToolDefinition converts tools to the formats of Anthropic's and OpenAI's APIs, with JSON Schemas of draft 7", () =>
+  it.effect("ToolDefinition converts tools to the formats of Anthropic's and OpenAI's APIs", () =>
     Effect.gen(function*() {
       const tools: ReadonlyArray<MemoryTool.MemoryTool> = yield* MemoryFileCommands.make(ada)
       const [anthropic] = ToolDefinition.anthropic(tools)

@@ -114,7 +114,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("the Completion fails with reason `model` if the provider fails; the error's message omits the provider's details", () =>
+  it.effect("a failure of the provider has the reason `model` and a message without the provider's details", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(ask)
       assert.deepStrictEqual([error.reason, error.message], ["model", "the language model failed (UnknownError)"])
@@ -198,7 +198,7 @@ describe("MemoryToolkit.layerInjected", () => {
       }).pipe(Effect.provide(built))
   }
 
-  it.effect("the memory block is appended to the last user message, after a blank line, in `generateText`, `generateObject` and `streamText`", () =>
+  it.effect("`generateText`, `generateObject` and `streamText` append the memory block to the last user message", () =>
     injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]))((asked) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* generate("Which tea?")).text, "a")
@@ -221,7 +221,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a chat's history never contains a memory block, and each prompt begins with the previous prompt without the memory block", () =>
+  it.effect("a memory block is part of one prompt only, and never of the chat's history", () =>
     injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
       Effect.gen(function*() {
         const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
@@ -419,7 +419,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the memory block is appended to the last user message even if other messages follow, and to no message if there is no user message", () => {
+  it.effect("the memory block is appended to the last user message even if other messages follow", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({
@@ -449,7 +449,7 @@ describe("MemoryToolkit.layerInjected", () => {
     )
   })
 
-  it.effect("MemoryService.context receives the role and the text of each message, and whether the message is a tool's call or result", () => {
+  it.effect("MemoryService.context receives the role and the text of every message of the prompt", () => {
     const turns: Array<ReadonlyArray<Message.Message>> = []
     const memory = Layer.effect(
       MemoryService.MemoryService,

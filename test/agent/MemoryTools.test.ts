@@ -21,14 +21,14 @@ describe("MemoryTools.make", () => {
       (tools) => tools.map(({ name, writes }) => `${name} ${writes}`)
     )
 
-  it.effect("makes `remember` and `recall`, and `forget` only if the spec allows it; makes no tools if memory is disabled", () =>
+  it.effect("makes `remember` and `recall`, and also `forget` if the spec allows it", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* names({}), ["remember true", "recall false"])
       assert.deepStrictEqual(yield* names({ allowForget: true }), ["remember true", "recall false", "forget true"])
       assert.deepStrictEqual(yield* names({ enabled: false, allowForget: true }), [])
     }))
 
-  it.effect("the JSON Schema of each tool is a single object without references; a model cannot pass a viewer or any other undeclared property", () =>
+  it.effect("the JSON Schema of each tool has no references and allows no undeclared properties", () =>
     Effect.gen(function*() {
       const [remember, recall, forget] = yield* MemoryTools.make(pilot)
       for (const { jsonSchema } of [remember!, recall!, forget!]) {
@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("`recall` offers the scopes that the viewer sees, and `remember` the scopes to which a model may write for the viewer", () =>
+  it.effect("`recall` offers the scopes that the viewer sees, and `remember` those that a model may write", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(
@@ -117,7 +117,7 @@ describe("the tool `forget`", () => {
   )
 
   law(
-    "`forget` fails with `read_only` for a record of origin `instructions`, and with `invalid_id` for a malformed id",
+    "`forget` refuses a malformed id, and a record that comes from an instruction file",
     (call, store) =>
       Effect.gen(function*() {
         const [file] = yield* store.put(Viewer.system(), [{
@@ -173,7 +173,7 @@ describe("MemoryTools", () => {
       for (const { viewer } of heard) assert.strictEqual(viewer, pilot)
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("every input is answered with a text, or with a failure that has a reason and a message; no input causes a defect", () =>
+  it.effect("every input of a tool gives a text or an error with a reason, and never causes a defect", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const field = FastCheck.constantFrom(

@@ -124,7 +124,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "`recall` in the scope `agent` finds a record of exactly that scope, even if the agent's runs have a hundred newer records",
+    "`recall` in the scope `agent` finds an old record among many newer records of the agent's runs",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [{ body: "the rule on tea" }])
@@ -138,7 +138,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "`recall` by a viewer of reach `within` finds the records of the named scopes among many others, and says how many exceed the limit",
+    "`recall` finds the records of a named scope among many others, and counts those beyond the limit",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -172,7 +172,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "`recall` by a viewer of reach `within` returns only visible records; if the call names scopes, only records of these scopes",
+    "`recall` returns only visible records of the named scopes, or of all scopes if none is named",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [
@@ -196,7 +196,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "`recall` refuses a limit that is no whole number from 1 to 50, a query that is too long, and an unknown argument",
+    "`recall` refuses an invalid limit, a query that is too long, and unknown arguments",
     (call) =>
       Effect.gen(function*() {
         for (
@@ -218,7 +218,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "the text of a record cannot break out of its section in the answer, and the answer marks records of untrusted origin",
+    "a record's text cannot break out of its section in the answer, and untrusted records are marked",
     (call, store) =>
       Effect.gen(function*() {
         const attacks = [

@@ -128,7 +128,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepInclude(yield* record(bob, id), { body: "Bob's secret", revision: 1 })
     }).pipe(within()))
 
-  it.effect("a change fails with `not_owned` for a global record under `globalWrites: deny`, and with `read_only` for a record of origin `instructions`", () =>
+  it.effect("global records under `globalWrites: deny` and records of instruction files cannot be changed", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -146,7 +146,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(anyone("memory_append", { text: "x" })), "not_owned")
     }).pipe(within({ ...free, globalWrites: "deny" })))
 
-  it.effect("the write limit counts `memory_append`, `memory_update` and `memory_delete`, but not `memory_search` and `memory_view`", () =>
+  it.effect("the write limit counts appends, updates and deletions, but no searches or views", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const id = idOf((yield* call("memory_append", { text: "one" })).data)
@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a record appended in a session has the session's scope; a viewer without a session can delete the record only with reach `within`", () =>
+  it.effect("a record appended in a session can be deleted outside of the session only with reach `within`", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

@@ -10,7 +10,7 @@ import { free, idOf, law, pilot, reason, tea, toolsOf } from "./Calls.ts"
 
 describe("the tool `remember`", () => {
   law(
-    "`remember` saves a record with origin `agent` in the scope that the call names, and answers in a fixed format",
+    "`remember` saves a record with origin `agent` in the scope that the call names",
     (call, store) =>
       Effect.gen(function*() {
         const scopes = { global: "global", agent: { agentId: "pilot" }, run: { agentId: "pilot", runId: "run-7" } }
@@ -27,7 +27,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` saves a record in the scope `user` or `session`, as the call says, if the viewer has the id of that scope",
+    "`remember` saves in the scope `user` or `session` if the viewer has the id of that scope",
     (call, store) =>
       Effect.gen(function*() {
         for (const scope of ["user", "session"]) yield* call("remember", { ...tea, scope, summary: scope })
@@ -45,7 +45,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` by a viewer of reach `within` saves only in the scope of all the viewer's ids; any other scope fails with `invalid_scope`",
+    "a viewer of reach `within` can save only in the scope of all the viewer's ids",
     (call, store) =>
       Effect.gen(function*() {
         yield* call("remember", { ...tea, scope: "agent" })
@@ -59,7 +59,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` for the scope `run` fails with `invalid_scope` if the viewer has no run; the message names the possible scopes",
+    "`remember` for the scope `run` fails if the viewer has no run, and names the possible scopes",
     (call, store) =>
       Effect.gen(function*() {
         const failure = yield* Effect.flip(call("remember", { ...tea, scope: "run" }))
@@ -73,7 +73,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` with a missing, empty, too long, malformed or undeclared argument fails with `invalid_draft` and writes nothing",
+    "`remember` with an invalid argument fails with `invalid_draft` and writes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const bad = [
@@ -105,7 +105,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` with the id of a visible record replaces text, tags and scope, and keeps other fields such as `createdAt`",
+    "`remember` with an id replaces text, tags and scope of the record, but not fields like `createdAt`",
     (call, store) =>
       Effect.gen(function*() {
         const [put] = yield* store.put(pilot, [{
@@ -141,7 +141,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` with the id of an invisible, missing or read-only record changes nothing; invisible and missing records give the same error",
+    "`remember` with the id of an invisible, missing or read-only record changes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()
@@ -206,7 +206,7 @@ describe("the tool `remember`", () => {
 })
 
 describe("a record that a model corrects with `remember`", () => {
-  it.effect("`remember` for the scope `agent` does not widen the scope of a record of one user and agent, so that other users do not see the record", () =>
+  it.effect("a correction for the scope `agent` does not show a record of one user to other users", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const mine = Viewer.make({ userId: "ada", agentId: "bot" })

@@ -44,7 +44,7 @@ const model = (input: ReadonlyArray<Item>): Answer => {
 }
 
 describe("an agent in an HTTP server", () => {
-  it.scopedLive("three concurrent users get streamed answers that use memory tools and the agent's own tool, and see nothing of each other", () =>
+  it.scopedLive("three concurrent users get streamed answers with tool calls, and see nothing of each other", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)
@@ -70,7 +70,7 @@ describe("an agent in an HTTP server", () => {
       assert.isTrue(first.some((all) => all.some((text) => text.includes("sunny in likes-"))))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("an agent that gets SIGTERM closes its store and exits with 0; a new process with the same store continues the conversation", () =>
+  it.scopedLive("an agent that gets SIGTERM closes its store, and a new process continues the conversation", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { url } = yield* provider(model)
@@ -84,7 +84,7 @@ describe("an agent in an HTTP server", () => {
       assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("an agent that was killed during an answer keeps its conversations and memories after a restart, but not the unfinished answer", () =>
+  it.scopedLive("an agent that is killed during an answer keeps its memories and all finished answers", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { asked, url } = yield* provider(model)

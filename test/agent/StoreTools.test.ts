@@ -30,7 +30,7 @@ const called = (
 }
 
 describe("MemoryTools.makeStores", () => {
-  it.effect("makes the tools `search_memory` and `add_memory`, whose names are configurable and whose descriptions list the stores", () =>
+  it.effect("makes `search_memory` and, if asked for, `add_memory`; their descriptions list the stores", () =>
     Effect.gen(function*() {
       const plain = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(plain.map(({ name, writes }) => [name, writes]), [["search_memory", false]])
@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("the limit of one write per turn lets exactly one of several concurrent `add_memory` calls write, even if one of two stores refuses the entry", () =>
+  it.effect("only one of several concurrent `add_memory` calls writes if the limit is one write per turn", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -128,7 +128,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("put", "apply"), writable: true } }
     }))))
 
-  it.effect("`add_memory` with `waitForWrites: false` reports its entries as accepted, and publishes an event if a write fails later", () =>
+  it.effect("`add_memory` with `waitForWrites: false` publishes an event if a write fails later", () =>
     heard(Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
       assert.deepStrictEqual((yield* add.call({ entries: ["Likes tea."] })).data, { accepted: 1 })
@@ -154,7 +154,7 @@ describe("MemoryTools.makeStores", () => {
 
 describe("MemoryTools.makeStores and the properties of its stores", () => {
   const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
-  it.effect("`add_memory` does not offer read-only stores; making the tool fails with `read_only` if all its stores are read-only", () =>
+  it.effect("`add_memory` offers only writable stores, and cannot be made without a writable store", () =>
     Effect.gen(function*() {
       assert.strictEqual(
         yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("tools that stores define follow `search_memory` and `add_memory` in the order of the stores, and count against the write limit", () =>
+  it.effect("a store's own tools follow `search_memory` and `add_memory`, and count against the write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
@@ -198,7 +198,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
 })
 
 describe("MemoryTools.makeStores with bad input", () => {
-  it.effect("an invalid argument is refused with a message that says what is expected, and that is short even if the argument is very long", () =>
+  it.effect("an invalid argument is refused with a short message that says what is expected", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const search = called(tools, "search_memory")
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("texts stored by `add_memory` and by extraction are injected into later prompts of a chat, but not kept in the chat's history", () => {
+  it.effect("stored texts are injected into later prompts of a chat, but not kept in the chat's history", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

@@ -97,7 +97,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a streamed answer is stored at its end; if the consumer stops the stream early, the part received so far is stored", () =>
+  it.scoped("a streamed answer is stored as far as it was read, even if the consumer stops early", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { model } = scripted([text("whole")], [text("chunk")])
@@ -134,7 +134,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a stream that the consumer stops early is stored without tool calls that have no result; a failed stream is not stored", () =>
+  it.scoped("a stream stopped early is stored without unanswered tool calls; a failed stream is not stored", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(
@@ -173,7 +173,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("tool calls count against the chat's token budget; a search of the thread still finds messages that no longer fit into the prompt", () =>
+  it.scoped("tool calls use up the chat's token budget; a search still finds the messages left out of the prompt", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far away.")], [
@@ -198,7 +198,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("the messages sent to the model begin with a user's message, even if a tool's result alone exceeds the budget", () =>
+  it.scoped("the messages sent to the model begin with a user's message, even if the budget is exceeded", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far.")], [text("Yes.")])
@@ -225,7 +225,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("messages that other processes append to the thread are also sent to the model if they fit into the token budget", () =>
+  it.scoped("messages that other processes append to the thread are also sent to the model", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const long = "x".repeat(400)
@@ -313,7 +313,7 @@ describe("MemoryToolkit.chat", () => {
       assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
     }))
 
-  it.scoped("a call for another user or tenant than the chat's is refused before the model is called, in `generateText` and in `streamText`", () =>
+  it.scoped("a call for another user or tenant than the chat's is refused before the model is called", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello again")])

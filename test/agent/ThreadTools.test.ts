@@ -32,7 +32,7 @@ const said = (word: string) => [
 ]
 
 describe("the tool `search_thread`", () => {
-  it.effect("`search_thread` finds old messages of the chat's thread and viewer that the prompt leaves out, in `generateText` and in `streamText`", () => {
+  it.effect("`search_thread` finds messages of the chat's own thread that the prompt leaves out", () => {
     const asks = call("search_thread", { query: "which word?" })
     const { asked, model } = scripted([asks], [text("ok")], [asks], [text("ok")], [asks])
     return Effect.gen(function*() {
@@ -80,7 +80,7 @@ describe("the tool `search_thread`", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("the tool of MemoryTools.makeThread returns shortened messages in code fences, can be denied by plugins, and is absent if memory is disabled", () =>
+  it.effect("`search_thread` returns shortened messages in code fences, and plugins can deny the call", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

@@ -18,7 +18,7 @@ describe("ToolTerms", () => {
 
   const [note] = FastCheck.sample(Arbitrary.make(MemoryRecord), { seed: 1, numRuns: 1 })
 
-  it("every scope offered for writes is visible and writable; a filter by a scope's name matches exactly the records in scopes of that name", () => {
+  it("every scope that is offered for writes is visible and writable for the viewer", () => {
     const scope = FastCheck.oneof(
       FastCheck.constant("global" as const),
       ids.filter((scope) => Object.keys(scope).length > 0)

@@ -27,7 +27,7 @@ const tea = { scope: "user", kind: "user", summary: "Likes tea", body: "Green." 
 const bob = Viewer.make({ userId: "bob" })
 
 describe("MemoryToolkit.toolkit", () => {
-  it.effect("can be merged with other tools, and a model can call all of the tools in `generateText` and in `streamText`", () => {
+  it.effect("can be merged with other tools, and a model can call all of the tools", () => {
     const answer = [call("weather", { city: "Lisbon" }), call("remember", tea)]
     const { asked, model } = scripted(answer, answer)
     return Effect.gen(function*() {
@@ -73,7 +73,7 @@ describe("MemoryToolkit.toolkit", () => {
     expectTypeOf<Parameters["weather"]>().toEqualTypeOf<{ readonly city: string }>()
   })
 
-  it.effect("a call with invalid parameters writes nothing, and the model gets the failure as a result, in `generateText` and in `streamText`", () => {
+  it.effect("a call with invalid parameters writes nothing, and the model gets the failure as the result", () => {
     const wrong = [
       call("remember", { kind: "user" }),
       call("remember", "tea"),

@@ -39,7 +39,7 @@ const broken = (file: string, content: string): string => {
 }
 
 describe("npm run eval", () => {
-  it("the measures of a small collection, in total and by category, equal those computed by hand without the excluded category", async () => {
+  it("the measures of a small collection equal those computed by hand, in total and by category", async () => {
     const { code, output } = await evaluate(collection, "--exclude-category", "5", "--json")
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("queries of the `--unanswerable` category count only in the AUC, which measures how well confidence separates them from other queries", async () => {
+  it("the queries of the `--unanswerable` category count only in the AUC of the confidence", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -64,7 +64,7 @@ describe("npm run eval", () => {
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("`--compare` prints the mean difference from a saved run over the common queries, with an interval; a missing file is an error", async () => {
+  it("`--compare` prints the mean difference from a saved run over the queries of both runs", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)

@@ -88,7 +88,7 @@ describe("examples", () => {
     }
   )
 
-  it("d-pipeline.ts prints how many records a conversation would change, then stores the records and prints them in a memory block", async () => {
+  it("d-pipeline.ts prints how many records would change, then stores and prints the records", async () => {
     const { code, output } = await run(join(path, "d-pipeline.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [plan, open, ...block] = output.trim().split("\n")
@@ -105,7 +105,7 @@ describe("examples", () => {
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic.ts has at most sixty lines, and its agent recalls after a crash what the user said before the crash", async () => {
+  it("automatic.ts has at most sixty lines, and its agent remembers across a crash", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
     const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)
@@ -148,7 +148,7 @@ describe("examples", () => {
     ])
   })
 
-  it("k-undo.ts restores a forgotten record with its history after a restart, and leaves a vault without problems", async () => {
+  it("k-undo.ts restores a forgotten record and its history after a restart", async () => {
     const { code, output } = await run(join(path, "k-undo.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["[ 'The key lies with the neighbour.' ]", "true", "0"])
@@ -159,7 +159,7 @@ describe("examples", () => {
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
-  it("m-merge.ts uses the memory tools together with another tool, and stores and reads the messages of a thread", async () => {
+  it("m-merge.ts uses the memory tools with another tool, and reads back the messages of a thread", async () => {
     const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

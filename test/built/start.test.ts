@@ -13,7 +13,7 @@ const start = (...args: ReadonlyArray<string>): Promise<Ran> =>
   run(join(place, "dist-examples/main.js"), place, ...args)
 
 describe("npm start", () => {
-  it("the run loads instruction files, remembers, hits the write limit, forgets, recalls and resumes; a resume with a changed spec is refused", async () => {
+  it("the program remembers, recalls, forgets and resumes; a resume with a changed spec is refused", async () => {
     const { code, output } = await start()
     assert.strictEqual(code, 0, output)
     for (

@@ -71,7 +71,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.deepStrictEqual(besides(options.bin), names)
     }))
 
-  it.scopedLive("no cache is written if the command fails, if no command is given, or if `NODE_DISABLE_COMPILE_CACHE` is set", () =>
+  it.scopedLive("no cache is written if the command fails or `NODE_DISABLE_COMPILE_CACHE` is set", () =>
     Effect.gen(function*() {
       const options = yield* installed
       assert.notStrictEqual((yield* run(["recall"], options)).code, 0)
@@ -94,7 +94,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", names[0]!)).ino, ino)
     }))
 
-  it.scopedLive("the next run of a command that shows progress uses the command's cache, although showing progress changes flags of V8", () =>
+  it.scopedLive("the cache of a command that shows progress is used by the next run", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)

@@ -15,7 +15,7 @@ import { SearchResult } from "../../src/domain/MemoryFilter.ts"
 import { answered, folder, root, run, stores, told } from "./Running.ts"
 
 describe.each(stores)("the command effect-memory on %s", (_, address) => {
-  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores a record, with JSON output that fits the schemas", () =>
+  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores a record", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       const ada = [...store, "--user", "ada"]
@@ -93,7 +93,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
       assert.strictEqual((yield* run(["show", record.id, ...ada])).code, 3)
     }))
 
-  it.scopedLive("prints a user's memory index, and counts, verifies and copies records, with JSON output that fits the schemas", () =>
+  it.scopedLive("prints a user's memory index, and counts, verifies and copies records", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       for (const body of ["Drinks tea.", "Lives in Bern.", "Plays the cello."]) {
@@ -127,7 +127,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
 })
 
 describe("the command effect-memory", () => {
-  it.scopedLive("the default store is the one that `EFFECT_MEMORY_STORE` names or, if the variable is not set, the vault .memory in the working directory", () =>
+  it.scopedLive("the default store is `EFFECT_MEMORY_STORE`, or else the vault .memory in the working directory", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "in the folder"], { cwd })
@@ -138,7 +138,7 @@ describe("the command effect-memory", () => {
       assert.include(yield* told(["recall", "file"], { cwd, env }), "in the file")
     }))
 
-  it.scopedLive("shared options can stand before and after the command's name; an argument after `--` can begin with a dash", () =>
+  it.scopedLive("options can stand before the command's name, and an argument after `--` can begin with a dash", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["--user", "ada", "--json", "remember", "--tag", "a", "--", "--no", "is a flag"], { cwd })
@@ -179,7 +179,7 @@ describe("the command effect-memory", () => {
       assert.include(text, "effect-memory, for whoever works on it")
     }))
 
-  it.scopedLive("`--version` prints the version, `--help` prints an overview, and each command has a help page with examples", () =>
+  it.scopedLive("`--version` prints the version, and each command has a help page with examples", () =>
     Effect.gen(function*() {
       const { version } = JSON.parse(fs.readFileSync(path.join(root, "package.json"), "utf8"))
       assert.strictEqual(yield* told(["--version"]), `${version}\n`)

@@ -53,7 +53,7 @@ describe("the bash completion of effect-memory", () => {
 })
 
 describe("the zsh and fish completions of effect-memory", () => {
-  it.scopedLive("the zsh and fish scripts contain commands and options with their descriptions, and the values that an option accepts", () =>
+  it.scopedLive("the zsh and fish scripts describe commands and options, and offer the values of an option", () =>
     Effect.gen(function*() {
       const [zsh, fish] = [yield* told(["completions", "zsh"]), yield* told(["completions", "fish"])]
       assert.match(zsh, /^#compdef effect-memory\n/)

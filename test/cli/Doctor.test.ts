@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("reports duplicates, failed extractions and links to missing records, and repairs none of them, even with `--repair`", () =>
+  it.scopedLive("reports duplicates, failed extractions and links to missing records, but cannot repair them", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -170,7 +170,7 @@ describe("effect-memory doctor on a vault", () => {
 })
 
 describe("effect-memory doctor on a SQLite file", () => {
-  it.scopedLive("`doctor` reports a record that a search by the record's own words misses, and `doctor --repair` rebuilds the search index", () =>
+  it.scopedLive("`doctor` reports a damaged search index, and `doctor --repair` rebuilds the index", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]

@@ -48,7 +48,7 @@ const converse = (address: string, userId: string, text: string) =>
   })).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None))
 
 describe.each(stores)("effect-memory forget --user --purge on %s", (name, address) => {
-  it.scopedLive("erases all data of the user, including history, threads and waiting messages, and nothing of others; verifies that nothing is left", () =>
+  it.scopedLive("erases all data of the user and nothing of others, and verifies that nothing is left", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -95,7 +95,7 @@ describe.each(stores)("effect-memory forget --user --purge on %s", (name, addres
 })
 
 describe("effect-memory with names of a user and a tenant in decomposed Unicode", () => {
-  it.scopedLive("data stored under names in composed Unicode is found, checked, exported, imported and erased under the same names in decomposed Unicode", () =>
+  it.scopedLive("a name in composed and in decomposed Unicode means the same user or tenant", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const [store, other] = ["memory", "other"].map((name) => ["--store", `vault:${path.join(place, name)}`] as const)

@@ -44,7 +44,7 @@ const installed = Effect.map(folder, (cwd) => {
 })
 
 describe("docs/cli.md", () => {
-  it.scopedLive("the commands of the section Getting started run offline with the tarball, and print the output that the page shows", () =>
+  it.scopedLive("the commands of Getting started run offline, and print the output that the page shows", () =>
     Effect.gen(function*() {
       const cwd = yield* installed
       const program = fences.filter(({ language }) => language === "sh").map(({ text }) => text).join("\n")

@@ -67,7 +67,7 @@ describe("Ctrl-C in effect-memory", () => {
       })
   )
 
-  it.scopedLive("an export stopped by Ctrl-C leaves no file; an import stopped by Ctrl-C prints its progress, and the next run continues from there", () =>
+  it.scopedLive("an export stopped by Ctrl-C leaves no file; a stopped import is continued by the next run", () =>
     Effect.gen(function*() {
       const from = `vault:${yield* filled}`
       const place = yield* folder

@@ -97,7 +97,7 @@ describe("effect-memory serve", () => {
       assert.include((yield* run(["serve"], { cwd })).stderr, "without --user or --agent")
     }))
 
-  it.scopedLive("the server over HTTP acts for the viewer of a request's token, answers an unknown token with 401, and exits with 130 on Ctrl-C", () =>
+  it.scopedLive("the server acts for the viewer of a request's token, and answers an unknown token with 401", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const [ada, bob] = yield* Effect.forEach(
@@ -128,7 +128,7 @@ describe("effect-memory serve", () => {
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
     }))
 
-  it.scopedLive("`serve token` appends a token to a file as a line of its own, and refuses a name that the server would reject", () =>
+  it.scopedLive("`serve token` appends a token to a file as a line of its own, and refuses an invalid name", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const tokens = path.join(cwd, "tokens.txt")
@@ -144,7 +144,7 @@ describe("effect-memory serve", () => {
       assert.strictEqual(read.size, 2)
     }))
 
-  it.scopedLive("fails if a public address is given without tokens, if the port is in use, or if the token file is invalid or missing", () =>
+  it.scopedLive("fails for a public address without tokens, a port in use, and an invalid or missing token file", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const open = yield* run(["serve", "--http", "--port", "0", "--host", "0.0.0.0", "--user", "ada"], { cwd })

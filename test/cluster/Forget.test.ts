@@ -47,7 +47,7 @@ const law = (
 
 describe("the tables of an OutboxCluster", () => {
   law(
-    "the tables contain no user id, no session id and no text of messages, whether extraction waits, has succeeded or has failed",
+    "the tables contain no user id, session id or text of a message, even if extraction fails",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -72,7 +72,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "`forget` deletes all rows of a viewer's conversations from the tables; later conversations are still extracted",
+    "`forget` deletes all rows of a viewer's conversations; later messages are still extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "a conversation that is forgotten, or idle and fully extracted, leaves no rows; later messages of the conversation are still extracted",
+    "no rows are left of a forgotten conversation, or of an idle, fully extracted conversation",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
@@ -110,7 +110,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "`compact` deletes the rows of conversations that were idle for an hour and have no messages waiting for extraction",
+    "`compact` deletes the rows of fully extracted conversations that were idle for an hour",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})

@@ -22,7 +22,7 @@ const stored = <R>(check: Effect.Effect<void, unknown, R | MemoryStore.MemorySto
   Effect.provide(check, MemoryStore.layerInMemory)
 
 describe("compat: drover", () => {
-  it.effect("an adapter returns only entries of its tenant that its viewer sees, even if a call of `list` names another agent", () =>
+  it.effect("an adapter returns only entries that its viewer sees, even if a call names another agent", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const all = Drover.toAdapter(store)
@@ -36,7 +36,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* elsewhere.list({ agentId: "pilot" }), [])
     })))
 
-  it.effect("an adapter omits records of scopes that drover does not have, and refuses a limit out of range with `invalid_draft`", () =>
+  it.effect("an adapter omits records of scopes that drover does not have, and refuses an invalid limit", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const ada = Viewer.make({ userId: "ada", agentId: "pilot" })
@@ -50,7 +50,7 @@ describe("compat: drover", () => {
       }
     })))
 
-  it.effect("`list` finds the entries of a scope even behind 1,001 newer entries of another scope; hits of a search without a query have score 0", () =>
+  it.effect("`list` finds the entries of a scope even behind 1,001 newer entries of another scope", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const adapter = Drover.toAdapter(store)
@@ -89,7 +89,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(yield* memory.get(first.id), first)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.effect("the tools and the memory index use the given agent's memory; `forgetTool` fails with `unsupported` unless the spec allows it", () =>
+  it.effect("the tools and the memory index use the memory of the given agent", () =>
     Effect.gen(function*() {
       const ids = { agentId: "pilot", runId: "r1" }
       const remember = yield* Drover.rememberTool(ids)
@@ -124,7 +124,7 @@ describe("compat: drover", () => {
 
 describe("compat: Deuz", () => {
   const scope = { userId: "ada" }
-  it.effect("`recall`, `update` and `get` find the records that `copyStore` copied from Deuz's store; `copyStore` fails with `io` if that store fails", () =>
+  it.effect("`recall`, `update` and `get` find the records that `copyStore` copied from Deuz's store", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const run = yield* running()
@@ -184,7 +184,7 @@ describe("compat: Strands", () => {
 
 describe("compat: molroo", () => {
   const mira = Viewer.make({ agentId: "mira", reach: "within" })
-  it.scoped("`recallMemories` returns episodes even if the search for reflections fails, and lists that failure with the reason `io`", () =>
+  it.scoped("`recallMemories` returns episodes and the failure if the search for reflections fails", () =>
     Effect.gen(function*() {
       const run = yield* running()
       const adapter = yield* Molroo.InMemoryAdapter(mira, run)

@@ -250,7 +250,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "`remember` with `infer: false` stores the messages unchanged and calls no model; `planMemory` returns mutations and stores nothing",
+    "`remember` with `infer: false` calls no model, and `planMemory` stores nothing",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         const { asked, llm } = adding("x")
@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("`parseFacts` returns the facts of JSON that stands alone, in a code fence or in prose, and none if the text has no JSON", () => {
+  it("`parseFacts` finds the facts of JSON that stands alone, in a code fence or in prose", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",
@@ -359,21 +359,21 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseFacts("no JSON here"), [])
   })
 
-  it("`parseDecision` treats ids as positions in the prompt, ignores unknown positions, and accepts event names in any case", () => {
+  it("`parseDecision` treats ids as positions in the prompt, and ignores unknown positions", () => {
     const answer =
       "{\"memory\":[null,{\"event\":\"update\",\"id\":0,\"text\":\"b\"},{\"event\":\"DELETE\",\"id\":\"9\"},{\"event\":\"ADD\",\"text\":\" \"}]}"
     assert.deepStrictEqual(parseDecision(answer, 1), [{ event: "UPDATE", id: "0", text: "b" }])
     assert.deepStrictEqual(parseDecision("?", 1), [])
   })
 
-  it("the extraction prompt asks for JSON and ends with the caller's instructions; the decision prompt lists existing and new facts", () => {
+  it("the extraction prompt asks for JSON, and the decision prompt lists existing and new facts", () => {
     const { system, user } = buildExtractionPrompt([Message.user("ok"), Message.user("I moved")], "Only cities.")
     assert.match(system, /JSON only[^]*Additional instructions: Only cities\.$/)
     assert.include(user, "user: ok\nuser: I moved")
     assert.include(buildDecisionPrompt([{ text: "a" }], []).user, "EXISTING:\n[]\nNEW FACTS:\n[\"a\"]")
   })
 
-  it("`matchesScope` requires every given id, `isExpired` is true at `expiresAt`, and `cosineSimilarity` is 0 if vectors differ in length", () => {
+  it("`matchesScope` requires every given id, and `isExpired` is true at `expiresAt`", () => {
     const chat: MemoryScope = { userId: "ada", sessionId: "c" }
     assert.isTrue(matchesScope(chat, { userId: "ada" }))
     assert.isFalse(matchesScope({ userId: "ada" }, chat))

@@ -54,7 +54,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`put` with an existing id keeps `createdAt`, sets `updatedAt` and removes the fields that the new draft omits",
+      "`put` with an existing id replaces the entry, but keeps the entry's `createdAt`",
       (adapter) =>
         Effect.gen(function*() {
           const { createdAt, id } = yield* adapter.put(draft({ tags: ["ops"] }))
@@ -66,7 +66,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`put` fails without the scope's agent or run id, with an entry id that is not a ULID, and with the agent id `..`",
+      "`put` fails if an id of the scope is missing or invalid, or if the entry's id is not a ULID",
       (adapter) =>
         Effect.gen(function*() {
           const { agentId: _, ...nobodys } = draft()
@@ -143,7 +143,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`list` filters by kinds, and by tags in any case; `search` finds an entry by a word that only its tag contains",
+      "`list` filters by kinds and by tags, and `search` also finds the words of tags",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
@@ -194,7 +194,7 @@ describe("drover's folder", () => {
   const files = (root: string) =>
     readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /[0-9A-Z]{26}\.md$/.test(file))
 
-  it.scopedLive("each entry is one readable file in its scope's folder; a new scope moves the file, and `forget` deletes the file", () =>
+  it.scopedLive("each entry is one readable file in the folder of its scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -248,7 +248,7 @@ describe("drover's BM25", () => {
     assert.isNotEmpty(tokenise("記憶 память"))
   })
 
-  it("`bm25` returns no documents for an empty query or an empty list, and ranks a document higher if its tag matches as well", () => {
+  it("`bm25` ranks a document higher if a tag matches, and returns nothing for an empty query", () => {
     const docs = ["first", "second"].map((id, n) =>
       buildDoc(id, { summary: "deploy", body: "", tags: n === 1 ? ["deploy"] : [] })
     )

@@ -55,7 +55,7 @@ describe("nexus-agents' backend", () => {
   })
 
   law(
-    "`keys` lists all keys, `delete` removes one entry and returns whether its key existed, and `clear` removes all entries",
+    "`keys` lists all keys, `delete` removes one entry, and `clear` removes all entries",
     async (memory) => {
       await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
       const keys: Array<string> = []
@@ -207,7 +207,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* found, ["bad", "good"])
     }).pipe(Effect.provide(Layer.provide(ProceduralMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("`updateConstraints` changes the constraints of an agent's identity, and fails with `not_found` if the agent has no identity", () =>
+  it.effect("`updateConstraints` changes the constraints of an identity, and fails if there is no identity", () =>
     Effect.gen(function*() {
       const memory = yield* CoreMemory.CoreMemory
       const mira = Viewer.make({ agentId: "mira" })
@@ -223,7 +223,7 @@ describe("nexus-agents' typed memories", () => {
       assert.deepStrictEqual(yield* memory.getConstraints(Viewer.make({ agentId: "other" })), [])
     }).pipe(Effect.provide(Layer.provide(CoreMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("a resource is found by its type or a part of its location; an archived vault entry is found only by the category `archive`", () =>
+  it.effect("a resource is found by type or location; an archived vault entry is only in the category `archive`", () =>
     Effect.gen(function*() {
       const resources = yield* ResourceMemory.ResourceMemory
       const vault = yield* KnowledgeVault.KnowledgeVault

@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "two entities have at most one relationship of each type; a relationship can be removed, and cannot lead to an unknown entity",
+    "two entities have at most one relationship of each type, and both entities must exist",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))
@@ -83,7 +83,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "`endSession` returns the summary and the duration; `recordLearning` fails before `startSession` and for an invalid learning",
+    "`endSession` returns the summary and the duration; `recordLearning` fails before `startSession`",
     (memory) =>
       Effect.gen(function*() {
         assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
@@ -123,7 +123,7 @@ describe("nexus-agents' session", () => {
     }))
 
   law(
-    "`recordTask` keeps a task's issue, challenges and duration; `recordError` keeps an error's solution and file pattern",
+    "`recordTask` and `recordError` keep all given fields of a task or an error",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -155,7 +155,7 @@ describe("nexus-agents' beliefs", () => {
   })
 
   law(
-    "`recallCurrent` returns the latest belief; `recallHistory` also returns the superseded belief, which can no longer be revised",
+    "`recallCurrent` returns only the latest belief; `recallHistory` also returns superseded beliefs",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* awaited(() => memory.retain(belief("Bern", { confidence: "high" })))
@@ -174,7 +174,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "a belief reaches the highest confidence by repeated calls of `reinforce`, and the lowest by repeated calls of `weaken`",
+    "repeated calls of `reinforce` lead to the highest confidence, and of `weaken` to the lowest",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))
@@ -224,7 +224,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`query` returns beliefs of at least `minConfidence`, ordered by descending or ascending confidence, up to `limit`",
+    "`query` returns beliefs of at least `minConfidence`, ordered by confidence, up to `limit`",
     (memory) =>
       awaited(async () => {
         await memory.retain(belief("Bern", { confidence: "low" }))
@@ -264,7 +264,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`getStats` counts active and superseded beliefs; `pruneSuperseded` deletes the beliefs that were superseded before the given time",
+    "`pruneSuperseded` deletes the beliefs that were superseded before the given time",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))

@@ -92,7 +92,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "a search fails for an unknown store, and searches each store only once even if the call names the store twice",
+    "a search fails for an unknown store, and searches a store once even if the store is named twice",
     Effect.gen(function*() {
       const manager = yield* filled([notes])
       assert.deepInclude(yield* rejection(() => manager.search("tea", { stores: ["notes", "nowhere"] })), {
@@ -144,7 +144,7 @@ describe("Strands' search", () => {
 
 describe("Strands' add", () => {
   law(
-    "`add` fails with an error that names the failed store, but keeps the entry in the stores that accepted the entry",
+    "a failed `add` names the failed store, and keeps the entry in the other stores",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "broken", layer: down }] })
       const error = yield* rejection(() => manager.add("tea"))
@@ -168,7 +168,7 @@ describe("Strands' add", () => {
 
 describe("Strands' tools", () => {
   law(
-    "`getTools` returns a search tool and, with `addToolConfig`, an add tool; each description mentions only stores that the tool uses",
+    "`getTools` returns a search tool, and an add tool if `addToolConfig` is set",
     Effect.gen(function*() {
       const stores = [{ ...notes, description: "what the user wants kept" }, archive]
       const plain = yield* open({ stores })
@@ -182,7 +182,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the tools use only the stores in `toolStores`; `getTools` fails for an unknown store, and for an add tool without a writable store",
+    "the tools use only the stores in `toolStores`, and `getTools` fails for an unknown store",
     Effect.gen(function*() {
       const stores = [notes, { ...notes, name: "more" }, archive]
       const manager = yield* open({ stores, addToolConfig: true, toolStores: ["more"] })
@@ -211,7 +211,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the add tool with `waitForWrites: false` returns the number of accepted entries, which are stored once the next flush has ended",
+    "the add tool with `waitForWrites: false` accepts entries, and the next flush stores them",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)
@@ -274,7 +274,7 @@ describe("Strands' callbacks of injection", () => {
   }
 
   law(
-    "the option `query` sets the searched text, `maxEntries` the number of memories, and `format` the injected text",
+    "an injection uses the options `query`, `maxEntries` and `format`",
     Effect.gen(function*() {
       const manager = yield* open({
         stores: [notes],
@@ -309,7 +309,7 @@ describe("Strands' extraction", () => {
   }
 
   law(
-    "extraction with the trigger `interval(5)` extracts each message of ten turns once, and stores the extractor's metadata",
+    "extraction with the trigger `interval(5)` extracts each message of ten turns once",
     Effect.gen(function*() {
       const { calls, customExtract } = extractor()
       const manager = yield* open({

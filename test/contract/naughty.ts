@@ -99,7 +99,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
       }))
 
     law(
-      "strings of one line and 1..200 characters are stored unchanged as summaries; other strings of the list are refused",
+      "every string of the list is stored unchanged as a summary, or refused",
       (store) =>
         Effect.gen(function*() {
           const legal = strings.filter(isOf(Summary))
@@ -117,7 +117,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "strings of the list are stored unchanged in `tags`, `data` and `metadata`; `list` finds a record by such a tag",
+      "strings of the list are stored unchanged in `tags`, `data` and `metadata`",
       (store) =>
         Effect.gen(function*() {
           const tags = strings.filter((text) => isOf(Tag)(text) && text.trim().toLowerCase() !== "instructions")
@@ -136,7 +136,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "a fact whose body is a string of the list is stored unchanged, and storing the fact again returns `duplicate`",
+      "a fact whose body is a string of the list is stored unchanged, and only once",
       (store) =>
         Effect.gen(function*() {
           const bodies = strings.filter((text) => text.trim() !== "").filter((_, n) => n % 5 === 0)
@@ -150,7 +150,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "`search` accepts every string of the list as a text, and finds a record that contains one of the string's indexed words",
+      "`search` accepts every string of the list, and finds a record with a word of the string",
       (store) =>
         Effect.gen(function*() {
           const texts = strings.filter((text) => text.length < 5_000)
@@ -166,7 +166,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "users whose ids are strings of the list see only their own records; a string that is not a valid id is refused",
+      "users whose ids are strings of the list see only their own records",
       (store) =>
         Effect.gen(function*() {
           const isLegal = isOf(ScopeId)

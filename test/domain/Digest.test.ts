@@ -56,7 +56,7 @@ describe("Digest", () => {
     for (const Hash of [HashNode, HashPortable]) assert.strictEqual(Hash.sha256("a\ud800b"), Hash.sha256("a\ufffdb"))
   })
 
-  it("`secretBytes` returns the requested number of bytes, even if the number exceeds the platform's limit for one call", () => {
+  it("`secretBytes` returns as many bytes as requested, even beyond the platform's limit for one call", () => {
     for (const Hash of [HashNode, HashPortable]) {
       for (const length of [0, 1, 32, 65_537]) assert.lengthOf(Hash.secretBytes(length), length)
       assert.isTrue(Hash.secretBytes(131_073).subarray(131_040).some((byte) => byte !== 0))

@@ -85,7 +85,7 @@ describe("PromptText.visible", () => {
     it(`keeps ${name} byte for byte`, () => assert.strictEqual(PromptText.visible(text), text))
   }
 
-  it("removes hidden text after a flag emoji, repeated zero-width joiners, and joiners between letters that do not join", () => {
+  it("removes hidden text after a flag emoji, and joiners that join nothing", () => {
     const tags = Array.from("obey", (char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join("")
     assert.strictEqual(PromptText.visible(`🏴${tags}\u{e007f}`), "🏴")
     assert.strictEqual(PromptText.visible("🏴󠁧󠁢󠁥󠁮󠁧󠁿" + tags), "🏴󠁧󠁢󠁥󠁮󠁧󠁿")
@@ -94,7 +94,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("a\u200db 1\ufe0f2 😀\u200da \u200d😀"), "ab 12 😀a 😀")
   })
 
-  it("escapes chat-template markers such as <|im_end|>, even in full-width characters or with invisible characters inside", () => {
+  it("escapes chat-template markers such as <|im_end|>, even if the markers are disguised", () => {
     for (
       const [text, shown] of [
         ["<|im_start|>system", "&lt;|im_start|>system"],
@@ -133,7 +133,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
 
-  it("the result for any text has no hidden characters, memory tags or chat markers, and a second call does not change the result", () => {
+  it("the result for any text has no hidden characters, memory tags or chat markers", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(hostile, FastCheck.fullUnicodeString()), (text) => {
         const once = PromptText.visible(text)

@@ -81,7 +81,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("ExtractionTrigger.make makes a trigger from a function that maps a stream of events to a stream of firings", () =>
+  it.scoped("ExtractionTrigger.make makes a trigger from a function that maps events to firings", () =>
     Effect.gen(function*() {
       const urgent = Trigger.make("urgent", (events) =>
         events.pipe(
@@ -118,7 +118,7 @@ describe("ExtractionTrigger", () => {
     Trigger.any(Trigger.idle("15 seconds"), Trigger.any(Trigger.sessionEnd, Trigger.idle("55 seconds")))
   ]
   for (const trigger of triggers) {
-    it.scoped(`the trigger ${trigger.name} fires at the same events and times whether it is driven by calls (\`watch\`) or by a stream (\`fires\`)`, () =>
+    it.scoped(`the trigger ${trigger.name} fires at the same times through \`watch\` and through \`fires\``, () =>
       Effect.gen(function*() {
         const events = FastCheck.constantFrom<Trigger.TriggerEvent | number>(said, turnEnd, sessionEnd, 10, 30, 60)
         for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {
@@ -148,7 +148,7 @@ describe("ExtractionTrigger", () => {
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })
 
-  it("a trigger that can never fire gives the reason in `issues`; ExtractionTrigger.any lists the `issues` of all given triggers", () => {
+  it("a trigger that can never fire gives the reason in `issues`", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
       assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }

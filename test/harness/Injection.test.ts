@@ -48,7 +48,7 @@ describe("the trigger of an Injection", () => {
     }))
 
   law(
-    "the trigger `everyTurn` fires on every turn; the query is the last assistant text unless a user wrote the last message",
+    "the trigger `everyTurn` uses the last assistant text if no user wrote the last message",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })
@@ -70,7 +70,7 @@ describe("the trigger of an Injection", () => {
 
 describe("the query of an Injection", () => {
   law(
-    "the query can be a function whose result is trimmed; nothing is injected if the result is blank or undefined",
+    "the query can be a function; nothing is injected if the result is blank or undefined",
     () =>
       Effect.gen(function*() {
         const says: Array<string | undefined> = [" green ", undefined, "", " \n"]
@@ -104,7 +104,7 @@ describe("the query of an Injection", () => {
   })
 
   for (const vague of ["?", "ok", "Yes, please!", "and why?", "go on", "…", "👍"]) {
-    it(`the query of an Injection for the vague message "${vague}" also contains the previous user message, and no earlier one`, () => {
+    it(`the query for a vague message also contains the previous user message: ${vague}`, () => {
       const turn = [user("Tell me of Bern"), assistant("It has bears."), user(vague)]
       assert.strictEqual(Injection.queryOf(turn), `Tell me of Bern\n${vague}`)
       assert.strictEqual(Injection.queryOf([user("Long ago"), ...turn]), `Tell me of Bern\n${vague}`)
@@ -118,7 +118,7 @@ describe("the query of an Injection", () => {
     }
   })
 
-  it("the query is the last user text, even one short word in any script or a question of common words such as Who am I?", () => {
+  it("the query is the last user text alone, even if that text is one short word", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -128,7 +128,7 @@ describe("the query of an Injection", () => {
 
 describe("the block of an Injection", () => {
   law(
-    "the block shows the trust and origin of each record, and escapes the text so that no text can end its entry",
+    "the block shows the trust and origin of each record, and no text can end its entry",
     () =>
       Effect.gen(function*() {
         const { inject } = yield* injection({}, [])
@@ -158,7 +158,7 @@ describe("the block of an Injection", () => {
   )
 
   law(
-    "the block has at most four characters per token of the budget, and still shows short records if a long record does not fit",
+    "the block never exceeds the budget, and shows short records if a long record does not fit",
     () =>
       Effect.gen(function*() {
         const teas = ["tea ".repeat(200), "Tea is green", `Tea from ${"far ".repeat(60)}`]
@@ -209,7 +209,7 @@ describe("a failing Injection", () => {
   }
 
   law(
-    "an Injection fails with `invalid_draft` if its trigger throws a value other than an Error, or if `maxEntries` is invalid",
+    "an Injection fails with `invalid_draft` if the trigger throws or `maxEntries` is invalid",
     () =>
       Effect.gen(function*() {
         const trigger = () => {
@@ -231,7 +231,7 @@ describe("a failing Injection", () => {
 })
 
 describe("MemoryService.context", () => {
-  it.effect("MemoryService.context renders up to five records for the last user message, and publishes `memory_recalled`", () =>
+  it.effect("MemoryService.context renders up to five records, and publishes `memory_recalled`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (const tea of ["Assam", "Ceylon", "Darjeeling", "Keemun", "Lapsang", "Matcha"]) {
@@ -248,7 +248,7 @@ describe("MemoryService.context", () => {
       )
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.context returns an empty block if memory is disabled, nothing is found or no user wrote the last message", () =>
+  it.effect("MemoryService.context returns an empty block if nothing is found or memory is disabled", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("Likes tea"))

@@ -110,7 +110,7 @@ describe("InstructionFiles.seed", () => {
       }).pipe(Effect.provide(kept))
     )
 
-  it.effect("`seed` stores each file as a read-only Global record of kind `reference` and trust 0, with an id from the file's path", () =>
+  it.effect("`seed` stores each file as a read-only Global record with an id from the file's path", () =>
     seeded(({ at, records, seed, store }) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* seed("a"), ["created", "created"])
@@ -134,7 +134,7 @@ describe("InstructionFiles.seed", () => {
     ))
 
   for (const [name, kept] of Object.entries(stores)) {
-    it.effect(`${name}: \`seed\` skips unchanged files, adds a revision for each changed file, and forgets the records of deleted files`, () =>
+    it.effect(`${name}: \`seed\` updates the records of changed files, and forgets the records of deleted files`, () =>
       seeded(({ at, fs, records, seed }) =>
         Effect.gen(function*() {
           yield* seed("a")
@@ -154,7 +154,7 @@ describe("InstructionFiles.seed", () => {
         }), kept))
   }
 
-  it.effect("`seed` in one directory keeps the records of other projects and of files that still exist in other directories", () =>
+  it.effect("`seed` in one directory keeps the records of other projects, and of existing files elsewhere", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a")

@@ -13,7 +13,7 @@ import { ada, heard, service } from "./Service.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("an instruction file", () => {
-  it.effect("each file named with @ in an instruction file is imported once; file names in code and other uses of @ are ignored", () =>
+  it.effect("each file named with @ in an instruction file is imported once; other uses of @ are ignored", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -154,13 +154,13 @@ describe("an instruction file", () => {
       )
     })))
 
-  it("the hash of an InstructionFilesConfig with default options is the same as in earlier versions of the library", () => {
+  it("the hash of a default InstructionFilesConfig is the same as in earlier versions", () => {
     const before = { filenames: ["AGENTS.md", "CLAUDE.md"], maxBytesPerFile: 16_384, seedMemory: true }
     assert.strictEqual(hashSpec(new InstructionFilesConfig({})), hashSpec(before))
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
   })
 
-  it.effect("secrets in an instruction file are redacted in the rendered text; storing the unchanged file again creates no revision", () =>
+  it.effect("secrets in an instruction file are redacted, and an unchanged file creates no revision", () =>
     onDisk(
       Effect.gen(function*() {
         const { at } = yield* tree({ ".git": null, "AGENTS.md": "the key is sk-a1B2c3D4e5F6g7H8" })
@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("the event `memory_redacted` counts an instruction file's secrets once, and again only when the file has changed", () =>
+  it.effect("`memory_redacted` counts an instruction file's secrets once, and again if the file has changed", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

@@ -5,7 +5,7 @@ import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("InstructionFiles.load", () => {
-  it.effect("loads files from the root down to the working directory, and within a directory in the order of the option `filenames`", () =>
+  it.effect("loads files from the root down to the working directory", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -83,7 +83,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("reports symbolic links that leave the root, are circular or lead to nothing; loads a file with several names once", () =>
+  it.effect("a symbolic link that leaves the root, is circular or leads to nothing is reported", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         "outside/secret.md": "secret",

@@ -32,7 +32,7 @@ const listen = (events: MemoryEvents.Service, n: number) =>
   })
 
 describe("MemoryEvents", () => {
-  it.effect("each subscriber receives all events that are published after its subscription, in the order of publication", () =>
+  it.effect("each subscriber receives all events published after its subscription, in order", () =>
     Effect.gen(function*() {
       const events = yield* MemoryEvents.MemoryEvents
       yield* events.publish(event(0))
@@ -97,7 +97,7 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("the Schema MemoryEvent decodes events of earlier versions of the library, which contain texts and lack newer fields", () =>
+  it.effect("the Schema MemoryEvent decodes events of earlier versions of the library", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {

@@ -75,7 +75,7 @@ describe("MemoryManager", () => {
       }
     }))))
 
-  it.effect("`accept` fails with `unavailable` and `flush` succeeds after the Effect scope of the MemoryManager has closed", () =>
+  it.effect("a closed MemoryManager refuses `accept` with `unavailable`, but `flush` succeeds", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()
       const { accept, flush } = Context.get(yield* Layer.buildWithScope(world(), scope), manager)
@@ -85,7 +85,7 @@ describe("MemoryManager", () => {
       yield* flush
     }))
 
-  it.effect("`addMessages` with an invalid session id fails with `invalid_id` and stores nothing; an empty session id is valid", () =>
+  it.effect("`addMessages` with an invalid session id fails with `invalid_id` and stores nothing", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       for (const session of ["x".repeat(1_025), "\ud800"]) {
@@ -208,7 +208,7 @@ describe("a MemoryManager with a failing store", () => {
     dies: { layer: writing(Effect.die("boo")), writable: true }
   }
 
-  it.effect("a defect in the writes of one store does not affect other stores, and is reported like a failure of the store", () =>
+  it.effect("a defect in one store is reported like a failure, and does not affect other stores", () =>
     Effect.gen(function*() {
       const { accept, add, flush, search } = yield* manager
       const { tags } = yield* heard(
@@ -232,7 +232,7 @@ describe("a MemoryManager with a failing store", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea")).sort(), ["black tea", "green tea"])
     }).pipe(Effect.provide(world({ stores: dying }))))
 
-  it.effect("a store whose writes hang does not block searches, and delays closing the MemoryManager by at most thirty seconds", () =>
+  it.effect("a store whose writes hang blocks no search, and delays closing by at most thirty seconds", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.fork(Effect.provide(
         Effect.gen(function*() {
@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("the error of a failed `add` has the stores' common reason, or `unavailable` if the reasons differ, and names each store", () =>
+  it.effect("the error of a failed `add` names each failed store, and has the common reason of the stores", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
@@ -266,7 +266,7 @@ describe("a MemoryManager with a failing store", () => {
       }
     }))))
 
-  it.effect("`addMessages` stores no message and fails with an error that names the store if the store's extraction filter throws", () =>
+  it.effect("`addMessages` fails and stores no message if the extraction filter of a store throws", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
@@ -319,7 +319,7 @@ describe("MemoryManager.flush", () => {
 })
 
 describe("MemoryService.turnEnd with a MemoryManager", () => {
-  it.effect("memories are extracted from a turn's messages when the trigger fires, and the next context shows the memories", () =>
+  it.effect("memories are extracted when the trigger fires, and appear in the next context", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service
       assert.strictEqual((yield* context([Message.user("What do I drink?")])).text, "")
@@ -336,7 +336,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.interval(2) } } } }))
     ))
 
-  it.effect("memories are extracted from a session's messages when the session ends, but not from tool messages or injected memory", () =>
+  it.effect("memories are extracted at the end of a session, but not from tool messages or injected memory", () =>
     Effect.gen(function*() {
       const { context, sessionEnd, turnEnd } = yield* service
       const { search } = yield* manager
@@ -358,7 +358,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } } }))
     ))
 
-  it.effect("each store extracts turns by its own trigger; `forgetAll` with `purge` erases records and messages in all stores", () =>
+  it.effect("each store extracts by its own trigger, and `forgetAll` with `purge` erases in all stores", () =>
     Effect.gen(function*() {
       const { flush, forgetAll, turnEnd } = yield* service
       const { outboxes, stores } = yield* manager

@@ -13,7 +13,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, down, draft, heard, over, pilot, reason, run, service } from "./Service.ts"
 
 describe("MemoryService", () => {
-  it.effect("puts, gets, searches, lists, updates and forgets records and returns their history, for the current viewer", () =>
+  it.effect("every operation on records acts for the current viewer", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { outcome, record } = yield* memory.put(draft("Drinks tea"))
@@ -123,7 +123,7 @@ describe("MemoryService.index", () => {
       assert.strictEqual(yield* MemoryService.renderMemoryIndex, text)
     }).pipe(run(pilot)))
 
-  it.effect("the index for a viewer of reach `within` lists the records of its scope and of narrower scopes, but no Global records", () =>
+  it.effect("the index for a viewer of reach `within` has records of narrower scopes, but no Global records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -135,7 +135,7 @@ describe("MemoryService.index", () => {
       assert.lengthOf((yield* memory.index.pipe(everything)).ids, 3)
     }).pipe(run(Viewer.make({ userId: "ada", reach: "within" }))))
 
-  it.effect("the index lists the viewer's own record even if 100 Global records are newer, and says how many records are left out", () =>
+  it.effect("the index lists the viewer's own record even if 100 Global records are newer", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("mine", { scope: { agentId: "pilot" } }))
@@ -205,7 +205,7 @@ describe("MemoryService.instructions", () => {
       assert.strictEqual(yield* (yield* service).instructions, "")
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.instructions renders the instruction files, and publishes an event for each file that is not loaded", () =>
+  it.effect("MemoryService.instructions publishes an event for each instruction file that is not loaded", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events, result } = yield* heard(memory.instructions.pipe(MemoryService.as(ada)))
@@ -214,7 +214,7 @@ describe("MemoryService.instructions", () => {
       assert.lengthOf(events, 1)
     }).pipe(Effect.provide(counting({ broken: false, seeds: [] }))))
 
-  it.effect("instruction files are stored as records once per tenant, even if many viewers begin a turn or read the files at once", () =>
+  it.effect("instruction files are stored once per tenant, even if many viewers begin a turn at once", () =>
     Effect.gen(function*() {
       const state = { broken: false, seeds: [] }
       yield* Effect.gen(function*() {

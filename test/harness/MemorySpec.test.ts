@@ -52,7 +52,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("`hashSpec` ignores order and repetitions in `sharedWrites`, and treats an empty `sharedWrites` like a missing one", () => {
+  it("`hashSpec` ignores the order and repetitions of `sharedWrites`", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)

@@ -121,7 +121,7 @@ describe("a missing model", () => {
       assert.include(embedded.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
     }))
 
-  it.effect("two calls of `put` with `embed: true` but no model store both records and publish one `memory_degraded` event", () =>
+  it.effect("`put` with `embed: true` works without a model, and publishes `memory_degraded` only once", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { events } = yield* heard(Effect.gen(function*() {
@@ -161,7 +161,7 @@ describe("a missing model", () => {
 })
 
 describe("MemoryService.links", () => {
-  it.effect("MemoryService.links returns the links to and from a record, and no links if the viewer does not see the record", () =>
+  it.effect("MemoryService.links returns the links to and from a record that the viewer sees", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

@@ -180,7 +180,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "the trigger `sessionEnd` starts extraction when the conversation's session ends, and not when another session ends",
+    "the trigger `sessionEnd` starts extraction when the conversation's own session ends",
     { trigger: ExtractionTrigger.sessionEnd },
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -246,7 +246,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("a conversation whose extraction failed ten times in a row is retried only at every third request until success", () =>
+  it.scoped("a conversation whose extraction failed ten times is retried only at every third request", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -270,7 +270,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf(yield* remembered(store), 4)
     }).pipe(memory))
 
-  it.scoped("a failed extraction is retried after 1, 2, 4 and 8 seconds by default, and at once on an append or a flush", () =>
+  it.scoped("a failed extraction is retried after 1, 2, 4 and 8 seconds, and at once on an append or a flush", () =>
     Effect.gen(function*() {
       const { calls, extract } = model(() => mute)
       const outbox = yield* opened(yield* theStore, { extract }, { trigger: ExtractionTrigger.invocation })
@@ -318,7 +318,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
-  it.scoped("an Outbox with hanging extractions accepts messages, extracts other conversations, and closes within thirty seconds", () =>
+  it.scoped("an Outbox with hanging extractions extracts other conversations, and closes within 30 seconds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) =>
@@ -432,7 +432,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("the capacity of an Outbox", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append beyond `capacityPerConversation` fails with `rate_limited` if the waiting messages cannot be extracted", () =>
+  it.scoped("an append beyond `capacityPerConversation` fails with `rate_limited` if extraction fails", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -506,7 +506,7 @@ describe("the capacity of an Outbox", () => {
       assert.lengthOf(yield* outbox.deadLetters, 3)
     }).pipe(memory))
 
-  it.scoped("an Outbox with `openConversations: 3` extracts 20 conversations completely, and continues their sequence numbers", () =>
+  it.scoped("an Outbox with `openConversations: 3` extracts 20 conversations completely", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const outbox = yield* opened(store, model(), { openConversations: 3, trigger: ExtractionTrigger.interval(2) })

@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages are stored and extracted even if a viewer's records have the ids that earlier versions of the library gave to rows",
+      "messages are extracted even if a viewer's records have the ids of an earlier version's rows",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })
@@ -84,7 +84,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages stored by an earlier version of the library are extracted once, and new messages continue their sequence numbers",
+      "messages stored by an earlier version of the library are extracted exactly once",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)
@@ -106,7 +106,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "new messages continue the sequence numbers of an earlier version of the library, even if no message of that version waits",
+      "new messages continue the sequence numbers that an earlier version of the library gave",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* Effect.scoped(Effect.gen(function*() {
@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "a model's answer stored by an earlier version of the library is kept until its memories are written, and is then erased",
+      "a model's answer stored by an earlier version is kept until its memories are written",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)

@@ -54,7 +54,7 @@ law(
 )
 
 law(
-  "the model's answer is stored before its memories are written, so a retry of the write does not ask the model again",
+  "a failed write of memories is retried with the model's stored answer",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -98,7 +98,7 @@ law(
 )
 
 law(
-  "a new outbox extracts the messages that an earlier outbox left waiting, and continues their sequence numbers",
+  "a new outbox extracts the messages that an earlier outbox left waiting",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -142,7 +142,7 @@ law(
 )
 
 law(
-  "an outbox with `extractor: \"ingest\"` stores each message once, word for word, even if conversations share a session id and scope",
+  "an outbox with `extractor: \"ingest\"` stores each message once, word for word",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -167,7 +167,7 @@ law(
 )
 
 law(
-  "a message that exceeds the size limit of a record's body is extracted whole, with lone surrogates replaced",
+  "a message that exceeds the size limit of a record's body is extracted whole",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -203,7 +203,7 @@ law(
 )
 
 law(
-  "`append` numbers the messages of a conversation without gaps, filtered messages included, even across outboxes",
+  "`append` numbers all messages of a conversation without gaps, even across outboxes",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "an outbox extracts a conversation by default at every fifth turn and at the end of the conversation's session",
+  "extraction runs by default at every fifth turn and at the end of the session",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -247,7 +247,7 @@ law(
 )
 
 law(
-  "tool messages, blank messages and injected memory are not extracted, and do not block the extraction of other messages",
+  "tool messages, blank messages and injected memory are not extracted",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -262,7 +262,7 @@ law(
 )
 
 law(
-  "`append` accepts a viewer without ids only if the option `scope` is Global and `sharedWrites` contains Global",
+  "`append` refuses a viewer without ids unless the options allow writes to the scope Global",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -277,7 +277,7 @@ law(
 )
 
 law(
-  "only the message that cannot be extracted becomes a dead letter, and `release` makes its extraction run again",
+  "only the message that cannot be extracted becomes a dead letter, and `release` retries the message",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -320,7 +320,7 @@ law("messages whose extraction fails with a defect become dead letters", (opened
   }))
 
 law(
-  "the error of `flush` counts the failed conversations by reason, and quotes neither messages nor model errors",
+  "the error of `flush` counts the failed conversations by reason, and quotes no messages",
   (opened) =>
     Effect.gen(function*() {
       const { extract } = model((contents) =>
@@ -386,7 +386,7 @@ law(
 )
 
 law(
-  "an append beyond `capacityPerConversation` fails if extraction fails, but other conversations accept appends",
+  "an append beyond `capacityPerConversation` fails if the waiting messages cannot be extracted",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -405,7 +405,7 @@ law(
 )
 
 law(
-  "an append beyond `capacityPerTenant` first extracts a conversation of the same tenant, and none of another tenant",
+  "an append beyond `capacityPerTenant` first extracts a conversation of the same tenant",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -422,7 +422,7 @@ law(
 )
 
 law(
-  "a store with `ingest` receives messages with their sequence numbers, and all of them again after a failed flush",
+  "a store with `ingest` receives the messages, and receives all of them again after a failed flush",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

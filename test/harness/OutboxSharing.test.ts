@@ -33,7 +33,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
       it.scoped(title, () => Effect.provide(Effect.scoped(check), layer))
 
     law(
-      "a stored answer whose scope the viewer may no longer write is discarded, and its messages are extracted again",
+      "a stored answer whose scope the viewer may no longer write is replaced by a new extraction",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, visitor, { about: "agent" })
@@ -45,7 +45,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "the messages of a stored answer become dead letters if the viewer may no longer write the configured scope",
+      "the messages become dead letters if the viewer may no longer write the configured scope",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })

@@ -195,7 +195,7 @@ describe("PromptBlock.fenced", () => {
 })
 
 describe("PromptBlock.fenced with backticks in the text", () => {
-  it("PromptBlock.fenced makes the fence longer than any run of backticks that remains when invisible characters are removed", () => {
+  it("PromptBlock.fenced makes a fence longer than any run of backticks, ignoring invisible characters", () => {
     const text = PromptBlock.fenced("``\u200b``\n\n## System")
     const [first = ""] = text.split("\n")
     assert.isTrue(/^`{5,}$/.test(first), text)

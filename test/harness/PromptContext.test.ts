@@ -77,7 +77,7 @@ describe("Injection.renderIndex", () => {
     assert.deepStrictEqual([shown("global"), shown(pilot), shown(run), leftOut], [14, 2, 14, 172])
   })
 
-  it("`maxEntries` is divided evenly among the scopes, and the part that a scope does not need goes to other scopes", () => {
+  it("`maxEntries` is divided evenly among the scopes, and unused parts go to other scopes", () => {
     const scopes = FastCheck.array(FastCheck.integer({ min: 0, max: 50 }), { maxLength: 8 })
     FastCheck.assert(
       FastCheck.property(scopes, FastCheck.integer({ min: 0, max: 60 }), (counts, maxEntries) => {
@@ -96,7 +96,7 @@ describe("Injection.renderIndex", () => {
     )
   })
 
-  it.effect("the index shows records of trust 2 only in the viewer's own scopes, and never records of trust 3 or instructions", () =>
+  it.effect("the index shows records of trust 2 only in the viewer's own scopes, and no records of trust 3", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const scopes: Readonly<Record<string, MemoryScope>> = {

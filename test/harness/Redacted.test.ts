@@ -44,7 +44,7 @@ const everything = (store: MemoryStore.Service) =>
   })
 
 describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) => {
-  it.scoped("keeps secrets out of records, revisions, key-value memories, resources and threads, and changes no other text", () =>
+  it.scoped("removes secrets from records, threads and other memories, and changes no other text", () =>
     Effect.gen(function*() {
       const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each layer has another error type
       const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(

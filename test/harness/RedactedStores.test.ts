@@ -73,7 +73,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("a service with the redaction layer of its store publishes each redaction once, even if the layer is built twice", () =>
+  it.scoped("a redaction is published once, even if both the service and its store redact", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -181,7 +181,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("a wrapper of the store has the store's redaction, and a federation of several stores combines their redactions", () =>
+  it.scoped("a wrapper of a store has the store's redaction, and a federation combines all redactions", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))
@@ -201,7 +201,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })
     }))
 
-  it.scoped("a federation applies its redaction to attached stores, and refuses a writable store that was built without redaction", () =>
+  it.scoped("a federation refuses to attach a writable store that was built without redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const context = yield* Layer.build(

@@ -109,7 +109,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("`undo` fails with `not_owned` for another viewer, and for a receipt with a changed viewer or without a seal", () =>
+  it.effect("`undo` fails with `not_owned` for another viewer and for a changed receipt", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -136,7 +136,7 @@ describe("MemoryService.remember", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("`globalWrites: deny` makes `remember` in scope Global and `undo` of a forged Global receipt fail with `not_owned`", () =>
+  it.effect("`globalWrites: deny` forbids writes to the scope Global by `remember` and by `undo`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -191,7 +191,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(run()))
 
-  it.effect("`put` with `embed: true` stores the record and publishes `memory_degraded` if the vector cannot be computed", () =>
+  it.effect("`put` with `embed: true` stores the record even if the vector cannot be computed", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true }))

@@ -30,7 +30,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
       }))
 
     law(
-      "`resume` returns the last saved checkpoint if the spec is unchanged, even if its keys are in another order",
+      "`resume` returns the last saved checkpoint if the spec is unchanged",
       (resume) =>
         Effect.gen(function*() {
           yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
@@ -67,7 +67,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
     )
 
     law(
-      "a spec with the default `maxBytesPerFile` equals a spec with the default of an earlier version of the library",
+      "the old and the new default of `maxBytesPerFile` count as the same spec",
       (resume) =>
         Effect.gen(function*() {
           const { InstructionFilesConfig } = MemorySpec
@@ -264,7 +264,7 @@ describe("Resume on a disk that fails", () => {
     )
 
   for (const onlyThat of [true, false]) {
-    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or new checkpoint intact, and a failed save has the reason \`io\``, () =>
+    it.effect(`${onlyThat ? "an error" : "a crash"} at any disk call leaves the old or the new checkpoint intact`, () =>
       onDisk((directory, fs) =>
         Effect.gen(function*() {
           yield* saved(directory, 0)
@@ -329,7 +329,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("the error for a changed, truncated or misplaced checkpoint file is `corrupt`, and does not contain the folder", () =>
+  it.effect("a changed, truncated or misplaced checkpoint file causes the error `corrupt`", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

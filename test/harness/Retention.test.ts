@@ -75,7 +75,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "applies the cap to each scope separately, and forgets no record of another tenant or of a kind without a cap",
+      "applies the cap to each scope separately, and not to other tenants or to kinds without a cap",
       (store) =>
         Effect.gen(function*() {
           const session = Viewer.make({ userId: "ada", sessionId: "s" })
@@ -166,7 +166,7 @@ describe("Retention", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it.effect.prop(
-    "every record that Retention keeps is more important than the forgotten records, or equally important and not older",
+    "no forgotten record is more important than a record that Retention keeps",
     [
       FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0.25, 0.5, 1), FastCheck.nat(3), FastCheck.boolean()), {
         maxLength: 20

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("`mayWrite` lets a user write the user's own and shared scopes, and an agent that acts alone every visible scope", () => {
+  it("`mayWrite` lets a user write only own and shared scopes, and a lone agent every visible scope", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -111,7 +111,7 @@ describe("Viewer.SharedWrites", () => {
       }
     }).pipe(Effect.provide(layer({ sharedWrites: ["agent", "global"] }))))
 
-  it.effect("harness code may put records in scopes Global and agent, but a Global record with origin `agent` is refused", () =>
+  it.effect("harness code may put Global records, but a Global record with origin `agent` is refused", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       yield* memory.put({ scope: Global, kind: "semantic", body: "Open on Sundays" })
@@ -122,7 +122,7 @@ describe("Viewer.SharedWrites", () => {
       )
     }).pipe(MemoryService.as(alice), Effect.provide(layer())))
 
-  it.effect("MemoryPipeline refuses to write a user's facts to a shared scope outside `sharedWrites`, and asks no model", () =>
+  it.effect("MemoryPipeline refuses to write a user's facts to a shared scope outside `sharedWrites`", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const store = yield* MemoryStore.MemoryStore
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes to the scope of the viewer's user, else of an agent that acts alone, else of all ids of the viewer", () =>
+  it.effect("extraction writes to the scope of the user, of a lone agent, or of all ids of the viewer", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

@@ -123,7 +123,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(Option.getOrThrow(yield* threads.get(ada, "thread 3")).length, 2)
     }))
 
-  it.scoped("`fork` copies the messages before a position into an independent thread, and refuses a name that is in use", () =>
+  it.scoped("`fork` copies the messages before a position into an independent thread", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one", "two", "three"))
@@ -182,7 +182,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(places(yield* (yield* another).search(ada, "a", { text: "fish", limit: 1 })), [2])
     }))
 
-  it.scoped("`window` returns the last turns that fit the token limit, but at least one turn, and counts the messages left out", () =>
+  it.scoped("`window` returns the last turns that fit the token limit, but at least one turn", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       const turn = (n: number) => [
@@ -203,7 +203,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.search(ada, "a", { text: "question 7", limit: 1 }), 1)
     }))
 
-  it.scoped("concurrent appends of several processes lose no message, and the messages of one call stay together in order", () =>
+  it.scoped("concurrent appends of several processes lose no message, and each call's messages stay together", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       const processes = [threads, yield* another]

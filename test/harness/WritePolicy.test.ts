@@ -97,7 +97,7 @@ describe("MemoryService under `globalWrites: deny`", () => {
 })
 
 describe("MemoryService.forgetAll", () => {
-  it.effect("MemoryService.forgetAll forgets all records of the viewer that match the filter, and ignores the filter's `limit`", () =>
+  it.effect("MemoryService.forgetAll forgets all matching records of the viewer, and ignores `limit`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       for (let n = 0; n < 25; n++) yield* memory.put(draft(`tea ${n}`, { tags: n < 5 ? ["keep"] : ["go"] }))
@@ -109,7 +109,7 @@ describe("MemoryService.forgetAll", () => {
       assert.lengthOf((yield* memory.list({}).pipe(bob)).items, 1)
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with `purge` erases records with all their revisions, even records that were forgotten before", () =>
+  it.effect("MemoryService.forgetAll with `purge` erases all revisions, even of forgotten records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -126,7 +126,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with `purge` erases forgotten records only if they are the viewer's and match the filter", () =>
+  it.effect("MemoryService.forgetAll with `purge` keeps forgotten records that do not match the filter", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -172,7 +172,7 @@ describe("MemoryService.forgetAll", () => {
       assert.sameMembers((yield* memory.list({})).items.map(({ body }) => body), ["tea", "coffee"])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with `purge` also erases records that are not yet valid, no longer valid or expired", () =>
+  it.effect("MemoryService.forgetAll with `purge` also erases records that are expired or not valid now", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

@@ -62,7 +62,7 @@ describe("Completion.object", () => {
 })
 
 describe("Completion.layerScripted", () => {
-  it.effect("Completion.layerScripted returns the answers in order, with objects as JSON; a call after the last answer fails", () =>
+  it.effect("Completion.layerScripted returns the answers in order; a call after the last answer fails", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* complete("a"), "one")
       assert.strictEqual(yield* complete("b"), "{\"two\":2}")
@@ -108,7 +108,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
     Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
 
   law(
-    "Completion.layerReplay returns the recorded answers; answers to equal prompts come in the order of recording",
+    "Completion.layerReplay answers equal prompts in the order of recording",
     (file) =>
       Effect.gen(function*() {
         const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
@@ -187,7 +187,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
     }))
 
   law(
-    "a missing cassette causes the error `not_found`, a damaged cassette `corrupt`, and an unwritable cassette `io`",
+    "a missing cassette causes the error `not_found`, and a damaged cassette `corrupt`",
     (file, fs) =>
       Effect.gen(function*() {
         const play = reason(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))

@@ -233,7 +233,7 @@ describe("the inspector's page", () => {
       }
     }))
 
-  it.scopedLive("the page asks for the token that the server requires, and stores the token neither in `localStorage` nor in the URL", () =>
+  it.scopedLive("the page asks for the token, and stores the token neither in `localStorage` nor in the URL", () =>
     Effect.gen(function*() {
       const { line, token } = yield* McpTokens.generate("ada", ada)
       const tokens = path.join(yield* folder, "tokens")

@@ -112,7 +112,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`retrieve` returns the best records with at least `minScore`, up to `limit`, and refuses options out of range",
+      "`retrieve` returns the best records with at least `minScore`, up to `limit`",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -173,7 +173,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("AdaptiveMemory", () => {
-  it.effect("the relevance is the greater of the vectors' cosine similarity and the share of the query's terms in the record", () =>
+  it.effect("the relevance is the similarity by vectors or by words, whichever is greater", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* both
       yield* three(store)

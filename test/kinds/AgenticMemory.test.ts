@@ -66,7 +66,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "attributes that a note lacks are derived by rule at each read, until `refreshAttributes` stores the attributes",
+      "missing attributes of a note are derived at each read, until `refreshAttributes` stores them",
       (notes, store) =>
         Effect.gen(function*() {
           const plain = yield* put(store, draft(gateway, { id: id("plain"), kind: "note", scope }))
@@ -91,7 +91,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`store` suggests at most five links to notes of similarity 0.5 or more, most similar first, and adds no link",
+      "`store` suggests at most five links to similar notes, most similar first, and adds no link",
       (notes, store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 7; n++) yield* write(notes, `n${n}`, `${gateway} ${"and jitter ".repeat(n % 3)}`)
@@ -109,7 +109,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`link` adds one link in each direction for every suggestion of similarity 0.7 or more, if the suggested note exists",
+      "`link` adds a link in each direction for every suggestion of similarity 0.7 or more",
       (notes, store) =>
         Effect.gen(function*() {
           for (const name of ["a", "b", "c"]) yield* write(notes, name, name)
@@ -137,7 +137,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`store` only proposes to change a similar older note: a supersession, extension, refinement or contradiction",
+      "`store` proposes how to change a similar older note, but changes nothing",
       (notes, store) =>
         Effect.gen(function*() {
           const proposed = (name: string, before: string, after: string) =>
@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an applied contradiction ends the validity of the older note, and a second contradiction of that note fails with `conflict`",
+      "an applied contradiction ends the validity of the older note; a second contradiction fails",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "old", "The ferry to Bern runs daily")
@@ -240,7 +240,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findByShared` returns the notes that share values of an attribute with the given note, ordered by the number of shared values",
+      "`findByShared` returns the notes with the most shared values of an attribute first",
       (notes) =>
         Effect.gen(function*() {
           yield* write(notes, "a", "Payments Gateway: apple cake recipe")
@@ -310,7 +310,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("the rules of AgenticMemory", () => {
-  it("the entities of a text are its names, files and identifiers, but no sentence starts, e-mail addresses or numbers", () => {
+  it("the entities of a text are names, files and identifiers, but no sentence starts or numbers", () => {
     const entities = (text: string) => attributesOf(text).entities
     assert.deepStrictEqual(
       entities("The Bank asks Ada Lovelace, of src/main.ts: call parseFacts() in `memory_store`."),
@@ -329,7 +329,7 @@ describe("the rules of AgenticMemory", () => {
     ])
   })
 
-  it("the attributes of any text stay within their limits, and the similarity of two notes is symmetric and within 0..1", () => {
+  it("the attributes of any text stay within their limits, and the similarity of notes is symmetric", () => {
     const text = FastCheck.oneof(
       FastCheck.fullUnicodeString({ maxLength: 300 }),
       FastCheck.array(FastCheck.constantFrom("Tea", "tea", "Green", "no", ".", "a.ts", "x_y", "5"), { maxLength: 80 })

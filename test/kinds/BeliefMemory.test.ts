@@ -14,7 +14,7 @@ import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
   law(
-    "the summary of a belief is its subject, predicate and object; `query` returns the most confident beliefs first, then the newest",
+    "`query` returns the most confident beliefs first, then the newest",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* memory.retain(ada, belief("Bern"))
@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`reinforce` moves the confidence a given share of the way to 1, `weaken` to 0, and concurrent calls all count",
+    "`reinforce` moves the confidence towards 1 by the given share, and `weaken` towards 0",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
@@ -176,7 +176,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "the audit of a belief lists every change with time, reason and evidence, even if the store no longer keeps the revision",
+    "the audit of a belief lists every change, even if the store no longer keeps the revision",
     (memory) =>
       Effect.gen(function*() {
         const proof = yield* retain(memory, "Oslo")
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`history` returns the revisions of a belief, newest first, or only the current revision if the store keeps no history",
+    "`history` returns the revisions of a belief that the store keeps, newest first",
     (memory, store) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")

@@ -24,7 +24,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "`setIdentity` replaces the identity in the same record, and keeps the stored prompt if no new prompt is given",
+    "`setIdentity` replaces the identity, and keeps the stored prompt if no new prompt is given",
     (memory, store) =>
       Effect.gen(function*() {
         const { record } = yield* memory.setIdentity(pilot(), identity, "You fly.")

@@ -50,7 +50,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("EpisodicMemory.layerAdapter", () => {
-  it.effect("the filters of a query apply even if the adapter ignores them, and the array that the adapter returns is not reordered", () => {
+  it.effect("the filters of a query apply even if the adapter ignores them", () => {
     const adapter = new InMemoryAdapter()
     return Effect.gen(function*() {
       yield* TestClock.adjust(1_000)
@@ -143,7 +143,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("`recall` fails with `io` if the adapter's promise is rejected, while `beforeTurn` and `afterTurn` only report the failure", () =>
+  it.effect("`recall` fails if the adapter fails, while `beforeTurn` and `afterTurn` only report the failure", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -180,7 +180,7 @@ describe("EpisodicMemory.toAdapter", () => {
     importance: 0.6
   }
 
-  it.effect("an episode saved twice is stored once, and returned unchanged except for numbers that are clamped to their range", () =>
+  it.effect("an episode saved twice is stored once, and returned unchanged except for clamped numbers", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       yield* Effect.promise(() => adapter.saveEpisode(episode))
@@ -209,7 +209,7 @@ describe("EpisodicMemory.toAdapter", () => {
       }
     }).pipe(provided))
 
-  it.effect("two reflections with the same id but different texts are both stored, and `getReflections` returns reflections newest first", () =>
+  it.effect("two reflections with the same id but different texts are both stored", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       const reflection = {

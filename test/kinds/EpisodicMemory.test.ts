@@ -92,7 +92,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "invalid limits, importances, emotions and types are refused with `invalid_draft`; only `beforeTurn` accepts a limit of 0",
+      "invalid limits, importances, emotions and types are refused with `invalid_draft`",
       (memory) =>
         Effect.gen(function*() {
           for (const limit of [0, -1, 1.5, NaN, 1_001]) {
@@ -117,7 +117,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "episodes and reflections are ordered by `validAt`, newest first; if two times are equal, the last written record comes first",
+      "episodes and reflections come newest first, by `validAt` and then by the order of writing",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -212,7 +212,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`getReflections` returns a reflection with the trigger `hindsight`, but no counterfactual that BeliefMemory stored",
+      "`getReflections` omits only the reflections that BeliefMemory stored",
       (memory, store) =>
         Effect.gen(function*() {
           const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
@@ -249,7 +249,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`beforeTurn` returns about as many chat messages as other events, even if the newest episodes are all of one sort",
+      "`beforeTurn` returns about as many chat messages as other events",
       (memory) =>
         Effect.gen(function*() {
           const event = { type: "gift" }
@@ -265,7 +265,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`beforeTurn` returns no episode both as recent and as related, even if the message begins with a tag in brackets",
+      "`beforeTurn` returns no episode both as recent and as related",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.adjust(1_000)
@@ -431,7 +431,7 @@ describe("EpisodicMemory", () => {
       ]))
     )))
 
-  it.effect("`layerExternal` provides a service that stores and returns nothing, and whose `saveEpisode` fails with `unsupported`", () =>
+  it.effect("`layerExternal` stores and returns nothing, and its `saveEpisode` fails with `unsupported`", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("x") })

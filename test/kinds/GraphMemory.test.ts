@@ -50,7 +50,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "an entity's summary is its name, and `relationships` returns the incoming and outgoing relationships of an entity",
+      "`relationships` returns the incoming and outgoing relationships of an entity",
       (graph) =>
         Effect.gen(function*() {
           const { record } = yield* graph.addEntity(ada, {
@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`relate` fails if an entity is unknown, both entities are the same, the weight is outside 0..1, or the type is blank",
+      "`relate` fails for an unknown entity, two equal entities, an invalid weight or a blank type",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -131,7 +131,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`traverse`, `relationships`, `queryByPath` and `findPath` find nothing for an unknown, invisible or unconnected entity",
+      "an unknown, invisible or unconnected entity has no relationships and no paths",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "his", { scope: { userId: "bob" }, viewer: bob })
@@ -168,7 +168,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`queryByPath` follows one outgoing relationship per given type, in order, and returns the entities at the end",
+      "`queryByPath` follows one outgoing relationship per given type, in order",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -219,7 +219,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findPath` counts linked records that are not entities towards `maxVisits`, but does not follow their links",
+      "`maxVisits` of `findPath` also counts linked records that are not entities",
       (graph, store) =>
         Effect.gen(function*() {
           const scope = { userId: "ada" }
@@ -241,7 +241,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findPath` returns a shortest path within `maxDepth`, and by default follows relationships in both directions",
+      "`findPath` returns a shortest path, and by default follows relationships in both directions",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -305,7 +305,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a [[name]] in a body is a relationship to the entity of that name; editing the body removes the relationship, `unrelate` does not",
+      "a [[name]] in a body is a relationship to the entity of that name, until the body is edited",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada Lovelace", { body: "Wrote to [[Charles Babbage]]." })
@@ -376,7 +376,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`search` also returns records that are linked to a hit and pass the filter; each hop multiplies the score by half the link's weight",
+      "`search` also returns records linked to a hit, with a lower score for each hop",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })

@@ -28,7 +28,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   })
 
   law(
-    "`applyHindsight` weakens the corrected beliefs, adds each change to the belief's audit, and stores the lessons",
+    "`applyHindsight` weakens the corrected beliefs and stores the lessons",
     (memory, store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -98,7 +98,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`applyHindsight` with the id of an earlier hindsight changes nothing if the data is the same, and fails if the data differs",
+    "a repeated call of `applyHindsight` with the same id and data changes nothing",
     (memory) =>
       Effect.gen(function*() {
         const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`hindsights` and `counterfactuals` return only reflections that BeliefMemory wrote, even if other reflections have the same `trigger`",
+    "`hindsights` and `counterfactuals` return only reflections that BeliefMemory wrote",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`createCounterfactual` records the beliefs that match the text, unless the caller gives beliefs; `validateCounterfactual` adds the outcome",
+    "`createCounterfactual` finds the beliefs that match the text, unless the caller gives beliefs",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -202,7 +202,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`statistics` counts the viewer's beliefs by confidence, source and state, and the belief updates, hindsights and counterfactuals",
+    "`statistics` counts the viewer's beliefs, belief updates, hindsights and counterfactuals",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`pruneSuperseded` keeps a superseded belief that is still valid, that another writer restores, or that the store refuses to forget",
+    "`pruneSuperseded` keeps a superseded belief that is still valid or cannot be forgotten",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

@@ -98,7 +98,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is hidden once `expiresAt` is reached, and `set` does nothing if `expiresAt` has already been reached",
+      "an entry is hidden once `expiresAt` is reached, and `set` ignores an expired entry",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)
@@ -288,7 +288,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every key keeps its exact value, even with the Big List of Naughty Strings, values of 160 KB and keys that look alike",
+      "every key keeps its exact value, even with strange or similar keys and very long values",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(5).filter((text) => text.length < 1_000)
@@ -399,7 +399,7 @@ describe("KeyValueMemory", () => {
 
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
-  it.effect("`layerKeyValueStore` serves one viewer's entries as a KeyValueStore, and `copyKeyValueStore` copies keys from a KeyValueStore", () =>
+  it.effect("`layerKeyValueStore` serves one viewer's entries as a KeyValueStore", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* KeyValueStore.KeyValueStore
@@ -423,7 +423,7 @@ describe("KeyValueMemory", () => {
       assert.strictEqual(yield* memory.size(bob), 1)
     }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layerKeyValueStore(ada), here))))
 
-  it.effect("`toBackend` offers a viewer's entries by methods that return promises, and `copyBackend` copies all entries of such a backend", () =>
+  it.effect("`toBackend` offers a viewer's entries through promises, and `copyBackend` copies all entries", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const store = yield* MemoryStore.MemoryStore

@@ -34,7 +34,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "`archive` moves a record to the category `archive`, even if called twice, and `search` still finds the record",
+    "`archive` moves a record to the category `archive`, and `search` still finds the record",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo", "decision", { body: "One place" })
@@ -49,7 +49,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "an expired record is absent for every operation, and `store` refuses an `expiresAt` that is not in the future",
+    "an expired record is absent, and `store` refuses an `expiresAt` that is not in the future",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)

@@ -24,7 +24,7 @@ const find = (memory: ProceduralMemory.Service, context: string) =>
 
 onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMemory.layer, (law) => {
   law(
-    "`storeProcedure` uses the name as summary, and refuses more than 100 steps or more successes than executions",
+    "`storeProcedure` refuses more than 100 steps, and more successes than executions",
     (memory, db) =>
       Effect.gen(function*() {
         assert.strictEqual((yield* store(memory, "deploy")).record.summary, "deploy")
@@ -48,7 +48,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "`findProcedures` returns the procedures whose trigger occurs in the context, ignoring case, highest success rate first",
+    "`findProcedures` returns procedures with a trigger in the context, highest success rate first",
     (memory, db) =>
       Effect.gen(function*() {
         yield* store(memory, "never", ["deploy"])
@@ -67,7 +67,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
   )
 
   law(
-    "`findProcedures` returns all matching procedures, even if the matches fill more than one page of the store",
+    "`findProcedures` returns all matching procedures, even from several pages of the store",
     (memory, db) =>
       Effect.gen(function*() {
         const data = { name: "n", triggers: ["deploy"], successes: 0, executions: 0, steps: [] }
@@ -90,7 +90,7 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
     }))
 
   law(
-    "`recordExecution` fails with `not_found` for another viewer's procedure or a record that is not a procedure",
+    "`recordExecution` fails for another viewer's procedure and for a record that is no procedure",
     (memory, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "deploy")
