@@ -62,7 +62,7 @@ export * as Engine from "./Engine.ts"
 export * as Markdown from "./Markdown.ts"
 /** Several stores, combined into one. */
 export * as Federated from "./Federated.ts"
-/** A branch of a store. Reads return the records of the base store with the branch's changes; writes stay in the branch until `commit`. */
+/** A branch of a store. A write stays in the branch until `commit`. A read returns the records of the store as changed by the branch. */
 export * as Overlay from "./Overlay.ts"
 /** A store that fails on purpose, for tests. */
 export * as Faulty from "./Faulty.ts"
@@ -70,7 +70,7 @@ export * as Faulty from "./Faulty.ts"
 // Kinds of memory
 /** Makes a service for the records of one kind, with typed `data`. */
 export * as TypedMemory from "./TypedMemory.ts"
-/** Episodes: events and the emotions that were felt. A chat finds episodes before each turn, and then stores the turn as an episode. */
+/** Episodes: events, with the emotions that were felt. A chat looks up episodes before each turn, then stores the turn as an episode. */
 export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./GraphMemory.ts"
@@ -122,7 +122,7 @@ export * as MemoryEvents from "./MemoryEvents.ts"
 export * as Retention from "./Retention.ts"
 /** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"
-/** A queue of messages from which memories are extracted. Memories are extracted from each message once, even after a crash. */
+/** A queue of messages. Memories are extracted from each message once, even after a crash. */
 export * as Outbox from "./Outbox.ts"
 /** Limits the number of writes that a model attempts in each turn of a run. */
 export * as RateLimit from "./RateLimit.ts"

@@ -43,7 +43,7 @@ import { pathOf, root } from "./MemoryFileCommands/FilePath.ts"
 /** The kind of the records in which files are stored. */
 export const kind = "file"
 
-/** The declaration of the tool in a request to Anthropic's API. The declaration lists no parameters, since the API knows them. */
+/** The declaration of the tool in a request to Anthropic's API. The API already knows the parameters of this tool. */
 export const anthropicTool = { type: "memory_20250818", name: "memory" } as const
 
 const commands = ["view", "create", "str_replace", "insert", "delete", "rename"] as const
@@ -242,7 +242,7 @@ const insert = (files: Files, path: string, line: number, added: string): Answer
       )
     }
     const at = Math.min(shown.text.length, lines.slice(0, line).reduce((sum, { length }) => sum + length + 1, 0))
-    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // whether the text before the insertion ends without a line break
+    const isOpen = at > 0 && shown.text[at - 1] !== "\n" // whether the added text would continue the line before it
     const next = isOpen ? `\n${added}` : added.endsWith("\n") ? added : `${added}\n`
     yield* files.memory.update(id, { body: PromptText.replaceShown(body, shown, at, at, next) }, {
       ifRevision: revision,
@@ -357,7 +357,7 @@ const filesBelow = ({ memory, scope }: Files, path: string) =>
     return found
   })
 
-/** Derives the id of a file from its scope and path, so that only one of two concurrent writers can create the file. */
+/** Returns the id of a file, derived from its scope and path. So only one of two concurrent writers can create the file. */
 const idOf = ({ scope }: Pick<Files, "scope">, path: string): MemoryId =>
   stableId(`memory-file:${canonicalJson([key(scope), path])}`)
 

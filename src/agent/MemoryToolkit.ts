@@ -75,7 +75,7 @@ export const make = (
 const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
   Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // typed as a struct, but decodes any value
 
-/** A tool with typed parameters. Failures, including those for invalid parameters, are returned to the model as results. */
+/** A tool with typed parameters. The model receives failures as results, including failures for invalid parameters. */
 export type ToolOf<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
   readonly parameters: Schema.Struct<Fields>
   readonly success: typeof Schema.String
@@ -106,7 +106,7 @@ const { forget, recall, remember } = MemoryTools.declarations
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
-/** The tools of `toolkit`, and the tool `forget`. A call of `forget` fails with `unsupported` unless `MemorySpec.allowForget` is true. */
+/** The tools of `toolkit`, and the tool `forget`. Without `MemorySpec.allowForget`, a call of `forget` fails with `unsupported`. */
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
@@ -165,9 +165,7 @@ export const layerThread: Layer.Layer<
   }).pipe(withoutCaller)
 )
 
-/**
- * Makes the handler of the tool `name`. Each call of the handler makes the tools of the current viewer, and calls the tool of that name.
- */
+/** Makes the handler of the tool `name`. Each call makes the tools of the current viewer, and passes the parameters to the tool `name`. */
 function handler(
   memory: MemoryService.Service,
   name: string,
@@ -197,7 +195,7 @@ function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, 
     self,
     (context: Context.Context<R>) =>
       Context.omit(MemoryService.CurrentViewer, CurrentThread)(
-        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // the context may contain a viewer and a thread, too
+        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // the context may also contain a viewer and a thread
       ) as Context.Context<R>
   ) // the cast is safe: `R` requires neither `CurrentViewer` nor `CurrentThread`
 }

@@ -53,7 +53,7 @@ export const makeRecords = (
       )
       : [])
 
-// checks only the length; the Schemas `Summary` and `Tag` of the store have further rules, which a JSON schema cannot express
+// checks the length only: a JSON schema cannot express the other rules of the store's Schemas `Summary` and `Tag`
 const oneLine = (max: number, description: string) =>
   Schema.String.pipe(Schema.minLength(1), Schema.maxLength(max)).annotations({ description })
 const Tags = (description: string) =>
@@ -63,7 +63,7 @@ const whose = "Whose it is, and so who will see it: the narrowest that serves."
 const scopesOf = (names: ReadonlyArray<StoreTools.Name>) =>
   Schema.Array(StoreTools.oneOf(names, "Whose.")).pipe(Schema.maxItems(5)).annotations({ description: "Default: all." })
 
-/** Declarations of the tools of `make`, for use before a viewer is known. They list all scopes; `make` lists those of its viewer. */
+/** Declarations of the tools for use without a viewer. They list all scopes. The tools of `make` list only the scopes of their viewer. */
 export const declarations = {
   remember: {
     name: "remember",
@@ -248,7 +248,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
-/** Orders hits by score, best first. The best hit of each search has score 1, so the hits of several searches are interleaved. */
+/** Orders hits by score, best first. Each search scores its best hit 1, so the order mixes the hits of several searches. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {

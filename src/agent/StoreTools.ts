@@ -29,7 +29,7 @@ export interface StoreToolsOptions {
   readonly add?: true | {
     readonly name?: string | undefined
     readonly description?: string | undefined
-    /** Whether a call waits until its entries are written. If `false`, the entries are written in the background. Default true. */
+    /** Whether a call waits until its entries are written. Otherwise, the entries are written in the background. Default true. */
     readonly waitForWrites?: boolean | undefined
   } | undefined
 }
@@ -239,12 +239,12 @@ const noStore = (stores: Stores) =>
     message: `there is no store of this name; the stores are: ${stores.map(({ name }) => oneLine(name)).join(", ")}`
   })
 
-/** Schema of the names of scopes, the broadest scope first. A name and the viewer's ids together determine a scope. */
+/** Schema of the names of scopes, the broadest scope first. The ids of the viewer determine the scope that a name stands for. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
 /** A name of a scope that a model may choose. */
 export type Name = typeof Name.Type
 
-/** Schema of the scope names that tools show. A scope that has only an actor is shown as `actor`, which a model cannot choose. */
+/** Schema of the scope names that tools show. `actor` stands for a scope with only an actor id. A model cannot choose `actor`. */
 export const Shown = Schema.Literal(...Name.literals, "actor")
 /** A name of a scope that a tool shows. */
 export type Shown = typeof Shown.Type
@@ -304,7 +304,7 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor is never `global`
 }
 
-/** Returns the name of a scope: `global`, the name of its narrowest id, such as `session`, or `actor` if an actor is its only id. */
+/** Returns the name of a scope's narrowest id, such as `session`. Returns `global` without ids, and `actor` for a lone actor id. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"

@@ -7,7 +7,7 @@ import { fenced, line } from "../harness/PromptBlock.ts"
 import * as Threads from "../harness/Threads.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 
-/** The declaration of the tool. The harness chooses the thread and the viewer; a model cannot change them by any argument. */
+/** The declaration of the tool. The tool has no argument for the thread or the viewer, since the harness chooses both. */
 export const declaration = {
   name: "search_thread",
   description:
@@ -34,7 +34,7 @@ const Said = Schema.Struct({
   score: Schema.Number
 })
 
-/** Makes the tool `search_thread` for a thread of a viewer, guarded by plugins. Returns no tool if `MemorySpec.enabled` is false. */
+/** Makes the tool `search_thread` for a viewer's thread. Plugins may refuse its calls. No tool is made if `MemorySpec.enabled` is false. */
 export const make = (
   viewer: Viewer,
   thread: string

@@ -51,7 +51,7 @@ export interface OpenAiResponses {
 export const anthropic = (tools: ReadonlyArray<MemoryTool>): ReadonlyArray<Anthropic> =>
   tools.map(({ description, jsonSchema, name }) => ({ name, description, input_schema: jsonSchema }))
 
-/** Makes the `tools` of a request to OpenAI's Chat Completions API, or to one of the many APIs that are compatible with it. */
+/** Makes the `tools` of a request to OpenAI's Chat Completions API, or to an API that is compatible with it. */
 export const openai = (tools: ReadonlyArray<MemoryTool>): ReadonlyArray<OpenAi> =>
   tools.map(({ description, jsonSchema, name }) => ({
     type: "function",

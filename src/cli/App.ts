@@ -19,7 +19,7 @@ const transfer = () => import("./commands/Transfer.ts")
 const care = () => import("./commands/Care.ts")
 const search = () => import("./commands/Search.ts")
 
-/** All commands, in the order of the help page. The module of a command is loaded only when the command runs or when help is shown. */
+/** All commands, in the order of the help page. A command's module is loaded only if the command or the help page needs it. */
 export const entries: ReadonlyArray<Entry> = [
   { name: "remember", load: () => records().then(({ remember }) => remember) },
   { name: "recall", load: () => search().then(({ recall }) => recall) },
@@ -42,7 +42,7 @@ export const entries: ReadonlyArray<Entry> = [
   { name: "completions", load: () => import("./commands/Completions.ts").then(({ completions }) => completions) }
 ]
 
-/** Runs a command line, and returns the exit code. Never fails. A signal that interrupts the process also interrupts the command. */
+/** Runs a command line, and returns the exit code. Never fails. If a signal interrupts the process, the command is interrupted, too. */
 export const run = (args: ReadonlyArray<string>): Effect.Effect<CommandError.ExitCode, never, Services> =>
   dispatch(args).pipe(
     Effect.as(CommandError.exitCodes.done),
@@ -78,7 +78,7 @@ const dispatch = (args: ReadonlyArray<string>): Effect.Effect<void, Failure, Ser
     yield* command.run(rest)
   })
 
-/** Separates the name of the command from the other words of a command line. Shared options may come before the name. */
+/** Splits a command line into the name of the command and the other words. Shared options may come before the name. */
 const split = (
   args: ReadonlyArray<string>
 ): { readonly name: string | undefined; readonly rest: ReadonlyArray<string> } => {

@@ -14,7 +14,7 @@ export const scopeIn = (scope: MemoryScope): string =>
 export const changedAt = ({ createdAt, updatedAt }: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   updatedAt ?? createdAt
 
-/** Renders the line below the headline of a record. The line shows kind, scope, time of change, tags and id of the record. */
+/** Renders the line below the headline of a record: kind, scope, time of change, tags and id. */
 export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: Screen): string => {
   const tags = record.tags.map((tag) => `#${safeLine(tag)}`).join(" ")
   const time = isTerminal ? age(changedAt(record), now) : iso(changedAt(record))
@@ -38,7 +38,7 @@ export interface IsAsked {
   (word: string): boolean
 }
 
-/** Makes a function that recognises words of a query. The function compares the terms into which the analyzer turns the words. */
+/** Returns a function that tells whether a word occurs in a query. Two words match if the analyzer gives them a common term. */
 export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
   const terms = new Set(query(question))
   const known = new Map<string, boolean>()

@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // stored tenant names are in Unicode form NFC; a viewer normalizes its tenant, but some commands use `tenant` without a viewer
+    // stored tenant names are in Unicode form NFC; some commands use `tenant` directly, so no viewer normalizes it for them
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"

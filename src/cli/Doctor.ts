@@ -82,7 +82,7 @@ export interface Options {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Makes the checks, and writes nothing. Cost: reads every row and all files of a vault, and makes up to 200 searches per tenant. */
+/** Makes the checks, and writes nothing. Cost: every row and every file of a vault is read, and each tenant gets up to 200 searches. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options
@@ -131,7 +131,7 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
-/** Data of a tenant's records for the checks, without tombstones. Bodies are left out, since all bodies together may not fit into RAM. */
+/** The data that the checks need of a tenant's records, without tombstones. Bodies are left out, since they may not fit into RAM. */
 interface Read {
   readonly count: number
   readonly damage: ReadonlyArray<Finding>
@@ -139,7 +139,7 @@ interface Read {
   readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
   /** Ids of records that say the same as an earlier record, each with the id of the first such record. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
-  /** Records that the check `index` searches for by their summaries: at most `2 * sampled`, spread evenly over the tenant's records. */
+  /** An even sample of the tenant's records, at most `2 * sampled`. The check `index` searches for each of them by its summary. */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }
 
@@ -192,7 +192,7 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
     return { count, damage, ids, links, duplicates, sample }
   })
 
-/** Returns the same key for records of the same scope, kind and data whose texts differ at most in case, punctuation or accents. */
+/** Returns a key made of scope, kind, data and text. The case, punctuation and accents of the text do not change the key. */
 const sayingOf = (record: MemoryRecord): string => {
   const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
   const data = Object.keys(record.data).length === 0 ? "" : sha256(canonicalJson(record.data))
@@ -245,7 +245,7 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/** The check `index` searches for at least this number of a tenant's records, or for all records if the tenant has fewer. */
+/** Smallest number of records per tenant that the check `index` searches for. If a tenant has fewer records, all are searched for. */
 const sampled = 100
 
 const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {

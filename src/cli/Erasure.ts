@@ -21,7 +21,7 @@ export interface Person {
   readonly userId: string
 }
 
-/** Schema of `Belongings`: the numbers of a person's records, tombstones and internal rows, and the ids of all these rows. */
+/** Schema of the rows of a person: the numbers of records, tombstones and internal rows, and the ids of all these rows. */
 export const Belongings = Schema.Struct({
   records: Schema.Number,
   tombstones: Schema.Number,
@@ -52,9 +52,7 @@ export const find = (store: Service, person: Person): Io<Belongings> =>
 /** Number of ids that are purged in one write. */
 const batch = 100
 
-/**
- * Purges rows by id, in several writes. If `purge` is interrupted between two writes, the remaining rows stay, and `find` finds them again.
- */
+/** Purges rows by id, in several writes. If `purge` is interrupted, `find` still finds the rows that are left. */
 export const purge = (
   store: Service,
   { tenant }: Person,
@@ -76,7 +74,7 @@ export const Scan = Schema.Struct({
   remaining: Schema.Number
 })
 
-/** Verifies that nothing of a person is left: reads all rows of the tenant, and looks up each erased id and its revisions. */
+/** Verifies that nothing of a person is left. Every row of the tenant is read. Each erased id and its revisions are looked up. */
 export const scan = (store: Service, person: Person, erased: ReadonlyArray<MemoryId>): Io<typeof Scan.Type> =>
   Effect.gen(function*() {
     const { ids } = yield* find(store, person)

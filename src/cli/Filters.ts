@@ -31,4 +31,4 @@ export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
 
 /** Returns `{ [name]: value }` with the value of the option, or `{}` if the option was not given. */
 export const field = <K extends string, A>(name: K, value: Option.Option<A>): { readonly [key in K]?: A } =>
-  Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // a computed key is typed as a string
+  Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // TypeScript types a computed key as `string`

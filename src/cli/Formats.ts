@@ -1,4 +1,4 @@
-/** The file formats of `import` and `export`, by name. The code of a format is loaded only when the format is used. */
+/** The file formats of the commands `import` and `export`, by name. A format's code is loaded only if the format is used. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
@@ -74,7 +74,7 @@ export const Imported = Schema.Struct({
   skipped: Schema.Array(Skipped)
 })
 
-/** Largest allowed size, in bytes, of a file from another system. The size is limited because the whole file is read into memory. */
+/** Largest size, in bytes, of a file from another system. The limit is needed because the whole file is read into memory. */
 const longestFile = 402_653_184
 
 const unreadable = (path: string) =>
@@ -98,7 +98,7 @@ const summaryOf = ({ messages, records, revisions, threads, tombstones }: Counts
     counted(messages, "message")
   } of ${counted(threads, "thread")}`
 
-/** Opens a file, or stdin if the path is `-`, as a stream of bytes. `size` is the size of a regular file; otherwise, it is `undefined`. */
+/** Opens a file as a stream of bytes. The path `-` stands for stdin. `size` is `undefined` unless the path leads to a regular file. */
 const bytesOf = (path: string) =>
   Effect.gen(function*() {
     const screen = yield* Screen
@@ -201,7 +201,7 @@ const writeFile = (path: string, bytes: Stream.Stream<Uint8Array, Failure>) =>
     )
   })
 
-/** Makes a format that imports memories of another system. Ids on the command line, such as `--user`, replace the ids in the file. */
+/** Makes a format that imports memories of another system. Ids on the command line (such as `--user`) replace the ids in the file. */
 const foreign = (
   name: string,
   summary: string,

@@ -1,4 +1,4 @@
-/** Shows the progress of a long command on one line of stderr, with speed and remaining time. Shows nothing if stderr is no terminal. */
+/** Shows the progress of a long command on one line of stderr, with speed and remaining time. Only a terminal shows the line. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as EventLoop from "../host/EventLoop.ts"
@@ -6,7 +6,7 @@ import { number, Screen } from "./Screen.ts"
 
 /** A progress line. */
 export interface Progress {
-  /** Shows `done`, the number of finished items, at most ten times a second. Regularly lets other tasks of the event loop run. */
+  /** Shows `done`, the number of finished items, at most ten times a second. Also lets other tasks of the event loop run. */
   readonly at: (done: number, doing?: string) => Effect.Effect<void>
   /** Removes the line. */
   readonly end: Effect.Effect<void>

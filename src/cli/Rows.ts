@@ -1,4 +1,4 @@
-/** Reads all rows of a store, without access control: records, tombstones (forgotten records) and internal rows of every tenant. */
+/** All rows of a store, read without access control: records, tombstones (forgotten records) and internal rows of every tenant. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -40,7 +40,7 @@ export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Eff
 
 const readThread = Schema.decodeUnknownEither(ThreadRows.ThreadData)
 
-/** Counts the threads of the named tenants, or of all tenants, and the messages in the threads. Cost: reads all rows of these tenants. */
+/** Counts the threads of the named tenants, by default of all tenants, and the messages in them. Every row of these tenants is read. */
 export const threads = (
   store: Service,
   named?: ReadonlyArray<string>

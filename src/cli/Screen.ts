@@ -26,7 +26,7 @@ export interface Service {
   readonly canAsk: boolean
   /** Number of columns of the terminal; 80 if stdout is no terminal. */
   readonly columns: number
-  /** Colours a text for stdout. Returns the text unchanged if stdout is no terminal, `NO_COLOR` is set or `TERM` is `dumb`. */
+  /** Colours a text for stdout. The text stays unchanged if stdout is no terminal, if `NO_COLOR` is set or if `TERM` is `dumb`. */
   readonly paint: (style: Style, text: string) => string
   /** Version of the package. */
   readonly version: string
@@ -52,10 +52,10 @@ export type Style = keyof typeof styles
 /** Colours a text with ANSI escape sequences. */
 export const ansi = (style: Style, text: string): string => `\x1b[${styles[style][0]}m${text}\x1b[${styles[style][1]}m`
 
-// all control and invisible characters, line separators and lone surrogates, except tab, line feed and the joiners U+200C and U+200D
+// matches control and invisible characters, line separators and lone surrogates, but not tab, line feed, U+200C and U+200D
 const unsafe = /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
-/** Escapes every control or invisible character, for example as `\u001b`. Keeps tabs and line feeds; `\r\n` and `\r` become `\n`. */
+/** Escapes control and invisible characters, for example as `\u001b`. Tabs and line feeds stay. `\r\n` and `\r` become `\n`. */
 export const safe = (text: string): string =>
   text.replace(/\r\n?/g, "\n").replace(unsafe, (character) => escapeOf(character.codePointAt(0)!)) // a match has one character
 
@@ -65,7 +65,7 @@ export const safeLine = (text: string): string => safe(text).replace(/\s+/g, " "
 const escapeOf = (code: number): string =>
   code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`
 
-/** Renders a value as JSON in which control and invisible characters are escaped. Parsing the JSON returns the same value. */
+/** Renders a value as JSON, with escapes for control and invisible characters. A parser returns the same value. */
 export const json = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     unsafe,
@@ -100,7 +100,7 @@ export const counted = (count: number, noun: string): string => `${number(count)
 /** Renders a time in ISO 8601. */
 export const iso = (time: number): string => new Date(time).toISOString()
 
-/** Splits a text at spaces and line feeds into lines of at most `width` characters. A word longer than `width` is not split. */
+/** Splits a text into lines of at most `width` characters, at spaces and line feeds. A word longer than `width` is not split. */
 export const wrap = (text: string, width: number): ReadonlyArray<string> =>
   text.split("\n").flatMap((line) => {
     const lines: Array<string> = []

@@ -1,4 +1,4 @@
-/** Parses the address of a store, as given to `--store`, and opens the store. A database driver is loaded only if the store needs it. */
+/** Parses the address of a store, the value of `--store`, and opens the store. Database drivers are loaded only if they are needed. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
@@ -70,9 +70,9 @@ export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, O
 
 /** Options for opening a store. */
 export interface OpenOptions {
-  /** Whether to create the store's file or folder if it is missing. Default false: opening the store then fails with `unavailable`. */
+  /** Whether a missing file or folder of the store is created. Default false: opening a missing store fails with `unavailable`. */
   readonly create?: boolean | undefined
-  /** Whether the store watches for writes of other processes while it is open. Default false, since most commands end soon. */
+  /** Whether the open store watches for writes of other processes. Default false, since most commands end soon. */
   readonly follow?: boolean | undefined
 }
 
@@ -127,7 +127,7 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
   ...(schema !== undefined && { schema })
 })
 
-/** Rebuilds the index of a database and returns true. The database must not be open. Returns false if the store is no database. */
+/** Rebuilds the index of a database, which must not be open. Returns false if the store is no database, and otherwise true. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
   Effect.gen(function*() {
     if (address._tag === "Sqlite") {
@@ -140,7 +140,7 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
     return true
   })
 
-/** Fails if the file or folder does not exist and `create` is not set. So a command that only reads never creates a store. */
+/** Fails if the file or folder is missing, unless `create` is set. So a command that only reads never creates a store. */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
     if (create || path === ":memory:") return

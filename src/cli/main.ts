@@ -69,7 +69,7 @@ const screen: Screen.Service = {
   env: (name) => process.env[name] || undefined
 }
 
-/** Prints warnings and errors that the library logs, one line each, to stderr. Leaves out causes, which may contain a user's words. */
+/** Prints the library's warnings and errors to stderr, one line each. Causes are left out, since they may contain a user's words. */
 const logger = Logger.make(({ logLevel, message }) => {
   if (LogLevel.lessThan(logLevel, LogLevel.Warning)) return
   const parts = (Array.isArray(message) ? message : [message]).flatMap((part: unknown) =>

@@ -53,7 +53,7 @@ import * as Store from "../storage/MemoryStore.ts"
 import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 import * as Promises from "./Promises.ts"
 
-/** The ids of a memory's scope; at least one is required. `chatId` is called `sessionId` elsewhere in this library. */
+/** The ids of a memory's scope. At least one id is required. Elsewhere in this library, `chatId` is called `sessionId`. */
 export interface MemoryScope {
   readonly userId?: string | undefined
   readonly agentId?: string | undefined
@@ -62,7 +62,7 @@ export interface MemoryScope {
   readonly chatId?: string | undefined
 }
 
-/** The kind of a memory: one of Deuz's kinds (`semantic`, `episodic`, `working`, `procedural`) or any other kind of this library. */
+/** The kind of a memory: `semantic`, `episodic`, `working` or `procedural`, as in Deuz, or any other kind of this library. */
 export type MemoryKind = string
 
 /** A memory in Deuz's format. Times are epoch milliseconds; the store sets `createdAt`. */
@@ -102,9 +102,9 @@ export interface MemoryHit {
   readonly score: number
 }
 
-/** A store with Deuz's interface. Methods that take ids also take the caller's scope, and affect only records that the scope sees. */
+/** A store with Deuz's interface. A method that takes ids also takes a scope, and affects only records that this scope sees. */
 export interface MemoryStore {
-  /** Stores records. A record replaces the stored record with the same id. The records of one scope are written all or not at all. */
+  /** Stores records. A stored record with the same id is replaced. The records of one scope are written all or not at all. */
   upsert(records: ReadonlyArray<MemoryRecord>): Promise<void>
   /** Returns the record with an id, or `null` if the scope sees no such record. */
   get(id: string, scope: MemoryScope): Promise<MemoryRecord | null>
@@ -243,7 +243,7 @@ export const planMemory = (
   options: Omit<RememberOptions, "apply"> = {}
 ): Promise<MemoryPipeline.Receipt> => remember(messages, scope, seams, { ...options, apply: false })
 
-/** Finds memories by words and, with an embedder, by meaning, best first. `formatMemoriesForPrompt` renders the result. */
+/** Finds memories, best first: by words, and also by meaning if there is an embedder. `formatMemoriesForPrompt` renders the result. */
 export const recall = (query: MemoryQuery, seams: MemorySeams): Promise<SearchResult> =>
   seams.run(Effect.gen(function*() {
     const pipeline = yield* pipelineOf(seams)
@@ -283,7 +283,7 @@ export const createEmbedder = (
     })
   )
 
-/** Makes a store in memory for the field `store` of `MemorySeams`. `toStore` converts the store to Deuz's interface. */
+/** Makes an in-memory store for the field `store` of `MemorySeams`. `toStore` converts the store to Deuz's interface. */
 export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
   storeOf(Store.layerInMemory)
 
@@ -326,9 +326,9 @@ export { isExpired } from "../domain/MemoryRecord.ts"
 export { formatMemoriesForPrompt } from "../harness/PromptBlock.ts"
 /** `buildExtractionPrompt` builds the prompt that asks a model for facts. `parseFacts` parses the model's answer. */
 export { buildExtractionPrompt, parseFacts } from "../pipeline/Extraction.ts"
-/** Functions that build the prompt for the model's decisions about facts, parse the model's answer, and turn decisions into mutations. */
+/** `buildDecisionPrompt` builds the prompt for decisions about facts. `parseDecision` parses the answer. `applyEvents` makes mutations. */
 export { applyEvents, buildDecisionPrompt, parseDecision } from "../pipeline/Reconciliation.ts"
-/** Returns `.995^hours + importance + relevance`, where `hours` is the time since the memory's last change. The score is not normalised. */
+/** Scores a memory: `.995^hours + importance + relevance`, not normalised. `hours` is the time since the last change of the memory. */
 export { defaultMemoryScorer } from "../ranking/Scorer.ts"
 /** Returns the cosine of two vectors; 0 if their lengths differ or a vector is all zeros. */
 export { cosineSimilarity } from "../ranking/VectorIndex.ts"

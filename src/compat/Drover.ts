@@ -201,7 +201,7 @@ export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(
 export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
   adapterOf(Store.layerInMemory, viewer)
 
-/** Makes an adapter over a folder of Markdown files, new or written by drover. The store is closed when the Effect scope closes. */
+/** Makes an adapter over a folder of Markdown files, new or written by drover. The adapter's store closes with the Effect scope. */
 export const createMarkdownMemory = (
   options: Markdown.Options,
   viewer?: Viewer.Viewer
@@ -229,7 +229,7 @@ export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.Memo
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
 
-/** Reads the instruction files, such as AGENTS.md, of each folder from the root to `cwd`. Logs a warning for each unreadable file. */
+/** Reads the instruction files, such as AGENTS.md, in the folders from the root to `cwd`. Logs a warning for each unreadable file. */
 export const loadInstructionFiles = (
   { cwd, ...config }:
     & { readonly cwd: string }
@@ -255,7 +255,7 @@ export const seedInstructionFiles = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError, InstructionFiles.InstructionFiles> =>
   Effect.flatMap(InstructionFiles.InstructionFiles, (files) => files.seed(Viewer.system(tenant)))
 
-/** The pattern of agent and run ids in drover. This library accepts any well-formed text as an id, and encodes it in file names. */
+/** The pattern of agent and run ids in drover. This library accepts any well-formed text as an id, and encodes ids in file names. */
 export const ID_SEGMENT_RE = /^[a-zA-Z0-9_-]{1,64}$/
 
 /** Makes a document for `bm25` from the texts of an entry. */
@@ -266,7 +266,7 @@ export const buildDoc = (
   tags?: ReadonlyArray<string>
 ): Bm25.Doc<string> => Bm25.buildDoc(id, { summary, body, tags })
 
-/** Returns the scopes that a search covers: `scopes` if given; otherwise `global` and `agent`, and also `run` if there is a `runId`. */
+/** Returns the scopes that a search covers. Default: `global` and `agent`, and also `run` if there is a `runId`. */
 export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
   scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
 
@@ -284,7 +284,7 @@ export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
     (tags === undefined || entry.tags?.some((tag) => wanted.has(tag.toLowerCase())) === true)
 }
 
-/** Compares entries by their last change, so that sorting puts the newest first. At equal times, the entry with the greater id is first. */
+/** Orders entries by their last change, newest first. Entries with equal times are ordered by id, the greater id first. */
 export const byRecency = (
   a: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">,
   b: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">
@@ -301,12 +301,12 @@ export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
 
 /** A tool that a model can call, as data. */
 export type ToolDef = MemoryTool
-/** An event about memory. Unlike in drover, there are also events for forgotten records, denied calls and failed writes. */
+/** An event about memory. Events for forgotten records, denied calls and failed writes are added to those of drover. */
 export type HarnessEvent = MemoryEvent
 
 /** The error type of this library, with `op` and `reason`. */
 export { MemoryError } from "../domain/MemoryError.ts"
-/** `stableId` derives an id from a seed, `ulid` is an effect that makes a new ULID, and `ULID_RE` is the pattern of ULIDs. */
+/** `stableId` derives an id from a text. `ulid` generates a new ULID. `ULID_RE` is the pattern of ULIDs. */
 export { stableId, ulid, ULID_RE } from "../domain/MemoryId.ts"
 /** Renders instruction files for a system prompt; `""` without files. */
 export { renderInstructionFiles as renderInstructionsBlock } from "../harness/InstructionFiles.ts"
@@ -328,14 +328,14 @@ export { ResumeError } from "../harness/Resume.ts"
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"
-/** `Doc` is a document that `buildDoc` makes. `ScoredDoc` is the id of a document with the score that `bm25` computed. */
+/** `Doc` is a document that `buildDoc` makes. `ScoredDoc` is the id of a document with its `bm25` score. */
 export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
 /** Splits a text into terms: the words of any script, without stop words and single ASCII characters. */
 export { tokenise } from "../ranking/Tokenizer.ts"
 
 const maxPage = 1_000
 
-/** Brands a text as an id without validation. The store validates the id later, and its error has a clearer message. */
+/** Brands a text as an id without validation. The store validates the id later, with a clearer error message. */
 const unchecked = (id: string): MemoryId => MemoryId.make(id, { disableValidation: true })
 
 const draftOf = (

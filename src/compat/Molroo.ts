@@ -63,7 +63,7 @@ export const recallMemories = (
 
 /** Emotion as valence, arousal and dominance. */
 export type { VAD } from "../domain/Emotion.ts"
-/** An appraisal (rating of an event in nine dimensions), the neutral appraisal, and `clamp`, which clamps each dimension to its range. */
+/** `AppraisalVector` rates an event in nine dimensions. `clamp` clamps each to its range. `NEUTRAL_APPRAISAL` is the neutral rating. */
 export { type Appraisal as AppraisalVector, clamp, NEUTRAL_APPRAISAL } from "../domain/Emotion.ts"
 /** Removes the tags at the beginning of a message, such as `[mood: calm]`. */
 export { stripMetaTags } from "../domain/Message.ts"

@@ -53,7 +53,7 @@ export const layer = Layer.mergeAll(
 
 /** The numeric values of the four levels of importance. */
 export { importanceOf } from "../domain/MemoryRecord.ts"
-/** The numeric values of the four levels of confidence, and `levelOf`, which returns the level nearest to a number. */
+/** `confidenceOf` has the number of each of the four levels of confidence. `levelOf` returns the level nearest to a number. */
 export { confidenceOf, levelOf } from "../domain/Payload.ts"
 /** `CustomMemoryBackend` makes the key-value backend of a namespace for one viewer. `copyBackend` copies the values of another backend. */
 export { copyBackend, toBackend as CustomMemoryBackend } from "../kinds/KeyValueMemory.ts"

@@ -13,7 +13,7 @@ import * as Completion from "../host/Completion.ts"
  */
 export type Run = <A, E>(self: Effect.Effect<A, E>) => Promise<A>
 
-/** Provides a `Completion` over a model that returns promises. If a promise rejects, the completion fails with the reason `model`. */
+/** Provides a `Completion` over a model that returns promises. A rejected promise becomes a failure with the reason `model`. */
 export const completion = (
   model: string,
   ask: (prompt: Completion.Prompt) => Promise<string>

@@ -66,7 +66,7 @@ export interface MemoryStoreConfig {
 /** The configuration of a manager. */
 export interface MemoryManagerConfig {
   readonly stores: ReadonlyArray<MemoryStoreConfig>
-  /** Options of the tool `search_memory`, or `false` to leave out the tool. Default: the tool's default name and description. */
+  /** Options of the tool `search_memory`, or `false` for no such tool. Default: the tool with its default name and description. */
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
   /** Options of the tool `add_memory`, or `true` for its default options. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
@@ -98,20 +98,20 @@ export interface SearchOptions {
 
 /** The memory manager of Strands, which acts for one viewer. */
 export interface MemoryManager {
-  /** Searches the named stores, by default all. Returns the best entries first. Rejects if every store fails, or if a name is unknown. */
+  /** Finds entries in the named stores, by default in all stores, best first. Rejects if every store fails, or if a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
-  /** Adds a text to the named stores, or to all writable stores. If some stores fail, rejects with an `AggregateError` that names them. */
+  /** Adds a text to the named stores, by default to all writable stores. Rejects with an `AggregateError` that names each failed store. */
   add(
     content: string,
     options?: { readonly metadata?: JsonObject | undefined; readonly stores?: ReadonlyArray<string> | undefined }
   ): Promise<void>
-  /** Adds messages to the viewer's session in every store that has extraction. The messages wait there until the store's trigger fires. */
+  /** Adds messages to the viewer's session in every store with extraction. The messages wait until the store's trigger fires. */
   addMessages(messages: ReadonlyArray<Message>): Promise<void>
   /** Extracts memories from all waiting messages. Rejects if a store fails. */
   flush(): Promise<void>
-  /** Returns the tools: `search_memory` (unless turned off), `add_memory` (if configured), then the tools that the stores define. */
+  /** Returns `search_memory` (unless turned off), `add_memory` (if configured), and the tools that the stores define. */
   getTools(): Promise<ReadonlyArray<MemoryTool>>
-  /** Returns memories as text to append to the last message for the model. Returns `""` if no memory relates to that message. */
+  /** Returns related memories as text to append to the last message for the model. Returns `""` if there are none. */
   inject(messages: ReadonlyArray<Message>): Promise<string>
 }
 
@@ -177,7 +177,7 @@ export const ModelExtractor = (
 /** Makes a trigger that fires after every turn. A turn is one append of messages. */
 export const InvocationTrigger = (): ExtractionTrigger.ExtractionTrigger => ExtractionTrigger.invocation
 
-/** Makes a trigger that fires after every `turns` appends of messages. `initAgent` fails if `turns` is not a whole number above 0. */
+/** Makes a trigger that fires after every `turns` appends of messages. `initAgent` fails unless `turns` is a whole number above 0. */
 export const IntervalTrigger = ({ turns }: { readonly turns: number }): ExtractionTrigger.ExtractionTrigger =>
   ExtractionTrigger.interval(turns)
 
@@ -200,7 +200,7 @@ export type MemoryStore = Store.Service
  * sequence number of the first message within the session.
  */
 export type AddMessagesContext = Store.Ingest
-/** A function that selects the messages from which memories are extracted. Default: all messages but tool calls and tool results. */
+/** A function that selects the messages for the extraction of memories. Default: all messages but tool calls and tool results. */
 export type MemoryMessageFilter = NonNullable<Outbox.ExtractionConfig["filter"]>
 /** A function that extracts facts instead of a model. Set the function as `extraction.options.customExtract` of a store. */
 export type Extractor = NonNullable<MemoryPipeline.Options["customExtract"]>

@@ -16,14 +16,14 @@ export const sign = (key: string, text: string | Uint8Array): string => Hash.sig
 /** Computes the signature of content that is passed in several parts. */
 export interface Signer {
   readonly add: (bytes: Uint8Array) => void
-  /** Returns the signature of all added bytes, which equals the result of `sign` for the same bytes. Call `end` only once. */
+  /** Returns the signature of all added bytes, as `sign` does for the same bytes. Call `end` only once. */
   readonly end: () => string
 }
 
-/** Makes a signer for long content. A caller can add the content part by part, and let other fibers run between the parts. */
+/** Makes a signer for long content. The caller adds the content in parts, so other fibers can run between the parts. */
 export const signer = (key: string): Signer => Hash.signer(key)
 
-/** Draws `length` bytes from the operating system's cryptographic generator. Only `SecureRandom` may call this function. */
+/** Returns `length` random bytes of the operating system's cryptographic generator. Only `SecureRandom` may call this function. */
 export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 
 /**

@@ -1,6 +1,4 @@
-/**
- * Emotion as numbers. An affect has three dimensions: valence, arousal and dominance (VAD). An appraisal rates an event in nine dimensions.
- */
+/** Emotion as numbers. An affect has valence, arousal and dominance (VAD). An appraisal rates an event in nine dimensions. */
 import * as Schema from "effect/Schema"
 
 const Signed = Schema.Number.pipe(Schema.between(-1, 1))

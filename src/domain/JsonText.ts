@@ -23,7 +23,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
-    // skips the brackets that were open when reading failed, because reading again from each of them could take quadratic time
+    // skips the brackets that were open at the failure: a new attempt at each of them could take quadratic time
     if (read.end === undefined) {
       dead ??= new Uint8Array(text.length)
       for (const { start } of read.open) dead[start] = 1
@@ -35,16 +35,14 @@ export const values = (text: string): ReadonlyArray<unknown> => {
   return found
 }
 
-/** Largest number of returned values. Without this limit, the longest accepted answer of a model could yield 131,072 empty arrays. */
+/** Largest number of returned values. The longest accepted answer of a model could contain 131,072 empty arrays. */
 const maxFound = 4_096
 const openArray = 91
 const openObject = 123
 const closeObject = 125
 const quote = 34
 
-/**
- * Whether the brace at index `at` is followed by a quote or a closing brace, as in JSON. This cheap check rejects most braces in prose.
- */
+/** Whether a quote or a closing brace follows the brace at index `at`, as in JSON. Most braces in prose fail this check. */
 const isObjectAt = (text: string, at: number): boolean => {
   const next = text.charCodeAt(skip(text, at + 1))
   return next === quote || next === closeObject
@@ -165,7 +163,7 @@ const wordAt = (text: string, at: number): string => {
 }
 const word = /[\w.+-]*/y
 
-/** Returns the index of the closing quote of the string that begins at `start`; `undefined` if there is no closing quote. */
+/** Returns the index of the closing quote of the string that begins at `start`. Returns `undefined` if there is none. */
 const endOfString = (text: string, start: number): number | undefined => {
   for (let at = start + 1; at < text.length; at++) {
     const char = text.charCodeAt(at)
@@ -177,7 +175,7 @@ const endOfString = (text: string, start: number): number | undefined => {
 
 const escapes: { readonly [letter: string]: string } = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" }
 
-/** Replaces the escapes of a string. An escape that JSON does not define becomes the character after the backslash: `\'` becomes `'`. */
+/** Replaces the escapes of a string. An escape that JSON does not define loses its backslash: `\'` becomes `'`. */
 const unescaped = (raw: string): string =>
   raw.includes("\\")
     ? raw.replace(/\\(u[0-9a-fA-F]{4}|[^])/g, (_, escape: string) =>

@@ -48,7 +48,7 @@ export type Reason = typeof Reason.Type
 
 /** The type of `detail` for each reason. A reason that is not listed has no detail. */
 export interface Details {
-  /** `expected` is the revision that the caller expected; `actual` is the revision that the record has, or 0 if there is no record. */
+  /** `expected` is the revision that the caller expected. `actual` is the record's revision, or 0 if there is no record. */
   readonly conflict: { readonly expected: number; readonly actual: number }
   /** Milliseconds until a retry may succeed; null if no retry can succeed before the agent's next turn. */
   readonly rate_limited: { readonly retryAfter: number | null }
@@ -130,9 +130,7 @@ export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
     Effect.retry({ times: attempts, while: ({ reason }) => reason === "conflict" })
   )
 
-/**
- * Turns a defect into `unavailable`, with the defect as `cause`. So a crash of one store or model does not end the whole operation.
- */
+/** Turns a defect into `unavailable`, with the defect as `cause`. So the crash of one store or model does not end the operation. */
 export const defectToUnavailable =
   (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
     Effect.catchAllDefect(self, (cause) => make("unavailable", { op, message: "it died", cause }))

@@ -1,4 +1,4 @@
-/** Filters and queries. A filter selects the records that `list` returns; a query selects and ranks the records that `search` returns. */
+/** Filters and queries. `list` takes a filter, which selects records. `search` takes a query, which also ranks the records. */
 import * as Schema from "effect/Schema"
 import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "./Payload.ts"
 const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
 const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
-/** Schema of a condition on the value at a path in a record. `gte` and `lt` hold only for a value of the same type as the bound. */
+/** Schema of a condition on the value at a path in a record. `gte` and `lt` hold only if value and bound have the same type. */
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
   Schema.Struct({
@@ -40,7 +40,7 @@ export const BeliefQuery = Schema.Struct({
   predicate: Schema.optional(Schema.String),
   /** Domain that a belief must have, compared exactly. Default: any. */
   domain: Schema.optional(Schema.String),
-  /** Lowest confidence of a belief, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the confidence of each named level. */
+  /** Lowest confidence of a belief, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the number of each level, such as `high`. */
   minConfidence: Schema.optional(Unit),
   /** Whether beliefs that were superseded or are no longer valid are returned too. Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),
@@ -66,7 +66,7 @@ const filter = {
   minImportance: Schema.optional(Unit),
   /** Highest trust number of a record. A higher number means less trusted. Default 3, so that every record passes. */
   maxTrust: Schema.optional(Trust),
-  /** Time, epoch ms, at which records must be valid: `validAt` ≤ `asOf` < `invalidAt`. Default now; any time for the viewer `System`. */
+  /** Time, epoch ms, at which records must be valid: `validAt` ≤ `asOf` < `invalidAt`. Default now, or any time for the viewer `System`. */
   asOf: Schema.optional(Millis),
   /** Whether records that are no longer valid at `asOf` (`invalidAt` ≤ `asOf`) are included. Default false. */
   closed: Schema.optional(Schema.Boolean),
@@ -81,7 +81,7 @@ const filter = {
   limit: Schema.optional(Limit)
 }
 
-/** Schema of a cursor, an opaque text that selects the next page of a list. A cursor is valid for the same viewer and filter only. */
+/** Schema of a cursor: an opaque text that selects the next page of a list. A cursor is valid only with the same viewer and filter. */
 export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 
 /** Schema of a filter. A record must satisfy all fields of the filter. Results are in the order of `MemoryRecord.byRecency`. */
@@ -100,11 +100,11 @@ export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
 /** Schema of a weight, 0..1,000,000. A part of a score with weight 0 does not count. */
 const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
-/** Schema of the weights of the parts of a score, relative to each other. The default weight is 0, unless another default is stated. */
+/** Schema of the relative weights of the parts of a score. A weight is 0 by default, unless its own comment states another default. */
 export const Weights = Schema.partial(Schema.Struct({
   /** Weight of the match by words. Default 1. */
   lexical: Weight,
-  /** Weight of the match by vectors. Default: the `weight` of the query's embedding, or .4 if the embedding has no `weight`. */
+  /** Weight of the match by vectors. Default: the `weight` of the query's embedding, or .4 if there is none. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
@@ -157,13 +157,13 @@ export const Embedding = Schema.Struct({
 /** An embedding, as its schema decodes it. */
 export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 
-/** Schema of a query: a filter, the text or vector to search for, and settings that say how hits are scored and cut. */
+/** Schema of a query: a filter, a text or vector to search for, and settings for scores and results. */
 export const MemoryQuery = Schema.Struct({
   ...filter,
-  /** Text to search for. Without a text or an embedding, records are ordered by recency. A text without any term has no hits by words. */
+  /** Text to search for. Without text and embedding, records are ordered by recency. A text without terms has no hits by words. */
   text: Schema.optional(Schema.String),
   embedding: Schema.optional(Embedding),
-  /** Search by words (`lexical`), by vectors (`vector`) or by both (`hybrid`). Default `hybrid` with an embedding, else `lexical`. */
+  /** Kind of search: by words (`lexical`), by vectors (`vector`) or both (`hybrid`). Default `hybrid` with an embedding, else `lexical`. */
   mode: Schema.optional(Schema.Literal("lexical", "vector", "hybrid")),
   /** Lowest normalised score of a hit, 0..1, inclusive. */
   minScore: Schema.optional(Unit),
@@ -205,10 +205,10 @@ export const Hit = Schema.Struct({
 /** A hit, as its schema decodes it. */
 export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 
-/** Returns the text of a hit without the summary. The text is the passage, or the whole body if there is no passage. */
+/** Returns the passage of a hit, or the whole body of its record if there is no passage. The summary is not included. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns the text that tools show for a hit: the summary, then the passage or body. A summary derived from the body is left out. */
+/** Returns the text that tools show for a hit: the summary, then the passage or body. A summary taken from the body is left out. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
@@ -236,9 +236,9 @@ export const SearchResult = Schema.Struct({
    * `confidence` and a `text`, and its mode is not `vector`. Calibrated on questions, half of them without an answer (docs/retrieval.md).
    */
   confidence: Schema.optional(Unit),
-  /** Number of records that a search by vector cannot find, because they have no vector yet. Present if vectors were searched. */
+  /** Number of records that have no vector yet. A search by vectors cannot find them. Present only if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of retrievers or member stores. `leg` names what failed. All hits come from retrievers and stores that did not fail. */
+  /** Failures of retrievers or member stores. `leg` is the name of the one that failed. All hits come from the others. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */
@@ -278,7 +278,7 @@ export const Absence = Schema.Literal(
 /** A reason why a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
-/** A text for each reason, to show to people. The text follows the name of the record, and "it" in the text means that record. */
+/** A text for each reason, to show to people after the name of the record. The word "it" in a text stands for the record. */
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
@@ -336,7 +336,7 @@ export const absenceIn = (
   const ids = filter.ids && new Set(filter.ids)
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {}).map(([path, condition]) => {
-    const [root, ...keys] = path.split(".") // once per filter, not per record, since splitting costs more than looking up a value
+    const [root, ...keys] = path.split(".") // split once per filter, since a split costs more than a lookup in a record
     return (record: Filtered) => holds(condition, valueAt(record, root, keys))
   })
   return (record) => {
@@ -381,7 +381,7 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
   return typeof value === typeof condition.lt && value! < condition.lt
 }
 
-/** Returns the value at a path in a record. Reads own properties only, so that an untrusted path cannot reach a prototype. */
+/** Returns the value at a path in a record. Only own properties are read, so an untrusted path cannot reach a prototype. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
   // the cast to `Json` is safe, since a scope is a string or an object of strings
   let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` has no other root

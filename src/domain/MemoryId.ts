@@ -18,7 +18,7 @@ export const MemoryId = Schema.String.pipe(
 /** The id of a record. */
 export type MemoryId = typeof MemoryId.Type
 
-/** Makes an id from a literal in the code. Throws if the literal is not a valid id. Use the schema `MemoryId` to decode other texts. */
+/** Makes an id from a literal in the code. Throws if the id is invalid. Use the schema `MemoryId` for texts from elsewhere. */
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
 /**
@@ -113,7 +113,7 @@ export class SharedIdGenerator extends Context.Reference<SharedIdGenerator>()("@
   defaultValue: (): IdGenerator | undefined => undefined
 }) {}
 
-/** Derives an id from a text: the first 26 bytes of its SHA-256, each mod 32. Equal texts have equal ids in every store and process. */
+/** Derives an id from a text, from the first 26 bytes of its SHA-256. Equal texts have equal ids in every store and process. */
 export const stableId = (seed: string): MemoryId => {
   const bytes = sha256Bytes(seed)
   let id = ""

@@ -30,7 +30,7 @@ export interface MemoryKind<out N extends string = string, in out A = any> {
    * records are forgotten first, and among equally important records the oldest. Default: no limit.
    */
   readonly cap: number | undefined
-  /** Whether records of this kind are listed in the memory index, which is the list of memories in a model's prompt. Default true. */
+  /** Whether the memory index lists the records of this kind. The index is the list of memories in a model's prompt. Default true. */
   readonly shown: boolean
 }
 
@@ -77,7 +77,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** A procedure, as plain text or with the data of `Payload.Procedure`, which `ProceduralMemory` requires in full. Half-life 30 days. */
+/** A procedure, as plain text or with the data of `Payload.Procedure`. `ProceduralMemory` requires all of this data. Half-life 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(
@@ -111,7 +111,7 @@ export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
   schema: Payload.Reflection,
   shown: false
 })
-/** An entity of a graph. The links of its record are its relations. At most 5,000 per scope; not in the memory index. */
+/** An entity of a graph. The links of the record are the entity's relations. At most 5,000 per scope; not in the memory index. */
 export const entity: MemoryKind<"entity", Payload.Entity> = make({
   name: "entity",
   schema: Payload.Entity,
@@ -167,6 +167,6 @@ export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =
       ]))
   )
 
-/** Returns the kind with the given name. An unknown name gets a kind that is ranked as `entry` and whose `data` is any JSON object. */
+/** Returns the kind with the given name. An unknown name gets the settings of `entry`, and its `data` is any JSON object. */
 export const find = (kinds: ReadonlyMap<string, MemoryKind>, name: string): MemoryKind =>
   kinds.get(name) ?? { ...entry, name, schema: Payload.JsonObject }

@@ -34,7 +34,7 @@ export const MemoryMutation = Schema.Union(Put, Update, Forget, Restore)
 /** A mutation, one change of a store as data. */
 export type MemoryMutation = typeof MemoryMutation.Type
 
-/** Origin and trust level of the records of a batch. Only the calling code sets them, never a draft, a tool or a file. */
+/** Origin and trust level of the records of a batch. The calling code sets them; a draft, a tool or a file cannot. */
 export interface Provenance {
   /** Origin of the records. Default `user`. */
   readonly origin?: Origin | undefined
@@ -65,7 +65,7 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
   for (const one of applied) {
     if (one.outcome === "duplicate" || one.outcome === "absent") continue
     const { record } = one
-    const revision = record ? record.revision : one.before + 1 // the tombstone of a forgotten record has the next revision
+    const revision = record ? record.revision : one.before + 1 // a forgotten record leaves a tombstone with the next revision
     const first = ends.get(one.id)?.first ?? one
     const isCreated = first.outcome === "created" || one.outcome === "created"
     const gone = isCreated && record !== undefined && isExpired(record, now)
@@ -89,7 +89,7 @@ export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
  */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })
 
-/** Schema of an event that a store publishes: a record was written or forgotten (here or elsewhere), or stored data could not be read. */
+/** Schema of an event of a store: any process wrote or forgot a record, or stored data could not be read. */
 export const StoreChange = Schema.Union(Written, Forgotten, Issue)
-/** An event that a store publishes: a record was written or forgotten (here or elsewhere), or stored data could not be read. */
+/** An event of a store: any process wrote or forgot a record, or stored data could not be read. */
 export type StoreChange = typeof StoreChange.Type

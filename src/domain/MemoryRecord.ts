@@ -1,4 +1,4 @@
-/** The record in which every memory is stored, whatever its kind. The kind of a record determines the type of the field `data`. */
+/** The record that stores a memory of any kind. The kind determines the type of the field `data`. */
 import type * as FastCheck from "effect/FastCheck"
 import type * as Order from "effect/Order"
 import * as Schema from "effect/Schema"
@@ -31,7 +31,7 @@ export const Summary = Schema.String.pipe(
   message: () => "expected one line of 1..200 characters",
   arbitrary: () => (fc) => generate(fc, 1, 200, true)
 })
-/** Greatest length of the body of a record, in UTF-16 units. For records of origin `file`, the limit is `maxFileBody`. */
+/** Greatest length of a record's body, in UTF-16 units. Records of origin `file` have a limit of their own, `maxFileBody`. */
 export const maxBody = 65_536
 /** Greatest length of the body of a record of origin `file`, in UTF-16 units. */
 export const maxFileBody = 1_048_576
@@ -43,7 +43,7 @@ export const Body = Schema.String.pipe(Schema.maxLength(maxBody), Schema.filter(
     message: () => "expected at most 65,536 characters, well-formed",
     arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
   })
-/** Schema of a body of up to 1,048,576 UTF-16 units. Stores accept bodies longer than `maxBody` only in records of origin `file`. */
+/** Schema of a body of up to 1,048,576 UTF-16 units. Only records of origin `file` may have a body longer than `maxBody`. */
 export const FileBody = Schema.String.pipe(
   Schema.maxLength(maxFileBody),
   Schema.filter((text) => text.isWellFormed())
@@ -95,7 +95,7 @@ const citation = {
   sequence: Schema.optional(Schema.NonNegativeInt)
 }
 
-/** Schema of a source: the origin and the trust level of a record, and the place and the speaker that the record's content comes from. */
+/** Schema of a source: the origin and trust level of a record, and the place and speaker of its content. */
 export const Source = Schema.Struct({ origin: Origin, trust: Trust, ...citation })
 /** A source, as its schema decodes it. */
 export interface Source extends Schema.Schema.Type<typeof Source> {}
@@ -206,7 +206,7 @@ export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number):
 export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, at: number): boolean =>
   record.validAt <= at && (record.invalidAt === undefined || record.invalidAt > at)
 
-/** Returns the time of the last change of a record, in epoch ms. If the record was never changed, returns the time of its creation. */
+/** Returns the time of a record's last change, in epoch ms. A record that was never changed has the time of its creation. */
 export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   record.updatedAt ?? record.createdAt
 
@@ -259,7 +259,7 @@ export const hashOf = (record: MemoryRecord): string => {
 }
 const hashes = new WeakMap<MemoryRecord, string>()
 
-/** Returns the deduplication key of a draft: the SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
+/** Returns the deduplication key of a draft. The key does not depend on the white space or the Unicode form of the text. */
 export const dedupeKey = (
   tenant: string,
   draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
@@ -290,7 +290,7 @@ export const collapseSpace = (text: string): string => {
  */
 export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()
 
-/** Encodes a record as the schema of `MemoryRecord` does, with the fields in the same order. Takes a tenth of the time. */
+/** Encodes a record as the schema of `MemoryRecord` does, in a tenth of the time. The order of the fields is the same. */
 export const encoded = (record: MemoryRecord) => {
   const { scope, source } = record
   return {

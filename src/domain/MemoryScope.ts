@@ -34,7 +34,7 @@ export const ScopeId = Schema.String.pipe(
   })
 )
 
-/** Schemas of the ids of a scope, in canonical order. Scope keys (`key`) and the folders of a vault have the ids in this order. */
+/** Schemas of the ids of a scope, in canonical order. Scope keys (see `key`) and the folders of a vault use this order. */
 export const ids = {
   userId: Schema.optional(ScopeId),
   agentId: Schema.optional(ScopeId),
@@ -47,7 +47,7 @@ export const fields = ["userId", "agentId", "runId", "sessionId", "actorId"] as 
 /** The name of an id of a scope. */
 export type Field = typeof fields[number]
 
-/** The scope of records that belong to the whole tenant. Every viewer of the tenant may read them, except viewers with reach `within`. */
+/** The scope of records of the whole tenant. All viewers of the tenant may read them, except viewers with reach `within`. */
 export const Global = "global"
 
 /** The ids of a scope, each of them optional. */
@@ -63,7 +63,7 @@ export const isInternal = (scope: MemoryScope): boolean => scope !== Global && s
 
 /** A scope: `Global`, or an object with at least one id. `{}` fails with `invalid_scope`. */
 export type MemoryScope = typeof Global | Ids
-/** Generates scopes for property tests. Written by hand, since importing `effect/Arbitrary` would enlarge every bundle. */
+/** Generates scopes for property tests. Written by hand, since an import of `effect/Arbitrary` would enlarge every bundle. */
 const aScope: LazyArbitrary<MemoryScope> = (fc) => {
   const id = anId(fc)
   const record: FastCheck.Arbitrary<Ids> = fc.record(
@@ -109,7 +109,7 @@ export const key = (scope: MemoryScope): string => {
   return key
 }
 
-/** Returns the scope in the form in which it is stored: ids in NFC and in canonical order, without keys whose value is undefined. */
+/** Returns the stored form of a scope. The ids are in NFC and in canonical order. Undefined ids are left out. */
 export const normalise = (scope: MemoryScope): MemoryScope => {
   if (scope === Global) return Global
   const normal: { -readonly [Field in keyof Ids]: Ids[Field] } = {}
@@ -120,6 +120,6 @@ export const normalise = (scope: MemoryScope): MemoryScope => {
   return normal
 }
 
-/** Whether two ids are equal after NFC normalisation. Returns false if an id is absent, even if both ids are absent. */
+/** Whether both ids are present, and are equal after NFC normalisation. */
 export const same = (a: string | undefined, b: string | undefined): boolean =>
   a === b ? a !== undefined : a !== undefined && b !== undefined && a.normalize("NFC") === b.normalize("NFC")

@@ -141,7 +141,7 @@ export const isCounterfactual = ({ data, kind }: { readonly kind: string; readon
 export const kindInWords = (record: { readonly kind: string; readonly data: JsonObject }): string =>
   isCounterfactual(record) ? "counterfactual: what might have been, not what was" : record.kind
 
-/** Schema of the data of a hindsight: a record of kind `reflection` that compares the actual with the expected outcome of a task. */
+/** Schema of the data of a hindsight: a record of kind `reflection` that compares a task's actual outcome with the expected one. */
 export const Hindsight = Schema.Struct({
   trigger: Schema.Literal(marks.hindsight.trigger),
   beliefMemory: Schema.Literal(marks.hindsight.beliefMemory),
@@ -176,9 +176,7 @@ export const Counterfactual = Schema.Struct({
 /** A counterfactual, as its schema decodes it. */
 export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
 
-/**
- * Schema of the data of kind `semantic` for a fact written as a triple. The record's `validAt` and `invalidAt` say when the fact is valid.
- */
+/** Schema of a fact as a triple: the data of kind `semantic`. The record's `validAt` and `invalidAt` say when the fact is valid. */
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
 /** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
@@ -223,7 +221,7 @@ export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1
 /** The name of a level of confidence. */
 export type Level = keyof typeof confidenceOf
 
-/** Returns the level whose confidence is nearest to a number. Halfway between two levels, returns the higher level. */
+/** Returns the level that is nearest to a number. A number halfway between two levels gets the higher level. */
 export const levelOf = (confidence: number): Level =>
   confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
 
@@ -302,7 +300,7 @@ export const Learning = Schema.Struct({
 /** A learning, as its schema decodes it. */
 export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 
-/** Schema of the data of kind `entry`: a namespace, a key and a value. If `value` is absent, the body of the record is the value. */
+/** Schema of the data of kind `entry`: a namespace, a key and a value. Without `value`, the body of the record is the value. */
 export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Schema.optional(Json) })
 /** An entry (a namespace, a key and a value), as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}

@@ -86,14 +86,14 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Makes text safe as `visible` does, and replaces each `&`, `<` and `>` by an HTML entity. Meant for text between tags. */
+/** Makes a text safe as `visible` does. Also replaces each `&`, `<` and `>` by an HTML entity. Meant for text between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
-/** Applies `visible`, and returns the text on one line: replaces each run of white space, including line breaks, by one space. */
+/** Applies `visible`, and puts the text on one line. Each run of white space becomes one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** Applies `escape`, and returns the text on one line, for labels and summaries: replaces each run of white space by one space. */
+/** Applies `escape`, and puts the text on one line, for labels and summaries. Each run of white space becomes one space. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
@@ -142,10 +142,10 @@ const isSelector = (unit: string | undefined): boolean => unit === "\ufe0e" || u
 const tagged = (region: string): string =>
   String.fromCodePoint(...Array.from(region, (letter) => 0xe0000 + letter.charCodeAt(0)), 0xe007f)
 
-/** Tag sequences of the only three flags that Unicode recommends for interchange. Any other tag sequence could contain hidden text. */
+/** The tag sequences of three flags, the only ones that Unicode recommends. Any other tag sequence could contain hidden text. */
 const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
 
-/** Matches the viramas of Indic scripts. After a virama, ZWJ or ZWNJ determines the form of a consonant, even at the end of a word. */
+/** Matches the viramas of Indic scripts. A ZWJ or ZWNJ after a virama sets the form of a consonant, even at the end of a word. */
 const virama = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]/
 
 const scripts = [
@@ -190,7 +190,7 @@ const disarm = (text: string): string =>
 const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
 const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
 
-/** Matches the first character of the tags of memory blocks, and of chat-template markers such as `<bos>` and `<<SYS>>`. */
+/** Matches the first character of a memory-block tag, or of a chat-template marker such as `<bos>` or `<<SYS>>`. */
 const tags =
   /[<＜﹤](?=\s*(?:[/／]\s*)?(?:memory|entry)\b|[/／]?(?:(?:start|end)_of_turn|bos|eos|pad|unk|s)[>＞﹥]|<[/／]?sys>>)/gi
 
@@ -319,7 +319,7 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    // cell (i, j): length of the longest common subsequence of `a` from `head + i` and `b` from `head + j`, without the common end
+    // cell (i, j): length of the longest common subsequence of the middle parts of `a` and `b`, from their elements i and j on
     const lengths = new Uint16Array((rows + 1) * width)
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {

@@ -19,7 +19,7 @@ import * as AST from "effect/SchemaAST"
 import * as MemoryError from "./MemoryError.ts"
 import type { JsonObject } from "./Payload.ts"
 
-/** One violation: the path to the field, and the message. The path is empty if the violation concerns the input as a whole. */
+/** One violation: a message, and the path to the field. The path is empty if the violation concerns the whole input. */
 export interface SchemaIssue {
   readonly path: ReadonlyArray<PropertyKey>
   readonly message: string
@@ -60,7 +60,7 @@ export const linesOf = (
   ...at: ReadonlyArray<PropertyKey>
 ): [string, ...Array<string>] => ParseResult.isParseError(cause) ? lines(cause, ...at) : [otherwise]
 
-/** Greatest length of a key in a message, in UTF-16 units. Longer keys are cut; `data` and `metadata` may have very long keys. */
+/** Greatest length of a key in an error message, in UTF-16 units. Longer keys, for example of `metadata`, are cut. */
 const longestKey = 64
 
 /** Returns the issue with new messages in place of the default messages that would quote the input. */
@@ -144,7 +144,7 @@ export const check = <A, I>(
 export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 
-/** Fails with an `invalid_draft` error that lists the issues, if there are any. Layers check their options with this function. */
+/** Fails with `invalid_draft` if there are issues, and lists them in the error. Layers check their options with this function. */
 export const refuseOptions = (
   op: string,
   issues: ReadonlyArray<string>
@@ -173,7 +173,7 @@ export const timeIssues = (
   ]
 }
 
-/** Checks an option: a whole number of at least `least`. Returns no issue if the option is valid or undefined, otherwise one issue. */
+/** Checks that an option is undefined or a whole number of at least `least`. Returns one issue if it is not, otherwise none. */
 export const countIssues = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
   value === undefined || (Number.isSafeInteger(value) && value >= least)
     ? []
@@ -247,7 +247,7 @@ interface Version {
   readonly known?: number | undefined
 }
 
-/** Fails with `unsupported` unless the version of `data` is one of 1..`known`. Data without a `version` field has version 1. */
+/** Fails with `unsupported` unless the version of `data` is in 1..`known`. Data without a field `version` has version 1. */
 export const refuseNewer = (
   data: unknown,
   { known = 1, op, what }: Version

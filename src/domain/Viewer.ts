@@ -98,7 +98,7 @@ export class System extends Schema.TaggedClass<System>("@memory/System")("System
 /** A viewer, or the library itself. */
 export type Any = Viewer | System
 
-/** The input of `make`: ids, tenant and reach. Leave out unknown ids, since `make` throws for a key whose value is `undefined`. */
+/** The input of `make`: ids, tenant and reach. Leave out unknown ids: `make` throws if a key has the value `undefined`. */
 export interface Input extends Ids {
   /** Tenant. Default `"default"`. */
   readonly tenant?: string | undefined
@@ -304,7 +304,7 @@ export const visibilityOf = (viewer: Any): Visibility => {
   return { _tag: "Scopes", keys: [Global, ...scopes.slice(1).map(key)] }
 }
 
-/** Returns the filter of the rows that a viewer may read at the time `now`, epoch ms. The filter of `System` includes expired rows. */
+/** Returns the filter of the rows that a viewer may read at the time `now`, epoch ms. The viewer `System` may also read expired rows. */
 export const accessFilterOf = (viewer: Any, now: number): AccessFilter => ({
   tenant: tenantOf(viewer),
   visibility: visibilityOf(viewer),
@@ -373,7 +373,7 @@ export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
     ? 2
     : trust
 
-/** Whether the viewer has an agent or run id, and no user, session or actor id. The agent is then assumed to serve one person only. */
+/** Whether the viewer has an agent or run id, and no user, session or actor id. Such an agent is assumed to serve only one person. */
 export const isPersonal = ({ actorId, agentId, runId, sessionId, userId }: Viewer): boolean =>
   userId === undefined && sessionId === undefined && actorId === undefined &&
   (agentId !== undefined || runId !== undefined)

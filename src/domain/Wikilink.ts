@@ -48,7 +48,7 @@ export const mayHaveLink = (text: string): boolean => {
   return at >= 0 && (text.indexOf("[[", at) >= 0 || text.indexOf("](", at) >= 0 && /\.md|%/i.test(text))
 }
 
-/** Normalises a name. Returns the same result for names that differ only in case, white space or Unicode normalisation. */
+/** Normalises a name. The case, white space and Unicode form of a name do not change the result. */
 export const nameOf = (text: string): string =>
   text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // upper case first, so that ß equals ss
 
@@ -59,7 +59,7 @@ export const hash = (text: string): number => {
   return sum
 }
 
-/** Returns `hash(nameOf(text))`. An ASCII text is hashed without building a string, in about a nanosecond per character. */
+/** Returns `hash(nameOf(text))`. For an ASCII text, no string is built, and the cost is about a nanosecond per character. */
 export const hashOfName = (text: string): number => {
   let at = 0
   let end = text.length
@@ -78,7 +78,7 @@ export const hashOfName = (text: string): number => {
   return sum
 }
 
-/** Maps the code of each ASCII character to its code in a normalised name: a capital to its small letter, white space to a space. */
+/** Maps the code of an ASCII character to its code in a normalised name. Capitals become small letters; white space becomes a space. */
 const folded = Uint8Array.from(
   { length: 128 },
   (_, code) => code >= 65 && code <= 90 ? code + 32 : code >= 9 && code <= 13 ? 32 : code
@@ -118,7 +118,7 @@ export const tags = (text: string): ReadonlyArray<string> => {
   return Array.from(found.values())
 }
 
-/** Whether some `#` may begin a tag: it stands where a tag may begin (see `tags`), and is not followed by white space or another `#`. */
+/** Whether some `#` may begin a tag. Its position must be one that `tags` allows. White space or another `#` must not follow. */
 const mayHaveTag = (text: string): boolean => {
   for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
     if ((at === 0 || /[\s,;(]/.test(text[at - 1]!)) && /[^\s#]/.test(text[at + 1] ?? "")) return true
@@ -178,14 +178,14 @@ const prose = (text: string): ReadonlyArray<string> => {
   return paragraphs
 }
 
-/** Matches a line break together with the blank lines that follow it, at least one. `\r\n` counts as one line break. */
+/** Matches a line break and one or more blank lines after it. `\r\n` counts as one line break. */
 const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 
 /** Whether a text has no code, fence, escape or markdown link. Any link in such a text has the form `[[…]]`. */
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 
-/** Returns the same links as `linksOf`, but faster, since it searches for `[[` only. `isPlain` must be true for the text. */
+/** Returns the links of a text for which `isPlain` is true. Faster than `linksOf`, since it looks only for `[[`. */
 const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   for (let at = text.indexOf("[["); at >= 0; at = text.indexOf("[[", at)) {
@@ -286,7 +286,7 @@ const nextSpecial = (text: string, at: number): number => {
 }
 const special = /[\\`[\]]/g
 
-/** Finds the runs of backticks in a text. Maps each length of a run to the start indices of all runs of that length, last run first. */
+/** Finds the runs of backticks in a text. Each length of a run is mapped to the start indices of such runs, last run first. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (let end = text.length; end > 0;) {

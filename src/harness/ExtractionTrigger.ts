@@ -37,7 +37,7 @@ export interface Watch {
   readonly on: (event: TriggerEvent, now: number) => boolean
   /** Returns the time at which the trigger fires if no event arrives earlier. Returns `undefined` if the trigger waits only for events. */
   readonly due: () => number | undefined
-  /** Tells the trigger the current time. Returns whether the trigger fires now: true at most once for each time that `due` returns. */
+  /** Tells the trigger the current time. Returns whether the trigger fires now. It fires at most once for each result of `due`. */
   readonly wake: (now: number) => boolean
 }
 
@@ -83,7 +83,7 @@ export const interval = (turns: number): ExtractionTrigger => ({
 /** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/** Fires when `duration` has passed since the last event, and only once before the next event. The duration must be finite and above 0. */
+/** Fires once when `duration` has passed since the last event. A new event restarts the wait. `duration` must be finite and above 0. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {

@@ -39,7 +39,7 @@ import * as PromptBlock from "./PromptBlock.ts"
 
 /** Options of injection: which turns cause a search, which text is searched for, and how the results are shown. */
 export interface InjectionConfig {
-  /** Selects the turns for which memory is searched. Default `userTurn`: the last message is from a user and is not a tool result. */
+  /** Selects the turns for which memory is searched. Default `userTurn`: turns that end with a message of the user, not a tool result. */
   readonly trigger?: "userTurn" | "everyTurn" | ((turn: ReadonlyArray<Message>) => boolean) | undefined
   /**
    * Returns the text to search for. Nothing is injected if the text is `undefined` or blank. Default `queryOf`: normally the last user
@@ -134,7 +134,7 @@ const assent = new Set(
 const saysMore = (tokenizer: Tokenizer.Tokenizer) => (text: string): boolean =>
   tokenizer(text).some((term) => !assent.has(term))
 const hasTopic = saysMore(Tokenizer.make({ stopwords: "wide" }))
-/** Whether a text has a word that is not in `assent`. True for "Who am I?", although all of its words are stopwords. */
+/** Whether a text has a word that is neither in `assent` nor a short stopword. True for "Who am I?", although it names no topic. */
 const hasWord = saysMore(Tokenizer.tokenise)
 
 const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.MemoryError> =>
@@ -164,7 +164,7 @@ export interface PromptContext {
     turn: ReadonlyArray<Message>
   ) => Effect.Effect<PromptBlock.PromptBlock>
   readonly instructions: (viewer: Viewer.Viewer) => Effect.Effect<string>
-  /** Stores the instruction files as records of the viewer's tenant, once for each tenant. After a failure, the next call tries again. */
+  /** Stores the instruction files as records of the viewer's tenant, once per tenant. If a call fails, the next call tries again. */
   readonly seed: (viewer: Viewer.Viewer) => Effect.Effect<void>
   /** Whether an `InstructionFiles` service is provided. */
   readonly hasFiles: boolean
@@ -275,7 +275,7 @@ export const readIndex = (
       })
   )
 
-/** Renders the index. Each record appears once; the order of `found` does not matter. The text is `""` if no record is shown. @internal */
+/** Renders the index. Each record appears once. The order of `found` does not matter. Without records, the text is `""`. @internal */
 export const renderIndex = (
   found: ReadonlyArray<MemoryRecord>,
   { maxEntries, truncated }: IndexOptions
@@ -316,18 +316,18 @@ const filters = (
   ]
 }
 
-/** Whether a record may appear in the system prompt: its trust is 0 or 1, or is 2 and its scope has a `personal` id of the viewer. */
+/** Whether a record may appear in the system prompt. Trust 0 or 1 is enough. Trust 2 needs a `personal` id of the viewer in the scope. */
 const isTrusted = (viewer: Viewer.Viewer) => ({ scope, source }: MemoryRecord): boolean =>
   source.trust <= 1 || (source.trust === 2 && scope !== MemoryScope.Global &&
     personal.some((field) => MemoryScope.same(scope[field], viewer[field])))
 
-/** Ids that identify a person or one visit. Agent ids and run ids are not included, since several users may share an agent or a run. */
+/** Ids of a person or of one visit. Agent ids and run ids are left out, since several users may share an agent or a run. */
 const personal = ["userId", "sessionId", "actorId"] as const
 
 /** The index that is shown when the store fails. */
 const unavailable: PromptBlock.PromptBlock = { text: `${header}\n(memory unavailable)`, ids: [], leftOut: 0 }
 
-/** Divides `room` entries among scopes round robin. Returns the number of entries per scope, at most the scope's number in `wanted`. */
+/** Divides `room` entries among scopes round robin. A scope gets at most its number in `wanted`. */
 const shares = (wanted: ReadonlyArray<number>, room: number): ReadonlyArray<number> => {
   const given = wanted.map(() => 0)
   for (let round = 0, left = room; left > 0 && wanted.some((n) => n > round); round++) {
@@ -343,7 +343,7 @@ const shares = (wanted: ReadonlyArray<number>, room: number): ReadonlyArray<numb
 const item = (record: MemoryRecord): string =>
   `- [${kindInWords(record)}] ${PromptBlock.line(record.summary)} (${record.id})`
 
-/** Returns the sort key of a scope's section in the index: 0 for `Global`, and greater numbers for narrower scopes. */
+/** Returns the sort key of a scope in the index: 0 for `Global`, and greater numbers for narrower scopes. */
 const breadth = (scope: MemoryScope.MemoryScope): number =>
   scope === MemoryScope.Global
     ? 0

@@ -38,7 +38,7 @@ export interface InstructionFile {
   /** Text of the file, trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
-  /** Path, relative to the root, of the file where the chain of imports to this file begins. Absent if this file is not imported. */
+  /** Path, relative to the root, of the file that begins the chain of imports to this file. Absent if this file is not imported. */
   readonly importedBy?: string | undefined
 }
 /** The files that were read, and an issue for each file that was cut or left out. */
@@ -48,7 +48,7 @@ export interface Loaded {
 }
 /** Operations of `InstructionFiles`. */
 export interface Service {
-  /** Reads the files, root first. Never fails: a file that is unreadable, or is cut at the size limit, is reported as an issue. */
+  /** Reads the files, root first. Never fails. An unreadable file is reported as an issue, and so is a file cut at the size limit. */
   readonly load: Effect.Effect<Loaded>
   /** Renders the files for a system prompt. Returns `""` if there are no files. */
   readonly render: Effect.Effect<string>
@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: that of the process. Not part of a run's spec, so `Resume` accepts a run from another directory. */
+  /** Working directory. Default: that of the process. `Resume` accepts another directory, since a run's spec does not contain it. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -102,7 +102,7 @@ export const loadInstructionFiles = (
   FileSystem.FileSystem | Path.Path
 > => Effect.flatMap(Effect.flatMap(openTree(cwd, config), ({ load }) => load), logIssues)
 
-/** Renders files for a system prompt; `""` without files. Fences each text, so that no line of a file counts as a section heading. */
+/** Renders files for a system prompt; `""` without files. Each text is fenced, so no line of a file counts as a section heading. */
 export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): string =>
   files.length === 0 ? "" : [
     "## Project instructions",
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // a process in another directory may have stored the record: forget the record only if its file is gone or no longer imported
+    // forgets a record only if its file is gone or no longer imported: a process in another directory may have stored the record
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -180,7 +180,7 @@ const draftOf = (
   }
 }
 
-/** Returns the compared fields as JSON. `seed` rewrites a stored record only if this JSON differs from that of the draft. */
+/** Returns the compared fields as JSON. `seed` rewrites a stored record only if its JSON differs from the JSON of the draft. */
 const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => canonicalJson([summary, body, tags, data])
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first. Within a directory, the order is that of the option `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if the file or `importedBy` is missing or blank, or if `filenames` lacks the name of `importedBy ?? relative`. */
+  /** Reads a file. `None` if the file or `importedBy` is missing or blank. `filenames` must have the name of `importedBy ?? relative`. */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -216,7 +216,7 @@ interface Found {
   readonly file: InstructionFile
 }
 
-/** Returns the names that follow an `@` in a text, except in code. Each name occurs once; at most 1,000. A backslash escapes a space. */
+/** Returns the names that follow an `@` in a text, except in code. There are at most 1,000, each once. A backslash escapes a space. */
 const importsOf = (text: string): ReadonlySet<string> => {
   const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
   const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group always matches
@@ -305,7 +305,7 @@ const openTree = (
           escape(`${JSON.stringify(name)} is no file name`)
         )
         let imported = 0
-        /** Adds a file, then the files that it imports. `chain`: resolved paths of the files from the first importer down to this file. */
+        /** Adds a file, then the files that it imports. `chain` has the resolved paths from the first importer to this file. */
         const include = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)
@@ -346,7 +346,7 @@ const openTree = (
     return tree
   }).pipe(Effect.withSpan("InstructionTree.open"))
 
-/** Reads at most `maxBytes` bytes of a file. Cuts a longer text between two characters, and adds a note at its end. */
+/** Reads at most `maxBytes` bytes of a file. A longer text is cut between two characters, and gets a note at its end. */
 const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxBytes: number) =>
   Effect.gen(function*() {
     const { type } = yield* Effect.mapError(fs.stat(file), unreadable(called))

@@ -59,7 +59,7 @@ export const MemoryEvent = Schema.Union(
     reason: Schema.String
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
-  /** An optional part of an operation failed, such as the memory index or one retriever of a search. The operation went on without it. */
+  /** One optional part of an operation failed, such as a retriever of a search. The operation went on without this part. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
   /** `Redaction` removed `count` secrets from the texts of one call. The viewer is `System` if the texts were sent to a model. */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
@@ -82,7 +82,7 @@ export class MemoryEvents extends Context.Tag("@memory/MemoryEvents")<MemoryEven
 
 /** Options of the service. */
 export interface Options {
-  /** Number of events, at least 1, that a listener may lag behind. A listener that lags further misses the oldest events. Default 1,024. */
+  /** Number of events kept for a slow listener, at least 1. If more events wait, the listener misses the oldest. Default 1,024. */
   readonly capacity?: number | undefined
   /** Whether events carry summaries and the words of searches. Default false. */
   readonly texts?: boolean | undefined
@@ -113,7 +113,7 @@ export const publishReports = (
     publish
   )
 
-/** Removes the texts of an event. `publish` calls this function unless the option `texts` is set, so its callers may include texts. */
+/** Removes the texts of an event. `publish` applies this function to every event, unless the option `texts` is set. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
   switch (event._tag) {
     case "memory_written":
@@ -140,7 +140,7 @@ export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
 
 /** Builds events and publishes them. @internal */
 export interface EventPublisher {
-  /** Publishes `memory_written` or `memory_forgotten` for each change. Changes with the outcome `absent` are not published. */
+  /** Publishes `memory_written` or `memory_forgotten` for each change, except for changes with the outcome `absent`. */
   readonly changed: (viewer: Viewer.Any, changes: ReadonlyArray<Change>) => Effect.Effect<void>
   /** Runs a write. Then publishes an event for each change, or `memory_write_failed` if the write failed. */
   readonly write: <A>(
@@ -148,9 +148,7 @@ export interface EventPublisher {
     write: Effect.Effect<A, MemoryError>,
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
-  /**
-   * Runs a search, then publishes `memory_recalled`. A failed search is counted but not published, since the caller receives the failure.
-   */
+  /** Runs a search, then publishes `memory_recalled`. A failed search is only counted, since the caller receives the failure. */
   readonly recall: (
     viewer: Viewer.Viewer,
     query: MemoryQuery,
@@ -162,9 +160,9 @@ export interface EventPublisher {
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   /** Publishes `memory_denied`, which says that a plugin refused a tool call. */
   readonly denied: (call: ToolCall, plugin: string, reason: string) => Effect.Effect<void>
-  /** Reports that `part` failed and that the operation went on without it: publishes `memory_degraded` and logs a warning. */
+  /** Publishes `memory_degraded` and logs a warning: `part` failed, and the operation went on without it. */
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
-  /** Reports that `part` was skipped because a call named no viewer: publishes `memory_viewer_missing` and logs a warning. */
+  /** Publishes `memory_viewer_missing` and logs a warning: `part` was skipped, since a call named no viewer. */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 }
 

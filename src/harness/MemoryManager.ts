@@ -42,7 +42,7 @@ export type { ExtractionConfig } from "./Outbox.ts"
 
 /** Options of the layer. */
 export interface Config {
-  /** Extraction by store name. `true` turns extraction on with the default options, `false` turns it off. Default: off for every store. */
+  /** Extraction by store name: `true` for the default options, `false` for no extraction. Default: no extraction in any store. */
   readonly extraction?: { readonly [store: string]: boolean | Outbox.Options | undefined } | undefined
   /** `true` turns injection on, `false` turns it off. An object turns it on with the given options. Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
@@ -54,7 +54,7 @@ export interface Added {
 }
 /** A choice of stores. */
 export interface StoreSelection {
-  /** Names of stores; absent or `[]` selects all. Repeats count once. An unknown name fails with `not_found` before any store is called. */
+  /** Names of stores. Absent or `[]`: all stores. Repeats count once. An unknown name fails with `not_found`, and no store is called. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
 /** Operations of `MemoryManager`. */
@@ -79,13 +79,13 @@ export interface Service {
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background. Publishes and logs a failure. `flush` waits for the run; a closing Effect scope waits at most 30 s. */
+  /** Runs `add` in the background. A failure is published and logged. `flush` waits for the run. A closing Effect scope waits ≤ 30 s. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Stores messages in the outbox of every store that extracts. Fails if any outbox fails; the error names the store. */
+  /** Adds messages to the outbox of every store with extraction. Fails if an outbox fails. The error names the store. */
   readonly addMessages: (
     viewer: Viewer,
     session: string,
@@ -93,7 +93,7 @@ export interface Service {
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /** Notifies the extraction triggers that the session has ended. */
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Renders the memories that relate to a turn. The block is empty if `InjectionConfig.trigger` excludes the turn or nothing is found. */
+  /** Renders the memories that relate to a turn. The block is empty if nothing is found or `InjectionConfig.trigger` excludes the turn. */
   readonly inject: Injection.Inject
   /** Waits for the writes of `accept`, then extracts from all waiting messages. An error says how many conversations failed, not which. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
@@ -103,7 +103,7 @@ export interface Service {
 /** Tag of the manager. */
 export class MemoryManager extends Context.Tag("@memory/MemoryManager")<MemoryManager, Service>() {}
 
-/** Provides the manager. If the configuration does not fit the stores, fails with `invalid_draft` and lists every violation. */
+/** Provides the manager. Fails with `invalid_draft` if the configuration does not fit the stores. The error lists every violation. */
 export const layer = (
   config: Config = {}
 ): Layer.Layer<
@@ -184,7 +184,7 @@ const make = (
     } satisfies Service
   })
 
-/** Makes `accept` fail from now on. Then waits, at most 30 seconds, until the drafts that were already accepted are written. */
+/** Makes `accept` fail from now on. Then waits, at most 30 seconds, for the writes of the accepted drafts. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)
@@ -251,7 +251,7 @@ const accept = (
       )
   )
 
-/** Returns all writable stores, or the named ones. Fails with `read_only` if a named store is not writable, or if no store is writable. */
+/** Returns the named stores, by default all writable stores. Fails with `read_only` if a named store is not writable, or if none is. */
 const targets = (
   federated: Federated.Service,
   names: ReadonlyArray<string> = []
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store. Fails if all stores fail, and with `invalid_id` if a draft has an id and there are several stores. */
+/** Adds the drafts to each store. Fails if all stores fail. With several stores, a draft that has an id fails with `invalid_id`. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -294,7 +294,7 @@ const addTo = (
   })
 }
 
-/** Calls `ask` with every outbox. Fails if any call fails, with a message that names the store of each failed call. */
+/** Calls `ask` with every outbox. Fails if any call fails. The message names the store of each failed call. */
 const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
@@ -318,7 +318,7 @@ const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void
   return failures.length > 0 ? failed(op, failures) : Effect.void
 }
 
-/** Combines errors into one error that names each store. The reason is that of all errors, or `unavailable` if their reasons differ. */
+/** Combines errors into one error that names each store. The reason is `unavailable` if the reasons of the errors differ. */
 const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")

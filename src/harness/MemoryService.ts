@@ -44,7 +44,7 @@ export const as =
 
 /** An operation on behalf of the current viewer. */
 export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
-/** An operation that never fails. It publishes a failure as an event, and returns a substitute such as "(memory unavailable)". */
+/** An operation that never fails. A failure is published as an event. The result is then a substitute such as "(memory unavailable)". */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
 /** Option of writes: whether to compute the vector of the written record at once. */
@@ -55,7 +55,7 @@ export interface Embed {
    */
   readonly embed?: boolean | undefined
 }
-/** Options of `put`. The spec's `sharedWrites` restricts writes with origin `agent` or `pipeline`, which count as writes of a model. */
+/** Options of `put`. A write of origin `agent` or `pipeline` counts as a model's write. The spec's `sharedWrites` restricts it. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** Option of writes: where the change comes from. */
 export interface OriginOptions {
@@ -79,7 +79,7 @@ export interface Service {
   readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
   /** Returns a record, or `None` if it does not exist or is not visible to the viewer. */
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
-  /** Searches records by words or by a given vector, best first. Unlike `recall`, it does not embed the query's text. */
+  /** Finds records by words or by a given vector, best first. Unlike `recall`, this operation does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
   /** Returns a page of records, newest first. With `forgotten: true`, the page has only forgotten records that the viewer can restore. */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
@@ -89,9 +89,7 @@ export interface Service {
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & OriginOptions
   ) => Operation<MemoryRecord>
-  /**
-   * Forgets a record. Returns whether the record existed. Without `purge`, the record can be restored until the store empties its trash.
-   */
+  /** Forgets a record. Returns whether it existed. It can be restored until the store empties its trash. `purge` erases it at once. */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
    * Forgets all records that match the filter, and returns their number. The filter's `limit` is ignored. Records that the viewer may not
@@ -316,7 +314,7 @@ export interface TestOptions {
   readonly now?: string | number | undefined
   /** Seed of random ids. Default `"memory"`. */
   readonly seed?: string | number | undefined
-  /** Answers of the scripted model, in order: a string is returned as it is, any other value as JSON. Default: no answers. */
+  /** Answers of the scripted model, in order. A string is returned as it is. Any other value is returned as JSON. Default: no answers. */
   readonly script?: Iterable<unknown> | undefined
   readonly spec?: MemorySpec.Input | undefined
 }
@@ -337,7 +335,7 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.orDie // an invalid spec is a mistake in the test
   )
 
-/** Renders the memory index. Never fails: an error is published and logged, and the text then says "(memory unavailable)". */
+/** Renders the memory index. Never fails. An error is published and logged, and the text then says "(memory unavailable)". */
 export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | CurrentViewer> = Effect.flatMap(
   MemoryService,
   ({ index }) => Effect.map(index, ({ text }) => text)

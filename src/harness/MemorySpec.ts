@@ -17,7 +17,7 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   includeIndex: default_(Schema.Boolean, true),
   maxIndexEntries: default_(Count, 30),
   allowForget: default_(Schema.Boolean, false),
-  /** Largest number of writes within one turn of a run; 0 means no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
+  /** Largest number of writes in one turn of a run; 0 means no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
   /** Whether `Global` records may be written. With `deny`, such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
@@ -28,7 +28,7 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {
-  /** Returns the form that is hashed. `sharedWrites` is sorted and has no repeats; an empty `sharedWrites` is left out. */
+  /** Returns the form that is hashed. `sharedWrites` is sorted, without repeats. An empty `sharedWrites` is left out. */
   toJSON(): typeof MemorySpec.Encoded {
     const { sharedWrites = [], ...fields } = this
     return sharedWrites.length === 0 ? fields : { ...fields, sharedWrites: Array.from(new Set(sharedWrites)).sort() }

@@ -95,7 +95,7 @@ export interface Service {
   readonly status: Effect.Effect<Status>
   /** Reads the dead letters (batches set aside after failures) of every tenant from the store. */
   readonly deadLetters: Effect.Effect<ReadonlyArray<DeadLetter>, MemoryError.MemoryError>
-  /** Makes the dead letters (batches set aside after failures) wait for extraction again. Returns the number of these batches. */
+  /** Makes the dead letters (batches set aside after failures) wait for extraction again. Returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -117,7 +117,7 @@ export interface ExtractionConfig {
    * user id, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
-  /** Options that every extraction passes to the pipeline. A `scope` in them takes precedence over the option `about`. */
+  /** Options that every extraction passes to the pipeline. Their `scope` takes precedence over the option `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
   /** Selects the messages to extract from. Default: all but tool calls and tool results. */
   readonly filter?: ((message: Message) => boolean) | undefined
@@ -134,13 +134,11 @@ export interface Options extends ExtractionConfig {
    * longer than `timeSlice`. Default 16.
    */
   readonly concurrency?: number | undefined
-  /**
-   * Time after which an extraction run counts as slow (see `concurrency`). Also the longest wait of an append for capacity. Default 10 s.
-   */
+  /** Time after which an extraction run is slow (see `concurrency`). An append waits for capacity at most this long. Default 10 s. */
   readonly timeSlice?: Duration.DurationInput | undefined
   /** Delays before a failed extraction run is retried. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
-  /** Timeout of an extraction with all its model calls. An extraction that takes longer fails, and is retried. Default two minutes. */
+  /** Time limit of an extraction with all its model calls. A longer extraction fails, and is retried. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
   /**
    * Largest number of conversations whose state is kept in RAM. Default 1,000. Beyond this number, conversations without waiting messages
@@ -154,9 +152,7 @@ export interface Options extends ExtractionConfig {
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/**
- * Callbacks of an outbox. `applied` receives changes that extraction wrote. `degraded` receives failures that do not stop the outbox.
- */
+/** Callbacks of an outbox. `applied` receives the changes of extraction. `degraded` receives failures that do not stop the outbox. */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>

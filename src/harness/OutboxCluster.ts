@@ -47,7 +47,7 @@ import * as ConversationEntity from "./OutboxCluster/ConversationEntity.ts"
 
 /** Options of an outbox in a cluster. `concurrency`, `timeSlice` and both capacities apply to each process separately. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
-  /** Name of the outbox, at most 100 characters. No other outbox of the cluster may have the same name. Default `"default"`. */
+  /** Name of the outbox, at most 100 characters, unique in the cluster. Default `"default"`. */
   readonly name?: string | undefined
   /** Schedule on which one process of the cluster calls `compact`; `false` for never. Default: every hour. */
   readonly compaction?: Cron.Cron | false | undefined
@@ -198,7 +198,7 @@ interface OpenCluster {
   readonly options: Options
   readonly store: MemoryStore.Service
   readonly runner: ExtractionRunner.ExtractionRunner
-  /** Workers of the conversations that this process appended to. They do not extract, but ask the conversation's owner to extract. */
+  /** Workers of the conversations to which this process appended. They never extract, but ask the conversation's owner to do so. */
   readonly senders: OutboxWorkers.OutboxWorkers
   readonly client: ConversationEntity.ConversationClient
   /** Time of the last `compact` by this process, in epoch milliseconds; 0 if there was none. */
@@ -306,7 +306,7 @@ const requestAll = ({ client, store }: OpenCluster): Effect.Effect<void, MemoryE
       })
   )
 
-/** Lists the conversations that have waiting messages. Each of them has a session row, since every append writes that row. */
+/** Returns the conversations with waiting messages. Each of them has a session row, since every append writes that row. */
 const waitingConversations = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
@@ -331,7 +331,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // `drain` makes the owner acknowledge its cluster messages; `clear` erases them, even if no owner answers within 5 seconds
+        // `drain` makes the owner acknowledge its cluster messages; after at most 5 seconds, `clear` erases them in any case
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"
@@ -348,7 +348,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    // whether the last change is at least an hour old now, but was less than an hour old at the previous call of `compact`
+    // true only in the first `compact` call at which the last change is an hour old or older
     const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
@@ -367,7 +367,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
     return erased
   })
 
-/** Sends the cluster messages of all waiting batches of these conversations again. An owner ignores batches that it already has. */
+/** Resends the cluster messages of all waiting batches of these conversations. An owner ignores batches that it already has. */
 const resendBatches = ({ client, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

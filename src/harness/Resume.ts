@@ -48,7 +48,7 @@ export const Drift = Schema.Struct({
 export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/ResumeError")("ResumeError", {
   checkpoint: Checkpoint,
   hash: Schema.String,
-  /** The changed fields. Each is named by its path, such as `memory.writesPerTurn`; a dot within a key is written `\.`. */
+  /** The changed fields. A field is named by its path, such as `memory.writesPerTurn`. A dot within a key is written `\.`. */
   changed: Schema.NonEmptyArray(Drift)
 }) {
   override get message(): string {
@@ -195,7 +195,7 @@ export const accept = (fields: ReadonlyArray<string>) =>
     ({ checkpoint }) => Effect.succeedSome(checkpoint)
   )
 
-/** Lists the fields that differ, in order of their names. Objects are compared field by field, other values as a whole. */
+/** Returns the fields that differ, ordered by name. Objects are compared field by field. Other values are compared as a whole. */
 const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray<typeof Drift.Type> =>
   Array.from(new Set([...Object.keys(before), ...Object.keys(after)])).sort().flatMap((key) => {
     const field = above + key.replace(/[\\.]/g, "\\$&")
@@ -222,7 +222,7 @@ const legal = (op: string, runId: string) =>
     })
   )
 
-/** Converts a spec to JSON. An instance of a `Schema.Class` becomes an object of its fields. Fields with value `undefined` are left out. */
+/** Converts a spec to JSON. An instance of a `Schema.Class` becomes an object of its fields. Undefined fields are left out. */
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),

@@ -65,7 +65,7 @@ export const enforce = (
 
 const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.pause, page)
 
-/** Returns the kinds that exceed their cap in some scope. If the store cannot count records, returns every kind that has a cap. */
+/** Returns the kinds that exceed their cap in some scope. Returns every kind with a cap if the store cannot count records. */
 const kindsOver = (
   { reader }: Service,
   system: Viewer.System,
@@ -130,7 +130,7 @@ const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): E
 const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>
   new Map(Array.from(kinds.values()).flatMap(({ cap, name }) => cap === undefined ? [] : [[name, cap]]))
 
-/** Whether a record counts towards its kind's cap. Records that are expired, no longer valid or from instruction files do not count. */
+/** Whether a record counts towards its kind's cap. Expired records, records no longer valid and instructions do not count. */
 const counts = (now: number) => (record: MemoryRecord): boolean =>
   !isExpired(record, now) && !(record.invalidAt !== undefined && record.invalidAt <= now) &&
   record.source.origin !== "instructions"

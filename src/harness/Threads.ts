@@ -45,7 +45,7 @@ export interface Service {
     messages: ReadonlyArray<ThreadRows.NewMessage>
   ) => Effect.Effect<number, MemoryError.MemoryError>
 
-  /** Reads a range of messages. Returns an empty page if the thread does not exist. Cost: grows with the number of messages read. */
+  /** Reads a range of messages. The page is empty if the thread does not exist. The cost grows with the number of messages read. */
   readonly messages: (
     viewer: Viewer.Viewer,
     thread: string,

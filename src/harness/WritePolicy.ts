@@ -222,7 +222,7 @@ const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, mess
 const closed =
   "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"
 
-/** The pipeline of `MemoryService`. Uses a language model and an embedder if they are provided. Its writes and searches publish events. */
+/** The pipeline of `MemoryService`. A language model and an embedder are used if they are provided. Writes and searches publish events. */
 export interface Remembering {
   readonly remember: (
     viewer: Viewer.Viewer,
@@ -239,10 +239,10 @@ export interface Remembering {
     receipt: MemoryPipeline.Receipt
   ) => Effect.Effect<void, MemoryError.MemoryError>
   readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes vectors of the records. Never fails: an error is published as an event, and `embedMissing` computes the vectors later. */
+  /** Computes vectors of the records. Never fails. An error is published as an event, and `embedMissing` computes the vectors later. */
   readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
-  /** Names of the language model and of the embedder; `null` for one that was not provided when the pipeline was made. */
+  /** Names of the language model and of the embedder. `null` means that none was provided when the pipeline was made. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
@@ -384,7 +384,7 @@ export const makeToolGuard = (
   }
 }
 
-/** Returns the provided plugins and `RateLimit`. Omits `RateLimit` if the spec's write limit is 0 or a provided plugin has the same id. */
+/** Returns the provided plugins and `RateLimit`. Omits `RateLimit` if the spec's write limit is 0, or if a plugin has its id. */
 export const plugins = (spec: MemorySpec) =>
   Effect.gen(function*() {
     const plugins = yield* HarnessPlugin.Plugins

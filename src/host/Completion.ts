@@ -14,7 +14,7 @@ import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Validation from "../domain/Validation.ts"
 
-/** Greatest length of an answer that `object` parses, in UTF-16 units. For a longer answer, `object` fails with `model`. */
+/** Greatest length of an answer that `object` accepts, in UTF-16 units. `object` fails with `model` if an answer is longer. */
 export const maxAnswerLength = 262_144
 
 /** A prompt for a model: the system prompt and the message of the user. */
@@ -27,7 +27,7 @@ export interface Prompt {
 export interface Service {
   /** Name of the model, which is written into cassettes. */
   readonly model: string
-  /** Asks the model. Fails with `model` if there is no answer. Has no timeout; an outbox has one of two minutes: see `Outbox.Options`. */
+  /** Asks the model, without a timeout. Fails with `model` if there is no answer. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * Asks the model, and returns the first JSON object or array in its answer that fits the schema. Prose or a fence may surround the JSON,
@@ -154,7 +154,7 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Makes the error message for a prompt that has no answer left on the cassette. `played` is the number of its answers already returned. */
+/** Makes the error message for a missing answer. `played` answers to the same prompt were returned before. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
@@ -225,7 +225,7 @@ const recordTo = (file: string) =>
       )
   }).pipe(Effect.mapError((cause) => cause instanceof MemoryError.MemoryError ? cause : unwritable(cause)))
 
-/** Reads the entries of a cassette, in order. Fails with `unsupported` if a newer release of the library recorded an entry. */
+/** Returns the entries of a cassette, in order. Fails with `unsupported` if a newer release of the library wrote an entry. */
 const readCassette = (file: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -258,7 +258,7 @@ const asLine = Schema.parseJson(CassetteEntry)
 const encodeEntry = (entry: CassetteEntry) => Schema.encode(asLine)(entry)
 const decodeEntry = (line: string) => Schema.decode(asLine)(line)
 
-/** Returns the complete lines of a cassette. Ignores a last line without a line feed, which a crash left incomplete. */
+/** Returns the complete lines of a cassette. An incomplete last line, which a crash can leave, is ignored. */
 const linesOf = (text: string): ReadonlyArray<string> => finished(text).split("\n").slice(0, -1)
 
 const refuseNewer = (op: string, line: string, n: number) =>

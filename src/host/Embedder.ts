@@ -1,4 +1,4 @@
-/** Converts texts into vectors: with a model that the harness provides, or offline with word vectors (`layerWordVectors`). */
+/** Converts texts into vectors, either with a model that you provide, or offline with word vectors (`layerWordVectors`). */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
@@ -17,13 +17,13 @@ export type Purpose = "add" | "search" | "update"
 
 /** An embedding model. */
 export interface Service {
-  /** Name of the model, under which its vectors are stored. Models that make different vectors must have different names. */
+  /** Name of the model. Vectors are stored under this name. Models with different vectors must have different names. */
   readonly model: string
   /** Number of dimensions of each vector; 0 if the model makes no vectors. */
   readonly dimensions: number
-  /** Settings that convert the model's cosines into scores. Default: see `Calibration`. `calibrate` measures `Calibration.floor`. */
+  /** Settings that convert the model's cosines into scores. `calibrate` measures the setting `floor`. Default: see `Calibration`. */
   readonly calibration?: Calibration | undefined
-  /** Returns one vector per text, in order. Vectors may be shared: callers must not change them. No timeout. Fails with `model`. */
+  /** Returns one vector per text, in order. The vectors must not be changed. Fails with `model`. There is no timeout. */
   readonly embed: (
     texts: ReadonlyArray<string>,
     purpose: Purpose
@@ -32,9 +32,9 @@ export interface Service {
 
 /** Settings that convert a model's cosine similarities into the scores of searches that use vectors. */
 export interface Calibration {
-  /** Typical cosine of two unrelated texts, 0 or more and less than 1. Vectors find only texts whose cosine is above `floor`. Default 0. */
+  /** Typical cosine of two unrelated texts, 0 or more and less than 1. Vectors find only texts with a higher cosine. Default 0. */
   readonly floor?: number | undefined
-  /** Weight of the vectors in a search; words have weight 1. Default .4. Use 1 or more for a model that ranks better than words. */
+  /** Weight of vectors in a search, compared with 1 for words. Default 0.4. Use 1 or more if the model ranks better than words. */
   readonly weight?: number | undefined
 }
 
@@ -186,7 +186,7 @@ const hashed = (text: string, dimensions: number): Float32Array => {
   for (const term of stemsOf(text)) {
     let hash = 2_166_136_261 // FNV-1a, 32 bits
     for (let at = 0; at < term.length; at++) hash = Math.imul(hash ^ term.charCodeAt(at), 16_777_619)
-    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // mixes in the high bits, since the low bits collide for similar words
+    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // the high bits are mixed in, since the low bits collide for similar words
     vector[(hash >>> 1) % dimensions]! += hash & 1 ? 1 : -1
   }
   const length = Math.hypot(...vector)
@@ -264,7 +264,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
   return embed
 }
 
-/** The vector of a requested text, for the callers that wait for the vector; `undefined` if the requesting caller was interrupted. */
+/** The awaited vector of a text. The value is `undefined` if the caller that requested the vector was interrupted. */
 type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
 
 /** A text whose vector this caller requests or waits for. */
@@ -290,7 +290,7 @@ const recentlyUsed = (limit: number) => {
   }
 }
 
-/** Name of the model of the word vectors. Increase the last number whenever the table, the tokenizer or the weights change. */
+/** Model name of the word vectors. Increase its last number whenever the table, the tokenizer or the weights change. */
 const wordModel = "glove-100d-20k-1"
 const wordDimensions = 100
 

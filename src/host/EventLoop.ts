@@ -188,7 +188,7 @@ export const forEach = <A>(
     return some()
   })
 
-/** Runs all steps of a generator, and returns its result. Pauses like `forEach`. Default `stretch`: 16,384 units, about 2 ms. */
+/** Runs a generator with the same pauses as `forEach`, and returns its result. The default `stretch` takes about 2 ms. */
 export const paced = <A>(begin: () => Steps<A>, stretch = 16_384): Effect.Effect<A> =>
   Effect.clockWith((clock) => {
     const steps = begin()
@@ -231,7 +231,7 @@ interface Making<Row, A> {
    * of parts, too. So the next row to add is the last row of the last part.
    */
   readonly parts: Array<Array<Row>>
-  /** Rows that were passed to `set` during reading. Skipped in `parts`, since `changes` adds the rows that are still current. */
+  /** Rows that `set` received during reading. The build skips them in `parts`, since `changes` adds the current rows. */
   touched: ReadonlySet<Row | undefined>
   /**
    * Calls of `set` since reading began, each a pair of an old and a new row. Once all rows are read, these calls are replaced by additions:
@@ -256,7 +256,7 @@ export class LazyIndex<in out Row, in out A> {
     this.#options = options
   }
 
-  /** Replaces the row `before` by the row `after`; `undefined` stands for no row. Does nothing until the index is first used. */
+  /** Replaces the row `before` by the row `after`. `undefined` means no row. Does nothing before the first use of the index. */
   set(before: Row | undefined, after: Row | undefined): void {
     if (this.#index !== undefined) this.#change(this.#index, before, after)
     else this.#making?.changes.push([before, after])
@@ -272,7 +272,7 @@ export class LazyIndex<in out Row, in out A> {
     return this.#index ?? atOnce(this.#building())
   }
 
-  /** Builds the index in steps: reads rows, adds rows, and applies changes. Continues a build that another caller has begun. */
+  /** Builds the index in steps. Continues the build if another caller has begun it. */
   *#building(): Steps<A> {
     while (this.#index === undefined) yield this.#step()
     return this.#index
@@ -283,7 +283,7 @@ export class LazyIndex<in out Row, in out A> {
     this.#index !== undefined ? Effect.succeed(this.#index) : paced(() => this.#building())
   )
 
-  /** Does one step of the build: reads rows, adds rows, or applies one change. Returns the work done, in units of a `Pacer`. */
+  /** Does one step of the build, and returns the work done, in units of a `Pacer`. */
   #step(): number {
     const { add, make, rows } = this.#options
     const making = this.#making ??= {
@@ -320,7 +320,7 @@ export class LazyIndex<in out Row, in out A> {
   }
 }
 
-/** Reads up to `partSize` rows, and returns the work done. After the last row, sets `touched` and shortens `changes`. */
+/** Reads up to `partSize` rows, and returns the work done. Prepares `touched` and `changes` once all rows are read. */
 const readSome = <Row, A>(making: Making<Row, A>): number => {
   const part: Array<Row> = []
   while (making.unread !== undefined && part.length < partSize) {
@@ -345,7 +345,7 @@ const readSome = <Row, A>(making: Making<Row, A>): number => {
 /** Largest number of rows that one step reads. */
 const partSize = 4_096
 
-/** Work after which a step stops adding rows, in units of a `Pacer`. Building would take a tenth longer with one row per step. */
+/** Work after which a step stops adding rows, in units of a `Pacer`. One row per step would make the build a tenth slower. */
 const perYield = 512
 
 /** Work of adding or changing a row, in units of a `Pacer`, apart from the work that `add` returns. */

@@ -41,7 +41,7 @@ export interface HarnessPlugin {
   readonly id: string
   /** Handles a signal. A defect is logged, and the turn continues. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined
-  /** Allows or denies a call. Plugins are asked in order, until one denies the call. A plugin that dies denies the call. */
+  /** Allows or denies a call. Plugins are asked in order, up to the first denial. A defect counts as a denial. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
   /**
    * Runs after an allowed call that had invalid arguments and wrote nothing. A plugin that counts calls can then subtract this call. `call`

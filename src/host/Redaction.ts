@@ -46,7 +46,7 @@ import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** Report of the number of secrets found. `viewer` is who wrote the texts, or `Viewer.system()` for texts sent to a model. */
+/** The number of secrets found in texts. `viewer` wrote the texts, or is `System`, for example for texts sent to a model. */
 export interface Report {
   readonly viewer: Viewer.Any
   readonly count: number
@@ -54,7 +54,7 @@ export interface Report {
 
 /** A redaction, which replaces the secrets in texts and reports the number of secrets to listeners. */
 export interface Service {
-  /** Redacts a text. Must find no secret in its own result, since a text may be redacted several times before it is stored. */
+  /** Redacts a text. Must find no secret in a text that is already redacted, since texts may be redacted several times. */
   readonly redact: (text: string) => Redacted
   /**
    * Calls the listener with each report until the Effect scope closes. Of several listeners with the same `key`, only one is called.
@@ -167,7 +167,7 @@ export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Op
   return Option.some({ ...first, listen, redact: all.every((one) => isSame(one, first)) ? first.redact : redact })
 }
 
-/* Functions with which the library redacts what it writes and reads. Each function changes nothing if there is no redaction. */
+/* Functions that redact what the library writes and reads. Without a redaction, they change nothing. */
 
 /** Redacts the texts of a batch, except the library's own rows and updates by the viewer `System`. @internal */
 export const mutations = (
@@ -189,7 +189,7 @@ export const mutations = (
       )
   )
 
-/** Whether the library writes this draft for itself. Returns false for a draft without a scope, which the store refuses later. */
+/** Whether the library writes this draft for itself. False for a draft without a scope, which is invalid. */
 const isOurs = ({ scope }: Draft): boolean => Predicate.isRecord(scope) && isInternal(scope)
 
 /** Redacts messages, and the JSON that a thread stores with each message. @internal */
@@ -254,7 +254,7 @@ export const rereading = (redaction: Service | undefined) => {
       if (known.get(place) === digest) return redactQuery(redaction, text)
       known.set(place, digest)
       return within(redaction, Viewer.system(), text, (redact) => redact(text)).pipe(
-        Effect.onError(() => Effect.sync(() => known.get(place) === digest && known.delete(place))) // lets the next call report the secrets
+        Effect.onError(() => Effect.sync(() => known.get(place) === digest && known.delete(place))) // the next call reports the secrets
       )
     })
 }
@@ -293,7 +293,7 @@ export const embedder = (redaction: Service | undefined, model: Embedder.Service
       )
   }
 
-/** Calls `use` with a function that redacts a text, then reports the number of secrets. Returns `otherwise` if there is no redaction. */
+/** Calls `use` with a redacting function, then reports the number of secrets. Returns `otherwise` if there is no redaction. */
 const within = <A>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -347,7 +347,7 @@ const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   } as Draft // the cast: redaction keeps the types of the draft's fields
 }
 
-/** Redacts the strings of a JSON value, but not its keys. Returns `value` itself if it contains no secret, or is not JSON. */
+/** Redacts the strings in a JSON value, but not the keys. Returns `value` itself if there is nothing to redact. */
 const json = <A extends Json>(redact: (text: string) => string, value: A): A => {
   const walk = (value: Json, depth: number): Json => {
     if (typeof value === "string") return redact(value)
@@ -366,7 +366,7 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
   return walk(value, 0) as A // `walk` replaces strings by strings only
 }
 
-/** Redacts a string whose key may name a secret, together with the key (`password="…"`), since some patterns need the key. */
+/** Redacts a string together with its key (`password="…"`) if the key may name a secret. Some patterns need the key. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
   // quotes are tried first, since only a quoted value may contain spaces

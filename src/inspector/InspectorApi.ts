@@ -128,7 +128,7 @@ const Restored = Schema.Struct({ revision: Schema.optional(Revision) })
 const Prompted = Schema.Struct({ text: Text })
 const Asked = Schema.Struct({ id: MemoryId, text: Text })
 
-/** Largest size of a request's body, in bytes. The longest text of a record fits, even if each of its characters is escaped in JSON. */
+/** Largest size of a request body, in bytes. The longest text of a record fits, even with every character escaped in JSON. */
 const maxBytes = 4 * 1024 * 1024
 /** Number of records per page of a list. */
 const pageSize = 30
@@ -303,7 +303,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     )
   })
 
-/** Rejects requests that other sites could send (cross-site requests, and POSTs without JSON), and requests whose body is too long. */
+/** Rejects cross-site requests and too long bodies. A POST must contain JSON, which other sites cannot send. */
 const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }): HttpApp.Default<E, R> => {
     const site = headers["sec-fetch-site"]

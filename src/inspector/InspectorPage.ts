@@ -33,7 +33,7 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml"
 }
 
-/** Makes a function that returns the file at a path as a response: `index.html` for `/`, `undefined` if there is no such file. */
+/** Makes a function that returns the file at a path as a response. `/` is `index.html`. An unknown path gives `undefined`. */
 export const make = (files: Files) => {
   const answers = new Map(
     Object.entries(files).map(([name, text]) => [

@@ -1,4 +1,4 @@
-/** The graph around a record: the records up to a given distance, and the links between them. Contains only what the viewer sees. */
+/** The records within a given distance of a record, and the links between them. Everything hidden from the viewer is left out. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
@@ -12,7 +12,7 @@ export const maxNodes = 60
 
 /** Schema of a graph of ids. */
 export const Graph = Schema.Struct({
-  /** Records, nearest first, beginning with the requested record. `depth` is the distance from the requested record, in links. */
+  /** The requested record first, then the others, nearest first. `depth` is the distance in links. */
   nodes: Schema.Array(Schema.Struct({ id: MemoryId, depth: Schema.NonNegativeInt })),
   /** Links between the records in `nodes`, each link once. */
   edges: Schema.Array(

@@ -3,7 +3,7 @@ import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import { encoded, type MemoryRecord } from "../domain/MemoryRecord.ts"
 
-/** Schema of a line of text. `same`: in both revisions; `added`: only in the later revision; `removed`: only in the earlier revision. */
+/** Schema of a line of text. An `added` line is only in the later revision, and a `removed` line only in the earlier one. */
 export const Line = Schema.Struct({ change: Schema.Literal("same", "added", "removed"), text: Schema.String })
 /** A line, as its schema decodes it. */
 export interface Line extends Schema.Schema.Type<typeof Line> {}
@@ -40,7 +40,7 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
   return { fields, lines: before.body === after.body ? [] : linesOf(before.body, after.body) }
 }
 
-/** Largest number of line pairs to compare. If there are more, all lines from the first to the last change count as removed and added. */
+/** Largest number of line pairs to compare. If there are more, all lines from the first to the last change count as replaced. */
 const maxPairs = 1_000_000
 
 /**
@@ -68,7 +68,7 @@ const merged = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArr
   const width = b.length + 1
   // `common[i * width + j]` is the length of the longest common subsequence of `a.slice(i)` and `b.slice(j)`
   const common = new Uint32Array((a.length + 1) * width)
-  const at = (i: number, j: number) => common[i * width + j]! // the table has one more row and column than the texts have lines
+  const at = (i: number, j: number) => common[i * width + j]! // `i` and `j` are always within the table
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
       common[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))

@@ -41,7 +41,7 @@ export const defaultPriority: Priority = { recency: 0.4, importance: 0.3, releva
 /** Default half-life of recency: 24 hours, in milliseconds. */
 export const defaultHalfLife = 86_400_000
 
-/** Sets missing weights to their defaults, and scales the weights to a sum of 1. Returns `undefined` if all weights are 0. */
+/** Fills in default weights, and scales the weights to a sum of 1. Returns `undefined` if all weights are 0. */
 export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined => {
   const {
     recency = defaultPriority.recency,
@@ -64,7 +64,7 @@ export const priorityOf = (components: Priority, shares: Priority): number =>
       shares.relevance * components.relevance
   )
 
-/** Returns the recency of a record at `now`: 1 at the last use or change, then halved per `halfLife` (milliseconds), but at least 0.1. */
+/** Returns the recency of a record, 0.1..1. It is 1 at the last use or change, and halves in each `halfLife` (milliseconds). */
 export const recencyAt = (
   record: MemoryRecord,
   { accessedAt = 0, halfLife, now }: {

@@ -44,14 +44,14 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `AgenticMemory`. */
 export interface Service {
-  /** Derives attributes from a text: at most 10 keywords, 5 tags, 10 entities, and a context of at most 200 characters. Writes nothing. */
+  /** Derives attributes from a text, without storing them. Limits: 10 keywords, 5 tags, 10 entities, 200 characters of context. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
-  /** Stores a note with attributes that are derived from its text. Its tags are the tags of the draft, then the derived tags. */
+  /** Stores a note with attributes derived from its text. The derived tags follow the tags of the draft. */
   readonly store: (
     viewer: Viewer.Any,
     note: Omit<TypedMemory.DraftOf<Note>, "data">
   ) => Effect.Effect<Stored, MemoryError.MemoryError>
-  /** Returns a note. Attributes that are missing in the stored note are derived by rule for the result, but not stored. */
+  /** Returns a note. Attributes that the stored note lacks are derived by rule, but not stored. */
   readonly get: (
     viewer: Viewer.Any,
     id: MemoryId
@@ -177,7 +177,7 @@ const windows = { link: 100, evolution: 50, shared: 200 }
 /** Largest number of notes with which a model compares a note in one prompt. */
 const shown = 10
 
-/** Returns the result of `ask`. If there is no model, or if `ask` fails, returns `rules`. Logs a warning if `ask` fails. */
+/** Returns the result of `ask`, or `rules` if there is no model or `ask` fails. A failure is logged as a warning. */
 const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
   Option.match(completion, {
     onNone: () => Effect.succeed(rules),
@@ -204,9 +204,7 @@ const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryI
     })
   )
 
-/**
- * Returns the notes to compare with a note: the best matches of a search, then the newest notes. Leaves out the note with the id `self`.
- */
+/** Returns notes to compare with a note: the best matches of a search, then the newest notes. Leaves out the note `self`. */
 const candidates = (
   { list, search }: Notes,
   viewer: Viewer.Any,
@@ -222,9 +220,7 @@ const candidates = (
     return Array.from(all.values()).filter(({ record }) => record.id !== self)
   })
 
-/**
- * Returns how each note in `all` relates to `note`, by rule. If there is a model, it judges the notes that are most similar to `note`.
- */
+/** Returns how each note in `all` relates to `note`, by rule. A model, if there is one, judges the most similar notes. */
 const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
   const rules = all.map((candidate) => NoteAnalysis.byRule(note, candidate))
   const best = rules.slice().sort((a, b) => b.similarity - a.similarity).slice(0, shown)
@@ -265,7 +261,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // searches before the note is stored: a later search would return the new note in place of older notes with nearly the same text
+    // the new note is stored only after the searches, since it would hide older notes with nearly the same text
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
@@ -302,7 +298,7 @@ const Suggestions = Schema.Struct({
   suggestions: Schema.Array(Schema.Struct({ to: MemoryId, type: Link.fields.type, similarity: Unit }))
 })
 
-/** Returns the mutation that adds links to a record. An added link replaces a link of the record with the same target and type. */
+/** Returns the mutation that adds links to a record. An added link replaces an old link with the same target and type. */
 const linked = (from: MemoryRecord, links: MemoryRecord["links"]): MemoryMutation => ({
   _tag: "Update",
   id: from.id,

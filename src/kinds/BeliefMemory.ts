@@ -27,9 +27,9 @@ import { type DraftOf, make as typed, orNotFound, type PatchOf, type Typed, with
 
 /** The `data` of a belief. */
 export type Belief = Payload.Belief
-/** The `data` of a hindsight: the outcome of a task, the beliefs held before the task, and the beliefs that the outcome corrected. */
+/** The `data` of a hindsight: the outcome of a task, the beliefs before the task, and the corrected beliefs. */
 export type Hindsight = Payload.Hindsight
-/** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools present it as a hypothesis, not as a fact. */
+/** The `data` of a counterfactual: a hypothesis with its predictions. Prompts and tools never present it as a fact. */
 export type Counterfactual = Payload.Counterfactual
 
 export { BeliefQuery } from "../domain/MemoryFilter.ts"
@@ -38,10 +38,10 @@ export { Because, confidenceOf, type Level, levelOf } from "../domain/Payload.ts
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** `active` counts the beliefs still valid, `superseded` those that another belief replaced. Other beliefs are in neither count. */
+  /** `active` is the number of valid beliefs, and `superseded` the number of replaced beliefs. Other beliefs count in neither. */
   readonly active: number
   readonly superseded: number
-  /** Numbers of all beliefs, including superseded ones: `byConfidence` by level of confidence, `bySource` by type of source. */
+  /** Numbers of beliefs, by level of confidence (`byConfidence`) and by type of source (`bySource`). Superseded ones count, too. */
   readonly byConfidence: Readonly<Record<Payload.Level, number>>
   readonly bySource: Readonly<Record<Belief["sourceType"], number>>
   /** Number of changes in the audits of all beliefs. */
@@ -53,7 +53,7 @@ export interface Statistics {
   readonly newest: number | undefined
 }
 
-/** The result of `applyHindsight`: the stored hindsight, and the current state of the beliefs that the hindsight corrected. */
+/** The result of `applyHindsight`: the stored hindsight, and the corrected beliefs in their current state. */
 export interface Corrected {
   readonly hindsight: Typed<Hindsight>
   readonly corrected: ReadonlyArray<Typed<Belief>>
@@ -61,7 +61,7 @@ export interface Corrected {
 
 /** The fields of a belief to change. A field that is left out stays unchanged. */
 export type BeliefPatch = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
-/** Names of the fields of a hindsight or counterfactual that this service sets. The caller leaves these fields out. */
+/** The names of the fields that only this service sets in a hindsight or counterfactual. */
 type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
@@ -74,7 +74,7 @@ export interface Service {
   readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Effect.Effect<Typed<Belief>, MemoryError>
   /** Returns a belief, even if the belief is superseded. */
   readonly recall: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<Belief>>, MemoryError>
-  /** Returns matching beliefs. Default order: highest confidence first, then newest. Cost: reads all beliefs that the viewer sees. */
+  /** Returns matching beliefs, by default the most confident first. Cost: one read of all beliefs that the viewer sees. */
   readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
   /** Changes fields of a belief, but not its confidence. A field that is `undefined` stays unchanged. */
   readonly revise: (
@@ -83,7 +83,7 @@ export interface Service {
     data: BeliefPatch,
     because: Because
   ) => Effect.Effect<Typed<Belief>, MemoryError>
-  /** Ends the validity of belief `id`, and stores belief `by` with a link to `id`. All concurrent calls but one fail with `read_only`. */
+  /** Stores belief `by` with a link to belief `id`, and ends the validity of `id`. Of concurrent calls, only one succeeds. */
   readonly supersede: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. `beliefs` defaults to at most ten beliefs of the same or a broader scope that match the body best. */
+  /** Stores a hypothesis. If `beliefs` is absent, the best matches of this or a broader scope are used, at most ten. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
@@ -136,7 +136,7 @@ export interface Service {
     id: MemoryId,
     actual: ReadonlyArray<string>
   ) => Effect.Effect<Typed<Counterfactual>, MemoryError>
-  /** Returns counterfactuals, newest first: those of one task, or all counterfactuals if `taskId` is absent. Default `limit` 20. */
+  /** Returns the counterfactuals of a task, or all if `taskId` is absent, newest first. Default `limit` 20. */
   readonly counterfactuals: (
     viewer: Viewer.Any,
     taskId?: string,
@@ -144,7 +144,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
   /** Counts the beliefs, hindsights and counterfactuals that the viewer sees. Cost: reads all of them. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
-  /** Forgets beliefs superseded before `olderThan` (epoch ms), unless changed meanwhile or not writable. Returns how many it forgot. */
+  /** Forgets beliefs superseded before `olderThan` (epoch ms), and returns their number. Skips beliefs that the viewer may not write. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>
 }
 
@@ -170,7 +170,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => orNotFound(op, id, beliefs.get(viewer, id))
 
-  /** Returns the belief. Fails with `not_found` if it does not exist, and with `read_only` if it is superseded or no longer valid. */
+  /** Returns the belief. Fails with `not_found` if it does not exist, and with `read_only` if it is no longer valid. */
   const requireOpen = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
@@ -337,7 +337,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       yield* check("pruneSuperseded", Cutoff, { olderThan })
       const now = yield* Clock.currentTimeMillis
       const all = yield* beliefs.all(viewer, { closed: true })
-      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // superseded ones have `invalidAt`
+      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // `isSuperseded` tests `invalidAt`
       const counts = yield* Effect.forEach(Arr.chunksOf(old, 1_000), (some) => beliefs.forgetUnchanged(viewer, some))
       return counts.reduce((sum, count) => sum + count, 0)
     })

@@ -36,7 +36,7 @@ export type Episode = Payload.Episode
 /** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
-/** The interface of an adapter (an object of the caller that stores episodes), and the type of the queries for an adapter. */
+/** The interface of an adapter, and the type of its queries. An adapter is an object of the caller that stores the episodes. */
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
 /** The queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
@@ -44,7 +44,7 @@ export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source
 /** Schema of the limit of one query of `beforeTurn`, 0..1,000. A query with limit 0 is not run. */
 const QueryLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
-/** Schema of the limits of `beforeTurn`. Defaults: 5 episodes, 3 episodes found by meaning, 3 reflections; minimum importance 0. */
+/** Schema of the limits of `beforeTurn`: the number of results of each query, and the minimum importance. */
 export const RecallLimits = Schema.Struct({
   episodicLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 5 })),
   semanticLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 3 })),
@@ -52,7 +52,7 @@ export const RecallLimits = Schema.Struct({
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
 })
 
-/** Schema of the limits of `beforeTurn`, and of the types of the returned episodes: at least one type; default: all types. */
+/** Schema of the options of `beforeTurn`: the limits, and the types of the episodes to return. Default: all types. */
 export const RecallConfig = Schema.Struct({
   ...RecallLimits.fields,
   types: Schema.optional(Schema.NonEmptyArray(Schema.String))
@@ -60,15 +60,15 @@ export const RecallConfig = Schema.Struct({
 
 /** The memories that `beforeTurn` returns. */
 export interface Recalled {
-  /** Chat messages and events, newest first. Each group may fill half of `episodicLimit`, or more if the other group needs less. */
+  /** Chat messages and events, newest first. Each group gets half of `episodicLimit`, or more if the other group is small. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /** Episodes found by meaning, best first. Leaves out episodes that are in `episodic` or have nearly the same text as an episode there. */
+  /** Episodes found by meaning, best first. Episodes in `episodic`, and near copies of them, are left out. */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
   /** The memories as text for a model, escaped, in at most four sections; `""` if there are no memories. */
   readonly block: string
-  /** Failures of queries; `leg` is the name of the query. The results of the queries that succeeded are in the other fields. */
+  /** Failures of single queries; `leg` is the query's name. The results of the other queries are still returned. */
   readonly failures: SearchResult["failures"]
 }
 
@@ -101,7 +101,7 @@ export interface Service {
     text: string,
     options?: Source.SemanticRecallOptions
   ) => Effect.Effect<ReadonlyArray<Found<Episode>>, MemoryError.MemoryError>
-  /** Returns the episodes with these ids, in the order of the ids. Skips an id if the viewer sees no episode with that id. */
+  /** Returns the episodes with these ids, in the order of the ids. Skips ids of episodes that the viewer does not see. */
   readonly getByIds: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
@@ -351,7 +351,7 @@ const recall = (
 const orNone = <A>(answer: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
   Either.getOrElse(answer, (): ReadonlyArray<A> => [])
 
-/** Merges chat messages and events, newest first. Each group may fill half of the limit, or more if the other group needs less. */
+/** Merges chat messages and events, newest first. Each group gets half of the limit, or more if the other group is small. */
 const shared = (
   limit: number,
   talk: ReadonlyArray<Typed<Episode>>,
@@ -361,9 +361,7 @@ const shared = (
   return Source.newest([...messages, ...events.slice(0, limit - messages.length)], limit)
 }
 
-/**
- * Returns the found episodes. Leaves out the episodes in `episodic`, and episodes with nearly the same text as an episode in `episodic`.
- */
+/** Removes from `found` the episodes in `episodic`, and near copies of them. */
 const withoutRepeats = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
   found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
 

@@ -35,7 +35,7 @@ const RelationshipSchema = Schema.Struct({
 })
 /** A typed, weighted connection from one entity to another. */
 export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
-/** A path from one record to another: the relationships on the way, in order. Each relationship may be followed in either direction. */
+/** A path between two records: the relationships on the way, in order. A relationship may be followed in either direction. */
 export type Path = ReadonlyArray<Relationship>
 
 /** Schema of the conditions for relationships. Only relationships that meet all conditions are followed. */
@@ -49,7 +49,7 @@ const Along = Schema.Struct({
 })
 interface Along extends Schema.Schema.Type<typeof Along> {}
 
-/** Schema of the options of a traversal: which relationships are followed, how far, and how many entities are returned. */
+/** Schema of the options of a traversal: the relationships to follow, the distance, and the number of results. */
 export const Traversal = Schema.Struct({
   ...Along.fields,
   /** Largest distance from the start in relationships, 1..5. Default 2. */
@@ -65,7 +65,7 @@ export const PathSearch = Schema.Struct({
   ...Along.fields,
   /** Largest length of a path, in relationships, at least 1. Default: any length. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Largest number of linked records to visit, entities or not, at least 1. The nearest records are visited first. Default 10,000. */
+  /** Largest number of records to visit, nearest first, at least 1. Other records than entities count, too. Default 10,000. */
   maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
 })
 /** The options of a search for a path, as `PathSearch` decodes them. */
@@ -76,12 +76,12 @@ export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: Path
 }
 
-/** A record that a search found by its text, or by following relationships from a record that was found by its text. */
+/** A record that matched the text of a search, or that relationships connect with such a record. */
 export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** Path from a hit of the text search to the record. Empty if the record is a hit itself and no path gives it a higher score. */
+  /** Path from a hit of the text search to the record. Empty for a hit, unless a path gives the hit a higher score. */
   readonly path: Path
 }
 
@@ -94,7 +94,7 @@ export interface Service {
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
-  /** Adds a relationship, or sets its weight. Fails with `not_found` if an end is not visible. Cost: linear in the links of `from`. */
+  /** Adds a relationship, or sets its weight. Fails with `not_found` unless the viewer sees both entities. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
   /** Removes a relationship. Returns whether it existed. */
   readonly unrelate: (
@@ -107,13 +107,13 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Effect.Effect<ReadonlyArray<Relationship>, MemoryError.MemoryError>
-  /** Returns the reached entities, nearest first, and neighbours of one entity by falling weight. Empty if `from` is not visible. */
+  /** Returns the reached entities, nearest first. Empty if the viewer does not see `from`. */
   readonly traverse: (
     viewer: Viewer.Any,
     from: MemoryId,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Visited>, MemoryError.MemoryError>
-  /** Follows outgoing relationships in steps: step n follows type n of `types`. Returns the entities at the end; with no step, `from`. */
+  /** Follows outgoing relationships, one step for each type in `types`. Returns the entities at the end of the last step. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -151,7 +151,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const store = yield* MemoryStore.MemoryStore
   const entities = yield* TypedMemory.make(MemoryKind.entity)
   const graph: Graph = { store, entities }
-  // writes run one at a time, so that no entity is forgotten between the check that it exists and the write of a link to it
+  // one write at a time: otherwise, an entity could be forgotten just before a link to it is written
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
@@ -301,7 +301,7 @@ interface Step {
   readonly relationship: Relationship
 }
 
-/** Returns the steps from a record, highest weight first. If equal, links of the record come first, then links to it, newest first. */
+/** Returns the steps from a record, highest weight first. If weights are equal, links from the record come before links to it. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,
@@ -337,7 +337,7 @@ const pathTo = (end: PathNode): Path => {
   return path.reverse()
 }
 
-/** Finds entities breadth first, each by a shortest path. Stops if `isEnough` is true after a visited record, which may be no entity. */
+/** Finds entities breadth first, each by a shortest path. Asks `isEnough` after each visited record whether to stop. */
 const breadthFirst = (
   graph: Graph,
   viewer: Viewer.Any,
@@ -367,7 +367,7 @@ const breadthFirst = (
     return all
   })
 
-/** Returns the hits and the records linked to them, best first. A link passes on a record's score × `share` × the link's weight. */
+/** Returns the hits and the linked records, best first. A link passes on the score × `share` × the link's weight. */
 const spreadActivation = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along

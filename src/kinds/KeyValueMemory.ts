@@ -31,7 +31,7 @@ export interface Metadata {
   /** Importance, 0..1 or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Time of expiry, epoch milliseconds, exclusive. A write whose `expiresAt` has already passed is ignored: an older value stays. */
+  /** Time of expiry, epoch milliseconds, exclusive. A value that has already expired is not written: an older value stays. */
   readonly expiresAt?: number | undefined
   /** Place or program that the value comes from, at most 1,024 characters. */
   readonly source?: string | undefined
@@ -57,7 +57,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `KeyValueMemory`, on the values of one namespace. */
 export interface Service {
-  /** Sets the value of a key. Fails with `invalid_draft` if the value is not JSON. The last of several concurrent writes wins. */
+  /** Sets a key to a JSON value. Fails with `invalid_draft` if the value is not JSON. Of concurrent writes, the last wins. */
   readonly set: (
     viewer: Viewer.Any,
     key: string,
@@ -78,7 +78,7 @@ export interface Service {
   readonly entries: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
   /** Returns the number of entries, at the same cost as `entries`. */
   readonly size: (viewer: Viewer.Any) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Writes all entries in one batch. If the batch fails, no entry is written. If a key occurs twice, its later entry is stored. */
+  /** Stores all entries in one batch, or none if the batch fails. Of entries with the same key, the last is stored. */
   readonly batchWrite: (
     viewer: Viewer.Any,
     entries: ReadonlyArray<Entry>
@@ -89,7 +89,7 @@ export interface Service {
     text: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError>
-  /** Deletes entries that were last written before `olderThan`, epoch milliseconds. Returns the number of deleted entries. */
+  /** Deletes the entries that were last written before `olderThan` (epoch milliseconds). Returns their number. */
   readonly prune: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -140,7 +140,7 @@ export const layerKeyValueStore = (
     Effect.map(KeyValueMemory, (memory) => toKeyValueStore(memory, viewer))
   )
 
-/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are stored as base64. `get` returns non-strings as JSON text. */
+/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. `get` returns values that are not strings as JSON text. */
 export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueStore.KeyValueStore =>
   KeyValueStore.makeStringOnly({
     get: (key) =>
@@ -157,7 +157,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/** Copies values from a `KeyValueStore` in one write. Needs `keys`, since the store cannot list its keys. Returns the number of values. */
+/** Copies the values of these keys from a `KeyValueStore`, in one write. Returns the number of copied values. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -190,7 +190,7 @@ export interface MemoryBackend {
   size(): Promise<number>
 }
 
-/** Makes a `MemoryBackend` for one viewer; `run` may be `Effect.runPromise`. `get<T>` does not check that the value has the type `T`. */
+/** Makes a `MemoryBackend` for one viewer. `run` may be `Effect.runPromise`. The type `T` of `get<T>` is not checked. */
 export const toBackend = (
   memory: Service,
   viewer: Viewer.Any,
@@ -218,7 +218,7 @@ export const toBackend = (
   prune: (olderThan) => run(memory.prune(viewer, olderThan))
 })
 
-/** Copies all values of a backend, without metadata, in one write. Returns the number of values. Fails with `io` if the backend fails. */
+/** Copies all values of a backend in one write, without metadata. Returns their number. Fails with `io` if the backend fails. */
 export const copyBackend = (
   memory: Service,
   viewer: Viewer.Any,
@@ -295,7 +295,7 @@ const write = (
         }))
         : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
     const now = yield* Clock.currentTimeMillis
-    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // keeps drafts without `expiresAt`
+    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // a draft without `expiresAt` stays
   })
 
 const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
@@ -304,7 +304,7 @@ const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
       ? within.records.forget(Viewer.exactly(viewer), found.value.record.id)
       : Effect.succeed(false))
 
-/** Deletes the entries for which `goes` is true. Starts again if an entry was changed meanwhile. Returns the number of deleted entries. */
+/** Deletes the entries for which `goes` is true, and returns their number. Starts again if an entry changes meanwhile. */
 const remove = (within: Namespace, viewer: Viewer.Any, goes: (entry: Found) => boolean) =>
   Effect.gen(function*() {
     const found = (yield* all(within, viewer)).filter(goes)
@@ -349,7 +349,7 @@ const draftOf = (
 /** Greatest length of a record's body, in UTF-16 units. */
 const maxBody = 65_536
 
-/** Returns the fields of the record. A string that fits is the body. Any other value is in `data`; its text, cut to fit, is the body. */
+/** Returns the record's fields for a value. A string that fits becomes the body. Any other value is in `data`, and as text in the body. */
 const toRecord = (
   value: Payload.Json
 ): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>
@@ -357,7 +357,7 @@ const toRecord = (
     ? { body: value, data: {} }
     : { body: cut(lines(value)), data: { value } }
 
-/** Returns one line for each leaf of a JSON value: the path to the leaf, a colon and the leaf, such as `user.name: Ada`. */
+/** Returns a line for each leaf of a JSON value: the leaf with its path, such as `user.name: Ada`. */
 const lines = (value: Payload.Json, path: ReadonlyArray<string> = []): string => {
   if (typeof value === "object" && value !== null) {
     return Object.entries(value).map(([key, inner]) => lines(inner, [...path, key])).filter((line) => line !== "")

@@ -1,4 +1,4 @@
-/** The knowledge vault: insights, decisions and patterns that stay useful after the session in which they were learned. */
+/** The knowledge vault: insights, decisions and patterns that stay useful after a session. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -22,7 +22,7 @@ export interface Service {
     viewer: Viewer.Any,
     category: VaultEntry["category"]
   ) => Effect.Effect<ReadonlyArray<Typed<VaultEntry>>, MemoryError>
-  /** Returns all entries of at least this importance, 0..1, newest first. Cost: reads all entries that the viewer sees. */
+  /** Returns all entries with at least this importance (0..1), newest first. Cost: one read of all entries that the viewer sees. */
   readonly findByImportance: (
     viewer: Viewer.Any,
     minImportance: number

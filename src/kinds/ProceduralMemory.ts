@@ -17,7 +17,7 @@ export type Procedure = Payload.Procedure
 
 /** Operations of `ProceduralMemory`. */
 export interface Service {
-  /** Stores a procedure. Its summary defaults to its name. Fails with `invalid_draft` if the successes exceed the executions. */
+  /** Stores a procedure. The summary defaults to the name. Fails with `invalid_draft` if it has more successes than executions. */
   readonly storeProcedure: (
     viewer: Viewer.Any,
     procedure: DraftOf<Procedure>
@@ -89,6 +89,6 @@ const isIn = (context: string) => (trigger: string): boolean => {
   return phrase !== "" && context.includes(phrase)
 }
 
-/** Orders procedures by success rate, then by executions, both highest first. The sort is stable, so equal procedures stay newest first. */
+/** Orders procedures by success rate, then by executions, highest first. Equal procedures keep their order, newest first. */
 const bestFirst = (a: Typed<Procedure>, b: Typed<Procedure>): number =>
   successRate(b.data) - successRate(a.data) || b.data.executions - a.data.executions

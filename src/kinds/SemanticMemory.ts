@@ -1,4 +1,4 @@
-/** Facts as subject, predicate and object. Their kind is `semantic`, which is also the kind of facts stored as plain sentences. */
+/** Facts that consist of subject, predicate and object. Facts stored as plain sentences have the same kind, `semantic`. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -16,7 +16,7 @@ import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary 
 /** The `data` of a fact. */
 export type Fact = Payload.Fact
 
-/** Options of a query: `asOf` is the time, epoch milliseconds, at which the returned facts must be valid. Default now. */
+/** Option of a query: `asOf` is the time at which the returned facts must be valid, in epoch milliseconds. Default now. */
 export type AsOf = Pick<MemoryFilter, "asOf">
 
 /** Operations of `SemanticMemory`. */
@@ -97,7 +97,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 /** Provides `SemanticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<SemanticMemory, never, MemoryStore> = Layer.effect(SemanticMemory, make)
 
-/** Selects records that have subject, predicate and object. Facts stored as plain sentences have none of these fields. */
+/** Selects facts with subject, predicate and object. Facts stored as plain sentences lack these fields. */
 const isFact: NonNullable<MemoryFilter["where"]> = {
   "data.subject": { exists: true },
   "data.predicate": { exists: true },

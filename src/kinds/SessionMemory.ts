@@ -30,10 +30,10 @@ import { type Found, make as typed, type Typed } from "./TypedMemory.ts"
 /** The `data` of a learning. */
 export type Learning = Payload.Learning
 
-/** A session. Its `record…` methods fail with `unsupported` after the session has ended, and with `invalid_draft` if the text is blank. */
+/** A session. Recording fails with `unsupported` once the session has ended, and with `invalid_draft` if a text is blank. */
 export interface Session {
   readonly id: string
-  /** Learnings of the last 10 sessions with confidence 0.5 or more: at most 20, the highest confidence first, then the newest. */
+  /** The most confident learnings of the last 10 sessions: at most 20, each with a confidence of 0.5 or more. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
   /** Records a learning. `confidence` is 0..1, default 0.5. A session keeps its last 500 learnings. */
   readonly recordLearning: (
@@ -58,7 +58,7 @@ export interface Session {
     solution: string,
     options?: { readonly filePattern?: string | undefined }
   ) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
-  /** Ends the session, and records a summary with the duration of the session. Only the last 50 summaries of a session id are kept. */
+  /** Ends the session, and stores a summary with the session's duration. Only the last 50 summaries of a session id are kept. */
   readonly end: (summary: string) => Effect.Effect<Typed<Learning>, MemoryError.MemoryError>
 }
 
@@ -93,7 +93,7 @@ export interface Service {
 /** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Largest number of learnings of one session, by type. A session with more learnings of a type forgets the oldest of that type. */
+/** Largest number of learnings of one session, by type. A session forgets its oldest learnings beyond this number. */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
@@ -113,9 +113,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   const learnings = yield* typed(MemoryKind.learning)
   const running = new Map<string, { retained: ReadonlyArray<RetainedLearning>; count: number }>()
 
-  /**
-   * Returns the object with the stored learnings of a session. Running sessions with the same `key` share it until the last of them closes.
-   */
+  /** Returns the stored learnings of a session, in an object that all running sessions with the same `key` share. */
   const openSession = (key: string, retained: ReadonlyArray<RetainedLearning>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
@@ -260,7 +258,7 @@ interface RetainedLearning {
   readonly type: unknown
 }
 
-/** Applies `caps[type]` to learnings, ordered oldest first. Returns the ids of the learnings to forget, and the learnings that stay. */
+/** Applies `caps[type]` to learnings, oldest first. Returns the ids to forget, and the learnings that stay. */
 const capped = (
   all: ReadonlyArray<RetainedLearning>,
   type: Learning["type"]

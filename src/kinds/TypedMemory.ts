@@ -1,4 +1,4 @@
-/** Stores and reads the records of one kind, with typed `data`. Most kinds of this library use this service; your own kinds can, too. */
+/** A service for records of one kind, with typed `data`. Your own kinds can use it, like most kinds of this library. */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -64,7 +64,7 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     query: WithoutKinds<MemoryQuery>
   ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError.MemoryError>
-  /** Changes a record. Fails with `not_found` if the record is absent, and with `conflict` if its revision is not `ifRevision`. */
+  /** Changes a record. Fails with `not_found` if it is absent, and with `conflict` if its revision is not `ifRevision`. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -90,19 +90,19 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     all: ReadonlyArray<Typed<A>>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Returns the revisions of a record that the store still has, newest first. Returns `[]` for an absent record. Default `limit` 20. */
+  /** Returns the stored revisions of a record, newest first, or `[]` if the record is absent. Default `limit` 20. */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** Encodes `data` for a draft that the caller stores in its own batch. Fails with `invalid_draft` if the Schema rejects the `data`. */
+  /** Encodes `data` for a draft that the caller stores itself. Fails with `invalid_draft` if the Schema rejects the `data`. */
   readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
   /** Decodes the `data` of a record. Fails with `corrupt` if the Schema rejects the `data`. */
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Uses the name as summary if the draft has no summary. A search for the name, or a link `[[Name]]`, then finds the record. */
+/** Uses the name as summary if a draft has none. The record can then be found by its name or by a link `[[Name]]`. */
 export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)

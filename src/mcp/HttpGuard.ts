@@ -23,19 +23,19 @@ import type { Holder, Tokens } from "./McpTokens.ts"
 
 /** Options that say who may use a server over HTTP, and how often. */
 export interface Access {
-  /** The viewer on whose behalf requests without a token act. Such requests must come from this machine. Ignored if `tokens` is set. */
+  /** The viewer of requests without a token. Such requests must come from this machine. Ignored if `tokens` is set. */
   readonly viewer?: Viewer | undefined
   /** The accepted tokens. If set, every request must have an accepted token. Default: no token is required. */
   readonly tokens?: Tokens | undefined
-  /** Host names, without ports, that the header Host may contain. `localhost` and IP addresses are always allowed. Default: no others. */
+  /** Allowed host names in the header Host, without ports. `localhost` and IP addresses are always allowed. Default: no others. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined
-  /** Origins of pages that may call the server, such as `https://app.example`. The server's own is always allowed. Default: no others. */
+  /** Origins whose pages may call the server, such as `https://app.example`. The server's own is always allowed. Default: no others. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
   /** Largest number of requests per token in a minute. They may all come at once. 0 means no limit. Default 600. */
   readonly requestsPerMinute?: number | undefined
 }
 
-/** Wraps an app. Only requests that pass the checks reach the app. The app runs with the viewer of the request as `CurrentViewer`. */
+/** Adds the checks of `Access` to an app. The app handles only requests that pass, with the request's viewer as `CurrentViewer`. */
 export interface Guard {
   <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, Exclude<R, MemoryService.CurrentViewer>>
 }
@@ -57,7 +57,7 @@ const answered = ({ code, data, message }: McpError.McpError) => ({
   ...(data !== undefined && { data })
 })
 
-/** Wraps an app: checks the headers Host and Origin, but no token. Use it only for files without secrets, such as those of a web page. */
+/** Adds checks of the headers Host and Origin to an app, but no check of a token. The app must not serve secrets. */
 export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins">) => {
   const hosts = new Set((access.allowedHosts ?? []).map((host) => host.toLowerCase()))
   const origins = new Set((access.allowedOrigins ?? []).map((origin) => origin.toLowerCase()))

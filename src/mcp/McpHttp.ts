@@ -33,7 +33,7 @@ export interface Options extends McpSession.Options {
    * no session is idle, the new session is rejected.
    */
   readonly maxSessions?: number | undefined
-  /** Idle time after which a session ends. An idle session has no running request and no open stream. Default 30 minutes. */
+  /** Time after which an idle session ends. An idle session has no running request and no open stream. Default 30 minutes. */
   readonly idle?: Duration.DurationInput | undefined
   /** Longest time that the server waits for running requests when the server stops. Default 5 seconds. */
   readonly grace?: Duration.DurationInput | undefined
@@ -121,7 +121,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
         return yield* answer(yield* known(request, owner), request, body)
       })
 
-    /** Returns the session that the header of a request names. Fails with an error response if the owner has no such session. */
+    /** Returns the session whose id is in the request's header. Fails with an error response if the owner has no such session. */
     const known = (request: HttpServerRequest.HttpServerRequest, owner: string) =>
       Effect.suspend(() => {
         const id = request.headers[sessionHeader]

@@ -38,7 +38,7 @@ const line = Logger.make<unknown, string>(({ annotations, cause, date, logLevel,
   return `${date.toISOString()} ${logLevel.label} ${textWithCause(message, cause)}${notes}`
 })
 
-/** Sends all logs of the program to stderr. Provide this layer as the outermost one, so that no part of the program logs to stdout. */
+/** Sends all logs of the program to stderr. Must be the outermost layer, so that no part of the program logs to stdout. */
 export const layer: Layer.Layer<never> = Logger.replace(Logger.defaultLogger, Logger.withConsoleError(line))
 
 /**
@@ -95,9 +95,7 @@ const textWithCause = (message: unknown, cause: Cause.Cause<unknown>): string =>
   return [...parts, ...Cause.isEmpty(cause) ? [] : [textOf(cause)]].join(" ").slice(0, maxText).toWellFormed()
 }
 
-/**
- * Converts a logged value to one line of text. A `MemoryError` becomes its operation, reason and message. Any other error becomes its name.
- */
+/** Converts a logged value to one line. A `MemoryError` becomes operation, reason and message. Any other error becomes its name. */
 const textOf = (value: unknown): string => {
   if (typeof value === "string") return oneLine(value)
   if (Cause.isCause(value)) {
@@ -115,7 +113,7 @@ const textOf = (value: unknown): string => {
   return typeof value === "object" || typeof value === "function" ? typeof value : oneLine(String(value))
 }
 
-/** Returns the name of a failure or defect for a log: its `_tag`, else its `name` if it is an Error, else its type. */
+/** Returns the name of a failure or defect for a log: its `_tag`, the `name` of an Error, or its type. */
 export const nameOf = (value: unknown): string =>
   Predicate.hasProperty(value, "_tag") && typeof value._tag === "string"
     ? oneLine(value._tag)

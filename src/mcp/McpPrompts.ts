@@ -26,7 +26,7 @@ export const declarations = [
   }
 ]
 
-/** Returns the messages of a prompt. Fails with `invalidParams` if the prompt or an argument is unknown, or an argument is invalid. */
+/** Returns the messages of a prompt. Fails with `invalidParams` if the prompt is unknown or an argument is invalid. */
 export const get = (
   memory: Service,
   name: string,

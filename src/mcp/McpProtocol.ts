@@ -101,7 +101,7 @@ const connect = (
     return { server, calls }
   })
 
-/** Runs a request, and sends its logs to the client. Logs that still wait when the request ends are sent before the answer. */
+/** Runs a request, and sends its logs to the client. Waiting logs are sent before the answer. */
 const logging = <A, E>(
   notify: (method: string, params: object) => Effect.Effect<void>,
   handle: (log: (notice: McpLogger.Notice) => void) => Effect.Effect<A, E>
@@ -117,7 +117,7 @@ const logging = <A, E>(
     return yield* Effect.ensuring(handle((notice) => notices.unsafeOffer(notice)), rest)
   })
 
-/** A validator of the user's answers, which the SDK requires. It is never used, since this server asks the user no questions. */
+/** A validator that the SDK requires for the user's answers. It is never used, since this server asks no questions. */
 const noValidator = {
   getValidator: () => () => ({ valid: false as const, data: undefined, errorMessage: "nothing was asked" })
 }
@@ -126,7 +126,7 @@ const noValidator = {
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
   Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepLive(0))
 
-/** Runs an effect for at most the given time. Makes the effect interruptible, so that the limit also holds in a finalizer. */
+/** Runs an effect for at most the given time. The effect becomes interruptible, so the limit holds in finalizers, too. */
 const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>
   Effect.timeoutOption(Effect.interruptible(self), time)
 
@@ -177,7 +177,7 @@ const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const newline = 0x0a
 
-/** Splits bytes into lines, and removes the line breaks. Skips blank lines. A line longer than `maxLine` is emitted as `undefined`. */
+/** Splits bytes into lines without line breaks. Skips blank lines. A line longer than `maxLine` becomes `undefined`. */
 const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Array | undefined, unknown> =>
   Stream.suspend(() => {
     let parts: Array<Uint8Array> = []
@@ -212,7 +212,7 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
     })
   })
 
-/** The error response to a line that is not a valid message. `id` is the id in the line, or null if the line has no id. */
+/** The error response to an invalid line. `id` is the id in the line, or null if there is none. */
 interface Refusal {
   readonly id: string | number | null
   readonly error: { readonly code: number; readonly message: string }

@@ -39,7 +39,7 @@ const index = {
   mimeType: "text/plain"
 }
 
-/** Returns a page of at most 100 records that the viewer sees, newest first. The first page begins with the memory index. */
+/** Returns a page of resources. The memory index comes first, then the records that the viewer sees, newest first. */
 export const list = (
   memory: Service,
   cursor: string | undefined
@@ -57,7 +57,7 @@ export const list = (
     return { resources: after === undefined ? [index, ...records] : records, ...(next && { nextCursor: next }) }
   })
 
-/** Returns the text of a resource. Fails with `noResource` both if a record does not exist and if the viewer does not see the record. */
+/** Returns the text of a resource. Fails with `noResource` if the record does not exist or is hidden from the viewer. */
 export const read = (memory: Service, uri: string): Effect.Effect<object, McpError.McpError, CurrentViewer> =>
   Effect.gen(function*() {
     if (uri === indexUri) return contents(uri, (yield* memory.index).text || "(nothing is remembered yet)")

@@ -75,7 +75,7 @@ export interface HttpOptions extends AppOptions, HttpGuard.Access {}
 /** Options of the app that `httpApp` makes. */
 export interface AppOptions extends McpHttp.Options {}
 
-/** `Access` contains options that say who may use a server over HTTP, and how often. A `Guard` wraps an app to enforce these options. */
+/** `Access` says who may use a server over HTTP, and how often. A `Guard` adds these checks to an app. */
 export type { Access, Guard } from "./HttpGuard.ts"
 
 /**
@@ -119,7 +119,7 @@ export const httpApp = (
  */
 export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
 
-/** Wraps an app: checks the headers Host and Origin, but no token. Use it only for files without secrets, such as those of a web page. */
+/** Adds checks of the headers Host and Origin to an app, but no check of a token. The app must not serve secrets. */
 export const checkHost: (
   access: Pick<HttpGuard.Access, "allowedHosts" | "allowedOrigins">
 ) => <E, R>(app: HttpApp.Default<E, R>) => HttpApp.Default<E, R> = HttpGuard.checkHost

@@ -23,9 +23,9 @@ export interface Options {
   readonly name?: string | undefined
   /** Version that the server reports to clients. Default `0.0.0`. */
   readonly version?: string | undefined
-  /** Tells the model what the server is for. Clients may cut the text after 2,048 characters. Default: the constant `instructions`. */
+  /** Text that tells the model what the server is for. Clients may cut it after 2,048 characters. Default: `instructions`. */
   readonly instructions?: string | undefined
-  /** Makes the tools of a viewer. Default: `MemoryTools.make`, which makes `recall`, and, if allowed, `remember` and `forget`. */
+  /** Makes the tools of a viewer. Default: `MemoryTools.make`, that is `recall` and, if allowed, `remember` and `forget`. */
   readonly tools?:
     | ((viewer: Viewer) => Effect.Effect<
       ReadonlyArray<MemoryTool.MemoryTool>,
@@ -125,14 +125,14 @@ const known = new Set(
     "logging/setLevel").split(" ")
 )
 
-/** Logs the name of a defect, and fails with `McpError.internal`. Only tracing spans contain the text of the defect. */
+/** Logs the name of a defect, and fails with `McpError.internal`. The text of the defect appears only in tracing spans. */
 const died = (what: string, defect: unknown) => Effect.zipRight(logDefect(what, defect), Effect.fail(McpError.internal))
 
 /** Logs that `what` ended with a defect. The log contains the name of the defect, but not its text. */
 export const logDefect = (what: string, defect: unknown): Effect.Effect<void> =>
   Effect.logError(`${what} ended by a defect: ${McpLogger.nameOf(defect)}`)
 
-/** Sends the client a progress notification for each step that a tool reports. Does nothing if the request has no progress token. */
+/** Sends a progress notification to the client for each step of a tool. Does nothing if the request has no progress token. */
 const progressing =
   (params: unknown, notify: Request["notify"]) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
     const token = tokenOf(params)
@@ -165,7 +165,7 @@ const Prompt = Schema.Struct({
 })
 const SetLevel = Schema.Struct({ level: Schema.Literal(...McpLogger.levels) })
 
-/** Decodes the parameters of a method. The error lists the paths of at most three invalid parameters, and quotes no value. */
+/** Decodes the parameters of a method. The error message lists at most three invalid parameters, and quotes no values. */
 const decoded = <A, I>(schema: Schema.Schema<A, I>, params: unknown): Effect.Effect<A, McpError.McpError> =>
   Effect.mapError(Schema.decodeUnknown(schema, { errors: "all" })(params), (error) => {
     const paths = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) =>

@@ -35,7 +35,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { SecureRandom } from "../host/SecureRandom.ts"
 
-/** The holder of a token. `name` is the name in the line of the token file. Requests with the token act on behalf of `viewer`. */
+/** The holder of a token. Requests with the token act on behalf of `viewer`. `name` comes from the token file. */
 export interface Holder {
   readonly name: string
   readonly viewer: Viewer.Viewer
@@ -104,7 +104,7 @@ export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.Memory
     }
   })
 
-/** Reads a token file. Fails with `io` if the file cannot be read, and with `invalid_draft` if `fromText` rejects its content. */
+/** Loads a token file. Fails with `io` if the file is unreadable, and with `invalid_draft` if its content is invalid. */
 export const fromFile = (path: string): Effect.Effect<Tokens, MemoryError.MemoryError, FileSystem.FileSystem> =>
   Effect.flatMap(
     FileSystem.FileSystem,
@@ -138,7 +138,7 @@ const refused = (issues: readonly [string, ...ReadonlyArray<string>]) =>
     detail: { issues }
   })
 
-/** Compares two hashes of 64 digits in constant time, so that the duration does not reveal the first different digit. */
+/** Compares two hashes of 64 digits. The duration does not depend on the digits, so it reveals nothing about them. */
 const isEqual = (a: string, b: string): boolean => {
   let difference = a.length ^ b.length
   for (let n = 0; n < 64; n++) difference |= a.charCodeAt(n) ^ b.charCodeAt(n)

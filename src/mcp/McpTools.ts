@@ -26,7 +26,7 @@ export interface Result {
   readonly _meta?: object
 }
 
-/** The key in `_meta` under which a result holds the `MemoryTool.Failure` of a call. So clients need not parse the text of the result. */
+/** The key in `_meta` that holds the failure of a call as an object. Clients need not parse the text of the result. */
 export const failureKey = "effect-memory/failure"
 
 /**

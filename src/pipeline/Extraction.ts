@@ -19,7 +19,7 @@ import type { Prompt } from "../host/Completion.ts"
 import type * as EventLoop from "../host/EventLoop.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 
-/** Attributes that a custom extractor may add to a fact. A model is not asked for them. Those in a model's answer are ignored. */
+/** Attributes that a custom extractor may add to a fact. Attributes in a model's answer are ignored. */
 const Attributes = Schema.Struct({
   tags: Schema.optional(Tags),
   links: Schema.optional(Schema.Array(Link)),
@@ -124,7 +124,7 @@ export const extracted = (
     return { facts: Array.from(found.values()), leftOut: 0 }
   })
 
-/** The key in `metadata` that marks a record as a message stored word for word. Its value is the role of the speaker. @internal */
+/** The key in `metadata` of a message that is stored word for word. Its value is the speaker's role. @internal */
 export const turnMark = "turn"
 
 /** Leaves out each fact that has the same text as an earlier fact in the list. */
@@ -170,7 +170,7 @@ const isBody = Schema.is(Body)
 const isName = Schema.is(MemoryKind.Name)
 const isUnit = Schema.is(Unit)
 
-/* Functions that return the words of a text. The texts of facts, decisions and memories are compared by the words that they share. */
+/* Functions that return the words of a text. Facts, decisions and memories are compared by the words that they share. */
 
 /** Returns the distinct words of a text. @internal */
 export type WordsOf = (text: string) => ReadonlySet<string>
@@ -187,7 +187,7 @@ export const makeWordsOf = (): WordsOf => {
   }
 }
 
-/** Returns a `WordsOf` whose cache has the words of the given texts. Lets the event loop run between steps. @internal */
+/** Returns a `WordsOf` that has already cached the words of these texts. The event loop can run in between. @internal */
 export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
   Effect.suspend(() => {
     const wordsOf = makeWordsOf()
@@ -225,11 +225,11 @@ export interface WantedList<A> {
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
   /** Whether an object outside a list counts as an item. Default: always false. */
   readonly isItem?: (value: unknown) => boolean
-  /** Whether an answer without valid items is accepted because of this invalid item. The result is then empty. Default: always false. */
+  /** Whether this invalid item makes an answer without valid items acceptable. The result is then empty. Default: always false. */
   readonly isAnswer?: (item: unknown) => boolean
 }
 
-/** Matches an empty list at the start or end of an answer, fenced or not. An empty list in the middle may be a part of prose. */
+/** Pattern of an empty list at the start or end of an answer. An empty list in the middle may be a part of prose. */
 const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 
 /** Largest number of lists that `readList` tries in one answer. */

@@ -43,11 +43,11 @@ import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all written records. Facts are compared only with memories of exactly this scope. */
   readonly scope: MemoryScope
-  /** Scopes that may be written although other users share them. Passed to `Viewer.mayWrite` as its argument `shared`. Default: none. */
+  /** Scopes that may be written although other users share them (see `Viewer.mayWrite`). Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
-  /** Whether a model extracts facts. With `false`, each message is stored word for word, and its vector is computed later. Default true. */
+  /** Whether a model extracts facts. If false, messages are stored word for word, and their vectors are computed later. Default true. */
   readonly infer?: boolean | undefined
-  /** Treatment of superseded records: `soft` ends their validity but keeps them, `hard` forgets them. Default `soft`. */
+  /** Treatment of superseded records. `soft` only ends their validity, and `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time until the written records expire. If it is absent or 0, they do not expire. */
   readonly ttl?: Duration.DurationInput | undefined
@@ -58,7 +58,7 @@ export interface Options extends MemoryStore.Provenance {
    * at most 262,144 characters in all.
    */
   readonly topK?: number | undefined
-  /** Largest number of extracted facts, and of added records, 1..256; default 64. Any others are counted in `Receipt.leftOut`. */
+  /** Largest number of facts, and of added records, 1..256; default 64. `Receipt.leftOut` counts the others. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
@@ -95,18 +95,18 @@ export type Apply = (
   provenance: MemoryStore.Provenance
 ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 
-/** Schema of the failure of one part of a call that succeeded as a whole. `leg` names the part, such as one retriever of a search. */
+/** Schema of a failed part of a call that succeeded as a whole. `leg` names the part, such as one retriever of a search. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 /** A failure, as `Failure` decodes it. */
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
-/** Schema of how many items one run left out because of its limits. The mutations of the receipt do not contain these items. */
+/** Schema of the numbers of items that one run left out because of its limits. */
 export const LeftOut = Schema.Struct({
-  /** Number of facts left out because there were more than `maxFacts`, or because all facts together had more than 262,144 characters. */
+  /** Number of facts left out, because there were more than `maxFacts` or their total length exceeded 262,144 characters. */
   facts: Schema.NonNegativeInt,
-  /** Number of decisions of the model left out because they would add more than `maxFacts` records, or change more than 128 records. */
+  /** Number of the model's decisions left out, because they exceeded `maxFacts` added records or 128 changed records. */
   decisions: Schema.NonNegativeInt,
-  /** Number of UTF-16 units of the conversation left out of the prompt: the oldest messages, and the ends of the longest messages. */
+  /** Number of UTF-16 units of the conversation that did not fit into the prompt. */
   characters: Schema.NonNegativeInt
 })
 /** Counts, as `LeftOut` decodes them. */
@@ -121,7 +121,7 @@ const Sealed = Schema.Struct({
 })
 interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 
-/** Schema of a receipt of `remember` or `plan`: the viewer, the planned mutations and their outcomes. `undo` reverts these mutations. */
+/** Schema of a receipt of `remember` or `plan`, with the mutations and their outcomes. `undo` reverts the mutations. */
 export const Receipt = Schema.Struct({
   ...Sealed.fields,
   /**
@@ -166,7 +166,7 @@ export interface Service {
    * hits that were found but not returned.
    */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Computes and stores the vectors of records of the viewer's tenant. Returns the number of texts that were embedded. */
+  /** Computes and stores the vectors of records of the viewer's tenant. Returns the number of embedded texts. */
   readonly embed: (
     viewer: Viewer.Any,
     records: ReadonlyArray<MemoryRecord>
@@ -219,7 +219,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // the log is needed for an outbox (a queue of messages to be remembered), which does not read `leftOut` from the receipt
+        // this log is for outboxes (queues of messages to remember), which do not read `leftOut` from the receipt
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -262,7 +262,7 @@ export const seal = (
     (encoded) => store.sign(purpose, canonicalJson(encoded))
   )
 
-/** Fails with `not_owned` if `store` did not seal this receipt, or if the receipt was changed later. `undo` calls this function first. */
+/** Fails with `not_owned` unless the receipt has a valid seal of `store`. `undo` calls this function first. */
 export const verify = (
   store: Pick<MemoryStore.Service, "sign">,
   receipt: Receipt

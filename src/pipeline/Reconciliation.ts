@@ -82,7 +82,7 @@ export const parseDecision = (answer: string, existing: number): ReadonlyArray<D
   return []
 }
 
-/** Returns the index of the memory with this temporary id, such as 3 for "3". Returns `Infinity` for an invalid id. @internal */
+/** Returns the index of the memory with this temporary id: 3 for "3", and `Infinity` for an invalid id. @internal */
 export const indexOf = (id: unknown): number =>
   typeof id === "number" && Number.isInteger(id) && id >= 0
     ? id
@@ -221,9 +221,9 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
   else list.push(place)
 }
 
-/** Smallest Jaccard similarity of the texts of a decision and a fact at which the decision is taken to be about the fact. */
+/** Least Jaccard similarity at which a decision is taken to be about a fact. The words of their texts are compared. */
 const least = 0.01
-/** Smallest similarity at which a NOOP is taken to be about a fact. High, since models often answer NOOP for every memory. */
+/** Least similarity at which a NOOP is taken to be about a fact. High, since models often return a NOOP for every memory. */
 const alike = 0.5
 
 /** Scope, kind and other options of the records that `applyEvents` writes. */
@@ -377,7 +377,7 @@ export const applyEvents = (
   ]
 }
 
-/** Returns the patch that adds a fact's tags, links and metadata to a record. Tags beyond the largest number of a record are dropped. */
+/** Returns the patch that adds a fact's tags, links and metadata to a record. Tags beyond the limit of a record are dropped. */
 const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Patch => ({
   ...(tags && { tags: Array.from(new Set([...record.tags, ...tags])).slice(0, maxTags) }),
   ...(links && { links: [...record.links.filter((old) => !links.some((link) => sameEnd(old, link))), ...links] }),
@@ -391,6 +391,6 @@ const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.typ
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 
-/** Derives the id of the record that will supersede `record`. The id is known before the write, so that `supersededBy` can be set to it. */
+/** Derives the id of the record that will supersede `record`. `supersededBy` is set to this id in the same batch. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)

@@ -17,7 +17,7 @@ export interface Options {
   readonly stopwords?: Tokenizer.Options["stopwords"]
   /** Whether compounds (`8.104.9`, `src/index.ts`) and single letters (`R`) are terms. Default true. */
   readonly compounds?: boolean | undefined
-  /** Stopwords to drop from queries. A query without other words, such as "who am I", is read with `stopwords` instead. Default `wide`. */
+  /** Stopwords to drop from queries. Default `wide`. If no term is left, as for "who am I", `stopwords` are dropped instead. */
   readonly query?: Tokenizer.Options["stopwords"]
 }
 

@@ -65,7 +65,7 @@ export interface Share {
   readonly best: number
 }
 
-/** Combines the scores of one hit in several rankings into one score, 0..1. A hit that is the best of every ranking gets 1. */
+/** Combines the scores of a hit in several rankings into one score, 0..1. A hit that is best in every ranking gets 1. */
 export const byScore = (shares: ReadonlyArray<Share>): number => {
   let sum = 0
   let totalWeight = 0

@@ -17,16 +17,16 @@ import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { LazyRanker, Signals } from "./internal/Ranker.ts"
 
-/** A filter for the visible records. A source applies the whole filter by a database query, or by calling `passes` for each record. */
+/** A filter for the visible records. A source applies the filter by a database query, or by calls of `passes`. */
 export interface CompiledFilter {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
-  /** Time in epoch ms at which a record must be valid. Ignored if the filter has `asOf`. Default: validity is not checked. */
+  /** Time at which a record must be valid, epoch ms. Default: validity is not checked. Ignored if the filter has `asOf`. */
   readonly at?: number | undefined
   /** Whether a record passes the whole filter, `at` included. */
   readonly passes: (record: Filtered) => boolean
 }
 
-/** The fields of a record that are needed to rank it, without the body. `RecordFact` computes them from a `MemoryRecord`. */
+/** The fields of a record that ranking needs, without the body. `RecordFact` computes these fields from a `MemoryRecord`. */
 export interface Fact {
   readonly id: MemoryId
   /** Hash of the record's text (`MemoryRecord.textHash`). The vectors of the text are stored under this hash. */
@@ -38,7 +38,7 @@ export interface Fact {
   readonly importance: number
   readonly confidence: number | undefined
   readonly trust: number
-  /** Name or id of the speaker, as `Tokenizer.foldName` returns it: `source.actor`, else `metadata.actorId`, else the scope's `actorId`. */
+  /** The speaker, normalised by `Tokenizer.foldName`: `source.actor`, else `metadata.actorId`, else the scope's `actorId`. */
   readonly actor: string | undefined
   readonly scope: MemoryScope
   readonly session: string | undefined
@@ -76,9 +76,7 @@ export interface Question {
    * most matches, and not their `Fact`s.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
-  /**
-   * The weights of `score`, if it is a weighted mean. A source can compute upper bounds from them, and so skip the `Fact`s of most matches.
-   */
+  /** The weights of `score`, if it is a weighted mean. A source can use them to skip matches that cannot score high enough. */
   readonly shares?: Shares | undefined
   /** Lowest final score of a match. Matches with a lower score are dropped. */
   readonly minScore: number
@@ -91,7 +89,7 @@ export interface Question {
   readonly includeIds: ReadonlyArray<MemoryId>
 }
 
-/** The weights of a score that is the weighted mean of factors from 0 to 1 (see `Scorer`). The weights add up to 1. */
+/** The weights of a score that is a weighted mean of factors, each 0..1 (see `Scorer`). The sum of the weights is 1. */
 export interface Shares {
   readonly relevance: number
   /** Weight of the recency, which is computed for the time `now`. */
@@ -103,7 +101,7 @@ export interface Shares {
   readonly importance: number
   /** Weight of the confidence. A record without confidence is scored with a confidence of 0.5. */
   readonly confidence: number
-  /** Weight of the agreement of the record's emotion with that of the query. The agreement is 0.5 for a record without emotion. */
+  /** Weight of the agreement between the emotions of record and query. The agreement is 0.5 if the record has no emotion. */
   readonly emotion: number
 }
 
@@ -128,9 +126,7 @@ export interface Matches {
   readonly totalLength: number
   /** Number of visible records that contain `terms[n]` of the `Question`, at index n. */
   readonly documentFrequencies: ReadonlyArray<number>
-  /**
-   * Best lexical score of a record that passes the filter; 0 if no record matches. A relevance is a lexical score divided by `best`.
-   */
+  /** Best lexical score of a record that passes the filter, or 0. A relevance is a lexical score divided by `best`. */
   readonly best: number
   /** Best BM25 score among the records that pass the filter; set if the candidates have `signals`. */
   readonly bestWords?: number | undefined
@@ -142,7 +138,7 @@ export interface Matches {
    * rounding can make two relevances equal.
    */
   readonly candidates: ReadonlyArray<Candidate>
-  /** Number of records that pass the filter, score at least `minScore`, and match the query or are candidates of the `ranker`. */
+  /** Number of matches that pass the filter and score at least `minScore`. Candidates of the `ranker` count as matches. */
   readonly count: number
   /** Whether `count` is exact. If not, the true number may be higher. */
   readonly exact: boolean
@@ -162,15 +158,15 @@ export interface Near {
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
 
-/** Recency and id of the record after which a page begins. Pages list records by recency, newest first, then by id. */
+/** The record after which a page begins, by recency and id. Pages are ordered newest first, then by id. */
 export interface Position {
   readonly recency: number
   readonly id: MemoryId
 }
 
-/** The methods of a source of records that ranking needs. Every `Engine` has these methods. Those of `MemoryIndex` are synchronous. */
+/** The methods that ranking needs from a source of records. Every `Engine` has these methods; `MemoryIndex` has synchronous ones. */
 export interface Retrieval {
-  /** Returns up to `limit` records that come after a position and pass the filter. May read rows that the filter excludes. */
+  /** Returns up to `limit` records after a position that pass the filter. May also read rows that do not pass. */
   readonly page: (
     access: Viewer.AccessFilter,
     compiled: CompiledFilter,

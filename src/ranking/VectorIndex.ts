@@ -25,7 +25,7 @@ export interface VectorIndex<in out Id> {
    * is not called for every id. Cost at 384 dimensions: ~20 ns per quantised vector, ~300 ns per other vector.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
-  /** Searches like `search`, but only among the given ids. Ignores unknown ids. The cost depends only on the number of given ids. */
+  /** Does the same as `search`, but only among the given ids. Ignores unknown ids. The cost depends only on the number of given ids. */
   readonly searchAmong: (vector: Float32Array, ids: Iterable<Id>, limit: number) => ReadonlyArray<Scored<Id>>
 }
 
@@ -44,7 +44,7 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** Number of the last `searchAmong` call with a doc id, by doc id. A call skips a doc id that already has the number of this call. */
+  /** Number of the last `searchAmong` call that found the doc id. A call thus finds a repeated id only once. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
@@ -161,10 +161,10 @@ export const make = <Id>(dimensions: number, options: {
   }
 }
 
-/** Returns the cosine of two vectors, −1..1, never NaN. Returns 0 if a vector is all zeros or not finite, or if the lengths differ. */
+/** Returns the cosine of two vectors, −1..1. Returns 0 if a vector is all zeros or not finite, or if the lengths differ. */
 export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => cosineTo(a)(b)
 
-/** Returns a function that computes the cosine of `a` and `b`. `bb` is the squared length of `b`; default: computed from `b`. */
+/** Returns a function that computes the cosine of `a` and `b`. `bb` is the squared length of `b`, if it is already known. */
 export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: number) => number => {
   const aa = dot(a, a)
   return (b, bb = dot(b, b)) => {
@@ -182,14 +182,14 @@ export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: numb
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
 
-/** Scales a vector so that its largest absolute component is 1. Returns `undefined` if the vector is all zeros or not finite. */
+/** Scales a vector so that its largest component is 1 or −1. Returns `undefined` if the vector is all zeros or not finite. */
 const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined => {
   const numbers = Array.from(vector)
   const largest = numbers.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
   return largest > 0 && largest < Infinity ? numbers.map((number) => number / largest) : undefined
 }
 
-/** Returns the dot product of two vectors. Adds up four independent sums, which the processor can compute in parallel. */
+/** Returns the dot product of two vectors. Uses four independent sums, which the processor can compute in parallel. */
 export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   const end = a.length - a.length % 4
   let [s0, s1, s2, s3] = [0, 0, 0, 0]
@@ -203,7 +203,7 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32-bit floats. Scales a vector with numbers too large or too small for 32-bit floats; cosines stay the same. */
+/** Converts a vector to 32-bit floats. A vector with very large or small numbers is scaled first. Cosines stay the same. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const largest = vector.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
   return Float32Array.from(
@@ -211,7 +211,7 @@ export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   )
 }
 
-/* Vectors are stored by model and text hash. So an edited text has no vector yet, and vectors of different models are never compared. */
+/* Vectors are stored by model and text hash. An edited text has no vector yet. Vectors of different models are never compared. */
 
 interface Table {
   /** Number of dimensions of every vector of the model, determined by the first vector. */

@@ -1,4 +1,4 @@
-/** Publishes the changes of a store to subscribed streams. Each subscriber receives only the changes that its viewer may see. */
+/** Publishes the changes of a store to subscribers. Each subscriber receives only the changes that its viewer may see. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -42,7 +42,7 @@ export interface ChangeFeed {
   readonly hasSubscribers: () => boolean
 }
 
-/** Largest number of unread changes of a stream. A stream with more fails. The number is read when the stream starts. Default 65,536. */
+/** Largest number of unread changes of a stream. A stream with more fails. A new value holds for streams that start later. */
 export class ChangeFeedCapacity
   extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}

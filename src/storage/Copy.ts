@@ -55,7 +55,7 @@ export interface Counts {
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */
   readonly revisions: number
-  /** Number of vectors of all stored revisions. A vector counts once for each record of which a stored revision has the vector's text. */
+  /** Number of vectors of all stored revisions. A vector counts once for each record with the vector's text in any revision. */
   readonly vectors: number
   /** Number of records that were used at least once. */
   readonly uses: number
@@ -86,9 +86,9 @@ export interface Report extends Counts {
   readonly verified: boolean
   /** Number of revisions, vectors and use counts that are missing or different in the target; 0 if `verified`. */
   readonly differing: number
-  /** SHA-256 of everything compared, for the source (`from`) and the target (`to`). The checksums are equal if `verified`. */
+  /** SHA-256 of everything compared, in the source (`from`) and in the target (`to`). Equal if `verified`. */
   readonly checksums: { readonly from: string; readonly to: string }
-  /** The parts not copied, because the target cannot store them. If `history` is listed, only the newest revisions were copied. */
+  /** The parts that the target cannot store. If `history` is listed, only the newest revision of each record was copied. */
   readonly omitted: ReadonlyArray<"history" | "vectors" | "uses">
 }
 
@@ -96,7 +96,7 @@ export interface Report extends Counts {
 export interface Options {
   /** Tenants to copy; others are not read. Default: all tenants of the source. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Largest number of records in a transaction: 1..1,000, default 100. Records with long texts are copied in smaller transactions. */
+  /** Largest number of records in a transaction, 1..1,000. Default 100. Long records are copied in smaller transactions. */
   readonly batch?: number | undefined
   /** Whether a copy into a target that redacts writes may write rows unredacted. Default false: such a copy fails. */
   readonly unredacted?: boolean | undefined
@@ -111,7 +111,7 @@ const Checked = Schema.Struct({
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The two stores of a copy, the configured kinds, and the function that makes the index entry of a row for the target. */
+/** The two stores of a copy, the configured kinds, and a function that makes index entries for the target. */
 export interface Writer extends Sides {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
@@ -119,7 +119,7 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
-  /** Replaces each id that the source derived from its secret with the id of the target. Only the library's own rows have such ids. */
+  /** Replaces each id derived from the source's secret by the target's id. Only the library's own rows have such ids. */
   readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
@@ -189,7 +189,7 @@ export const copy = Effect.fn("Copy.copy")(
   }
 )
 
-/** Makes the `Writer` by which `writeBatch` writes records and their revisions. Fails like `copy` if `to` cannot be a target. */
+/** Makes the `Writer` that `writeBatch` needs. Fails like `copy` if `to` cannot be a target. */
 export const writerOf = (
   from: Source,
   to: Service,
@@ -216,7 +216,7 @@ const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): vo
   }
 }
 
-/** Fails with `conflict` if the target has conflicting revisions of a record. Cost: two queries if the target has no row of the tenant. */
+/** Fails with `conflict` if source and target have conflicting revisions of a record. */
 const findConflicts = (job: Job, tenant: string): Io<void> =>
   Effect.gen(function*() {
     const { from, to } = job
@@ -289,7 +289,7 @@ export const writeBatch = (
     return { uses: uses.length, vectors, written: written + uses.changed }
   })
 
-/** Appends the revisions that the target lacks, in one transaction. Returns the number appended. Cost: one read if none is missing. */
+/** Appends the revisions that the target lacks, in one transaction. Returns their number. */
 const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>): Io<number> =>
   Effect.gen(function*() {
     const { to } = job
@@ -319,7 +319,7 @@ const writeRows = (job: Writer, tenant: string, lineages: ReadonlyArray<Lineage>
     )
   })
 
-/** Makes the row of a revision for the target. The row gets a dedupe key if the record's kind deduplicates. A tombstone gets no key. */
+/** Makes the target's row of a revision. The row gets a dedupe key if the record's kind deduplicates. A tombstone gets none. */
 const toRow = ({ kinds }: Writer, tenant: string, { forgotten, record }: Stored): Stored =>
   forgotten ? { record, forgotten } : rowOf(kinds, tenant, record)
 
@@ -366,7 +366,7 @@ const verifyTenant = (job: Job, tenant: string): Io<void> =>
       }))
   })
 
-/** Compares each source revision with the target's revision of that number, but the newest one with the target's current row. */
+/** Compares the revisions of the source with those of the target. The newest one must equal the target's current row. */
 const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>): Io<void> =>
   Effect.gen(function*() {
     const rows = yield* readRows(job.to, tenant, lineages.map(idOf))
@@ -376,14 +376,14 @@ const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>):
       const known = new Map(target?.map((stored) => [stored.record.revision, stored]))
       const newest = newestOf(source)
       for (const stored of job.hasHistory ? source : [newest]) {
-        // the newest revision is compared with the target's current row, so that a later change of the target counts as a difference
+        // the newest revision is compared with the target's current row: a later change of the target is a difference
         const inTarget = stored === newest ? row : known.get(stored.record.revision)
         compare(job, "revisions", contentOf(stored), inTarget && contentOf(inTarget))
       }
     }
   })
 
-/** Adds a value of each side to that side's checksum. Counts a difference if the values differ. `undefined`: the side lacks the value. */
+/** Adds a value of each side to that side's checksum, and counts a difference if the values differ. `undefined` means no value. */
 const compare = ({ tally }: Job, over: string, sourceValue: unknown, targetValue: unknown): void => {
   const [from, to] = [canonicalJson(sourceValue), canonicalJson(targetValue)]
   if (from !== to) tally.differing++

@@ -25,9 +25,9 @@ export interface EmbeddingSync {
     texts: Iterable<string>,
     purpose: Embedder.Purpose
   ) => Effect.Effect<VectorsByText, MemoryError.MemoryError>
-  /** Embeds the text of a search, and returns the vector part of the query. Fails with `unsupported` if `active` is false. */
+  /** Makes the vector part of a query from its text. Fails with `unsupported` if `active` is false. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
-  /** Stores the vectors of these records for the tenant. Embeds only the texts that `known` lacks, and returns the number embedded. */
+  /** Stores the vectors of records for the tenant. Embeds the texts that `known` lacks, and returns the number of these texts. */
   readonly keep: (
     tenant: string,
     records: ReadonlyArray<MemoryRecord>,

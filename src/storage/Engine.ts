@@ -39,13 +39,13 @@ import type { VectorBackend } from "./Vectors.ts"
 /** The types of the engine's contract, such as `Engine`, `Stored` and `Needs`. */
 export type * from "./internal/EngineContract.ts"
 
-/** A write of one row. `next` replaces the row of the record `id`, provided that the row has this `revision` (0: there is no row). */
+/** A write of one row. `next` replaces the row of the record `id`, which must have this `revision` (0: there is no row). */
 export interface RowWrite {
   readonly revision: number
   readonly id: MemoryId
   /** The row to write; `undefined` erases the record with its revisions. */
   readonly next: Stored | undefined
-  /** Whether to fail with `conflict` if another live row has the dedupe key of `next`. True if the id was generated. Default false. */
+  /** Whether the write fails with `conflict` if another live row has the same dedupe key. True for generated ids. Default false. */
   readonly unique?: boolean | undefined
 }
 /** The operations of a backend, required and optional. A record's id is unique within its tenant. */
@@ -57,7 +57,7 @@ export interface Primitives {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError.MemoryError>
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
-  /** Streams every row of the tenant, in any order. The index that answers `list` and `search` is built from this stream. */
+  /** Streams every row of the tenant, in any order. The index for `list` and `search` is built from these rows. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>
   /** Streams every tombstone, in any order. Default: the tombstones are taken from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
@@ -77,7 +77,7 @@ export interface Primitives {
    * `unique` write. The engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Runs an effect that reads and commits. No other process may write meanwhile, so that `read` and `tenantIndex` stay up to date. */
+  /** Runs an effect that reads and commits, while no other process may write. `read` and `tenantIndex` thus stay up to date. */
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
@@ -93,15 +93,15 @@ export interface Primitives {
       self: Effect.Effect<A, MemoryError.MemoryError>
     ) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
-  /** Returns the tenant's index, which the backend keeps up to date. Default: an index built from `scan`, and updated at each commit. */
+  /** Returns the tenant's index, which the backend keeps up to date. Default: an index of the rows from `scan`. */
   readonly tenantIndex?:
     | ((tenant: string) => Effect.Effect<TenantIndex.TenantIndex, MemoryError.MemoryError>)
     | undefined
-  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current revision; the store then has no `history`. */
+  /** Returns up to `limit` revisions, newest first, with tombstones. Without this function, the store has no `history`. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined
-  /** Runs before each call of the store. A backend that has stopped polling can read the changes made since then. Default: nothing. */
+  /** Runs before each call of the store. A backend that has stopped polling can then read the missed changes. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
   /**
    * Streams changes that are made outside this store, if the viewer may see them. The viewer `System` also gets errors about unreadable
@@ -123,7 +123,7 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Largest number of attempts to run a batch, since another process may commit first. After these, a batch fails with `unavailable`. */
+/** Largest number of attempts to run a batch if other processes commit first. After these, the batch fails with `unavailable`. */
 const attempts = 50
 
 /** The state of an engine made from primitives: the primitives, and the caches of this process. */
@@ -178,7 +178,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a rebuilt index has no list of changes
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // the index is rebuilt, so it knows no changes
     analyzer: Effect.succeed(undefined), // no terms are stored: this process computes the terms of each row
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
@@ -202,7 +202,7 @@ const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Te
     )
   })
 
-/** Returns the index of a tenant. The caller must hold the tenant's lock, since a scan could miss a commit that is made meanwhile. */
+/** Returns the index of a tenant. The caller must hold the tenant's lock, or a scan could miss a concurrent commit. */
 const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> => {
   const { tenantIndexes, isShared, primitives } = source
   if (primitives.tenantIndex) return primitives.tenantIndex(tenant)
@@ -212,11 +212,11 @@ const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantInd
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (tenantIndex) =>
       Effect.sync(() => {
-        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // empty indexes are not kept: callers can name any tenant
+        if (tenantIndex.size() > 0) tenantIndexes.set(tenant, tenantIndex) // an empty index is not kept, since callers can name any tenant
       }))
 }
 
-/** Returns the index of a tenant. The caller must not hold the tenant's lock, since this function may take the lock to build the index. */
+/** Returns the index of a tenant. The caller must not hold the tenant's lock, which is taken to build the index. */
 const tenantIndexForRead = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> =>
   Effect.suspend(() =>
     source.tenantIndexes.has(tenant) || source.primitives.tenantIndex || source.isShared
@@ -305,7 +305,7 @@ const commit = (source: Source, tenant: string, { rows }: Found, writes: Readonl
     for (const { id, next } of writes) tenantIndex?.set(id, next?.stored)
     const orphansVectors = writes.some(({ id, next }) => {
       const scope = rows.get(id)?.record.scope
-      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // rows that the library keeps for itself have no vectors
+      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows have no vectors
     })
     if (orphansVectors) source.tenantsWithOrphans.add(tenant)
     yield* sweep(source, tenant)
@@ -322,7 +322,7 @@ const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<
   })
 }
 
-/** Erases the vectors of texts that no record has. The caller must hold the tenant's lock. Cost: linear in the tenant's vectors. */
+/** Erases the vectors of texts that no record has. The caller must hold the tenant's lock. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { vectorBackend }, tenantsWithOrphans: unswept } = source
@@ -349,7 +349,7 @@ const prune = (source: Source): Io<void> =>
     }
   })
 
-/** Finds the rows that compaction may erase, now or later. Cost without the primitive `lifetimes`: one read of all rows. */
+/** Finds the rows that compaction may erase, now or later. Without the primitive `lifetimes`, all rows are read. */
 const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
   Effect.gen(function*() {
     const found: Array<Due> = []

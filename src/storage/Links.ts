@@ -58,13 +58,13 @@ export interface Neighbours {
 
 type Sees = (record: MemoryRecord) => boolean
 
-/** An index of a tenant's records: by the names that a record has, and by the names and ids that a record refers to. */
+/** An index of a tenant's records by their own names, and by the names and ids that they refer to. */
 export interface Index {
   /** Adds a record. Returns an estimate of the work done, in units of 0.1 µs (the units of a `Pacer`). */
   readonly add: (record: MemoryRecord) => number
   /** Removes a record that was added. */
   readonly remove: (record: MemoryRecord) => void
-  /** Returns the records that have any of the names and pass `sees`. Cost: proportional to the number of records with any of the names. */
+  /** Returns the records that have any of the names and pass `sees`. Cost: one step per record with such a name. */
   readonly named: (names: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
   /** Returns the records that refer to any of the keys (names or ids) and pass `sees`. Cost: one step per referring record. */
   readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
@@ -164,18 +164,18 @@ export const make = (): Links => {
 /** Returns all names of the record, its aliases last. Parses the text of each record object only once. */
 export const answersTo = (record: MemoryRecord): ReadonlyArray<string> => nodeOf(record).names
 
-/** Returns the names and ids that the record's links and text refer to. Parses the text of each record object only once. */
+/** Returns the names and ids to which the record refers in links and text. The text of a record object is parsed only once. */
 export const refersTo = (record: MemoryRecord): ReadonlyArray<string> =>
   Array.from(new Set([...record.links.map(({ to }) => to), ...nodeOf(record).mentions.flatMap(keysOf)]))
 
 /** Returns the keys by which other records refer to the record: its id and its names. */
 export const keysFor = (record: MemoryRecord): ReadonlyArray<string> => [record.id, ...nodeOf(record).names]
 
-/** Returns the names to look up in order to find the neighbours of a record. `referring` has the records that refer to the record. */
+/** Returns the names to look up before a call of `neighboursOf`. `referring` has the records that refer to the record. */
 export const namesAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<string> =>
   Array.from(new Set(mentionsAround(record, referring).flatMap(({ names }) => names)))
 
-/** Returns the ids to look up in order to find the neighbours of a record. `referring` has the records that refer to the record. */
+/** Returns the ids to look up before a call of `neighboursOf`. `referring` has the records that refer to the record. */
 export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryId> => [
   ...new Set([
     ...record.links.map(({ to }) => to),
@@ -237,7 +237,7 @@ const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRec
 
 const nodes = new WeakMap<MemoryRecord, Node>()
 
-/** Returns the names and references of a record. The result is cached for the record object, so that its text is parsed only once. */
+/** Returns the names and references of a record. The result is cached, so that the text of a record object is parsed only once. */
 const nodeOf = (record: MemoryRecord): Node => {
   const known = nodes.get(record)
   if (known) return known
@@ -276,7 +276,7 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
  */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
-  const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a folder in one scope or in all (`folderKey`)
+  const byScopeOrFolder = new Map<string, Array<MemoryRecord>>() // the key is a scope or a result of `folderKey`
   const put = (key: string, record: MemoryRecord) => {
     const others = byScopeOrFolder.get(key)
     if (others) others.push(record)
@@ -305,9 +305,9 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   }
 }
 
-const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // neither a scope nor a path contains NUL
+const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // scopes and paths never contain NUL
 
-/** Orders records by path: fewest folders first, then fewest characters. Records without a path come last, newest first. */
+/** Orders records by path: fewest folders first, then the shortest path. A record without a path comes last. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   const [one, two] = [pathOf(a), pathOf(b)]
   if (one === undefined || two === undefined) {
@@ -317,7 +317,7 @@ const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   return folders || one.length - two.length || (one < two ? -1 : one > two ? 1 : byRecency(a, b))
 }
 
-/** Removes the links of the record `self` to itself. Of several links with the same target and type, keeps only the first. */
+/** Removes links of the record `self` to itself, and repeated links with the same target and type. */
 const distinct = (self: MemoryId, all: ReadonlyArray<Linked>): ReadonlyArray<Linked> => {
   const found = new Map<string, Linked>()
   for (const one of all) {

@@ -27,11 +27,11 @@ import { inMemory as vectorsInMemory, type Vectors } from "./Vectors.ts"
 export interface PutOptions extends Provenance, IfRevision {}
 /** The condition of a write: the revision that the stored record must have. */
 export interface IfRevision {
-  /** Expected current revision. If it differs, the write fails with `conflict`. `put` accepts this option only for a single draft. */
+  /** Expected current revision. The write fails with `conflict` if the revision differs. `put` accepts it only for a single draft. */
   readonly ifRevision?: number | undefined
 }
 
-/** The outcome of one draft. With `duplicate`, nothing was written, and `record` is an existing record with the same content. */
+/** The outcome of one draft. `duplicate` means that nothing was written, because `record` already has the same content. */
 export interface Put {
   readonly record: MemoryRecord
   readonly outcome: "created" | "updated" | "duplicate"
@@ -63,7 +63,7 @@ export interface Service extends Usage {
     drafts: ReadonlyArray<Draft>,
     options?: PutOptions
   ) => Effect.Effect<ReadonlyArray<Put>, MemoryError>
-  /** Returns the records in the order of the ids; `None` for an id whose record does not exist or is hidden from the viewer. */
+  /** Returns the records in the order of the ids. An id gives `None` if the viewer does not see such a record. */
   readonly get: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
@@ -80,7 +80,7 @@ export interface Service extends Usage {
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
   /** Streams the records of all pages of `list`; `limit` is the page size. */
   readonly stream: (viewer: Viewer.Any, filter: MemoryFilter) => Stream.Stream<MemoryRecord, MemoryError>
-  /** Updates a record, and returns the new revision. Fails with `not_found` if the record does not exist or the viewer may not see it. */
+  /** Updates a record, and returns the new revision. Fails with `not_found` if the viewer sees no such record. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -119,7 +119,7 @@ export interface Service extends Usage {
    * Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns none for such a record.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
-  /** The tenants that have at least one row. The library's own internal rows count, too. Background workers iterate over these tenants. */
+  /** The tenants that have at least one row. Rows that the library keeps for itself count, too. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
    * Erases expired records, and tombstones (rows of forgotten records) older than the store's option `trash`. Returns the number of erased
@@ -133,7 +133,7 @@ export interface Service extends Usage {
   readonly activity: makeStore.Activity
   /** The vectors of the store; `None` if the store has no vector backend. */
   readonly vectors: Option.Option<Vectors>
-  /** Direct access to the rows, for services built on this store; `None` if the store has no rows of its own, like a federation. */
+  /** Direct access to the rows, for services on top of this store. `None` if the store has no own rows, like a federation. */
   readonly reader: Option.Option<Reader>
   /**
    * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The signature depends only on the secret, `purpose` and
@@ -221,8 +221,8 @@ export const maintain = (
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(
     MemoryStore,
-    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // fails only if `trash` is invalid, a programming error
+    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // the only failure is an invalid `trash`
   )
 
-/** Layer of a store in memory, which is lost when the layer closes. Layers are memoised, so providing this layer twice makes one store. */
+/** Layer of a store in memory. The store is lost when the layer closes. Layers are memoised, so two uses share one store. */
 export const layerInMemory: Layer.Layer<MemoryStore> = layerInMemoryWith({})
