@@ -35,7 +35,7 @@ export interface WriteContext {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** Makes a record from a draft, ignoring earlier revisions. The caller must have copied the draft's JSON values with `Payload.owned`. */
+/** Makes a record from a draft. Earlier revisions are not considered. The JSON values of the draft must be copies by `Payload.owned`. */
 export const created = (
   id: MemoryId,
   draft: Draft,
@@ -97,7 +97,7 @@ export const issuesOf = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Returns `fresh`, made from `draft`, as the replacement of `old`. Keeps `createdAt` of `old`, and `validAt` unless `draft` sets it. */
+/** Returns `fresh` as the replacement of `old`. `createdAt` is that of `old`. If `draft` has no `validAt`, that of `old` stays. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
@@ -151,7 +151,7 @@ export const tombstone = (row: Stored, now: number): Stored => ({
   forgotten: true
 })
 
-/** Returns a draft with the content of the record. A draft cannot set provenance, times of writing, or `supersededBy`. */
+/** Returns a draft with the content of the record. Provenance, times of writing and `supersededBy` are not part of a draft. */
 export const draftOf = (record: MemoryRecord): Draft => ({
   id: record.id,
   scope: record.scope,
@@ -178,7 +178,7 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** Finds records by dedupe key while the writes of a batch are being decided. Takes the writes decided so far into account. */
+/** Finds records by dedupe key while a batch is being decided. The writes of the batch that are decided so far are included. */
 export interface DedupeLookup {
   /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
@@ -238,7 +238,7 @@ const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRe
   return made
 }
 
-/** Makes the index entry of a row. The entry computes its terms only when they are read; an in-memory index does not read them. */
+/** Makes the index entry of a row. The terms are computed when they are first read. An in-memory index does not read them. */
 export const entryOf = (analyzer: Analyzer.Service) => (stored: Stored): Entry => new LazyEntry(stored, analyzer)
 
 /** Makes the row of a live record. `key` is the record's dedupe key, if the caller has computed it already. */
@@ -280,7 +280,7 @@ class LazyEntry implements Entry {
   }
 }
 
-/** Computes the search terms of a row. Tombstones and the library's internal rows get no terms, so that no search finds them. */
+/** Computes the search terms of a row. Tombstones and internal rows of the library have no terms. So no search finds these rows. */
 const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
   if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)

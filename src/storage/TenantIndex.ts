@@ -21,28 +21,28 @@ import { byAge, isLive } from "./Revision.ts"
 
 /** The rows of one tenant in RAM, and the indexes over them. */
 export interface TenantIndex {
-  /** Returns the search index of all rows except tombstones. First applies pending changes at once; `prepared` applies them in steps. */
+  /** Returns the search index of all rows except tombstones. Pending changes are applied first, without a pause. */
   readonly index: () => MemoryIndex.MemoryIndex
-  /** Applies pending changes to the search index, in steps between which the event loop runs. Rows may be set meanwhile. */
+  /** Applies pending changes to the search index in steps. The event loop runs between the steps. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
   /** Index of the names of records, and of the references between records. Built in steps when first needed. */
   readonly links: Effect.Effect<Links.Index>
   /** Sets the row of an id; `undefined` removes the row. The search index is updated later, when it is next needed. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
-  /** Brings an existing search index up to date like `prepared`, but never builds one. `encoded` then has no pending changes to apply. */
+  /** Prepares the search index for `encoded`: applies pending changes in steps, like `prepared`. A missing index is not built. */
   readonly encodable: Effect.Effect<void>
   /**
    * Encodes the search index of the current rows, in steps; `undefined` if there is no index. A process with the same rows can pass the
    * result to `restore`. Rows may be set between the steps.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
-  /** Uses an encoded index; if it does not match the rows set so far, builds an index instead. Takes ownership of the bytes. */
+  /** Sets an encoded index. If the index does not match the rows set so far, a new index is built instead. Takes ownership of the bytes. */
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the search index was built in this process instead of restored. */
   readonly isBuilt: () => boolean
   /** Number of rows by scope and kind. Counted in steps when first needed. */
   readonly counts: Effect.Effect<Counts>
-  /** Returns the texts of the rows, by text hash. Vectors are stored under the same hash. Computed when first needed. */
+  /** Returns an index of the rows' texts by hash. Vectors are stored under the same hashes. The index is built when first needed. */
   readonly texts: () => LazyIndex<Stored, Texts>
   /** Number of rows that are not tombstones. */
   readonly size: () => number
@@ -54,18 +54,18 @@ export interface TenantIndex {
   readonly each: () => Iterable<MemoryRecord>
   /** Returns all tombstones, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Returns the ids of the rows that were set since an earlier call of `changed`. `since` is the mark that the earlier call returned. */
+  /** Returns a new mark, and the ids of the rows that were set after the mark `since`. An earlier call returned `since`. */
   readonly changed: (since: Mark | undefined) => Changed
   /** Builds the table of dedupe keys that `byDedupeKey` reads, in steps between which the event loop runs. */
   readonly dedupePrepared: Effect.Effect<void>
-  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Reads all records with the key. */
+  /** Returns at most `limit` live records with the key: oldest first, then by id. All records with the key are read. */
   readonly byDedupeKey: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
-/** Number of rows by scope and kind. The outer keys are scopes, as `MemoryScope.key` writes them; the inner keys are kinds. */
+/** Number of rows by scope, then by kind. A scope is written as its `MemoryScope.key`. */
 export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
-/** Options of the search index, and the configured kinds. `embeddings` are the vectors that the vector backend keeps in RAM. */
+/** Options of a tenant index. `kinds` are the configured kinds. `embeddings` are the vectors that are kept in RAM. */
 export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
@@ -99,7 +99,7 @@ export const make = (options: Options): TenantIndex => {
   const stale = new Set<MemoryId>()
   /** Whether the index was completely filled at least once. */
   let isWhole = false
-  /** Whether sorting of the index has begun and has not ended. If sorting was interrupted, the next run of `prepared` completes it. */
+  /** Whether a sort of the index has begun but not ended. The next run of `prepared` completes an interrupted sort. */
   let isSorting = false
   /** The encoded index, until it is restored. */
   let encodedIndex: EncodedIndex | undefined
@@ -116,7 +116,7 @@ export const make = (options: Options): TenantIndex => {
     rows: () => rows.values()
   })
 
-  /** Returns the steps that restore an encoded index. Rows changed since are restored in their old state, and marked stale at the end. */
+  /** Returns the steps that restore an encoded index. Rows that have changed since get their old state, and are marked stale at the end. */
   const restoring = ({ bytes, changed, size }: EncodedIndex): Steps<void> => {
     const made = MemoryIndex.make(options)
     const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)
@@ -149,7 +149,7 @@ export const make = (options: Options): TenantIndex => {
     if (found?.done !== false) unread = undefined
     return found?.done === false ? found : ids.next()
   }
-  /** Adds the current record of an id to the index, or removes the id if it has no row. Returns the work done, in units of 0.1 µs. */
+  /** Adds the current record of an id to the index. An id without a row is removed. Returns the work done, in units of 0.1 µs. */
   const applyChange = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
     const row = rows.get(id)
     stale.delete(id)
@@ -166,7 +166,7 @@ export const make = (options: Options): TenantIndex => {
     return index
   }
 
-  /** Applies pending changes to the index in steps, and then sorts it. Also applies changes that arrive between the steps. */
+  /** Applies pending changes to the index in steps, and then sorts the index. Changes that arrive meanwhile are applied, too. */
   function* updating(index: MemoryIndex.MemoryIndex): Steps<void> {
     const ids = stale.values() // a live iterator, which also returns ids that are added during the loop
     let left = 2 * (stale.size + rows.size) // limits the loop, in case other fibers keep setting rows
@@ -313,7 +313,7 @@ type Io<A> = Effect.Effect<A, MemoryError>
 export interface Source {
   /** Returns the current index of a tenant, which the caller must not change. */
   readonly tenantIndexOf: (tenant: string) => Io<TenantIndex>
-  /** Returns all tombstones of a tenant. If `ids` is given, returns the rows with these ids instead, whether tombstones or not. */
+  /** Returns all tombstones of a tenant. With `ids`, returns the rows with these ids instead. These rows need not be tombstones. */
   readonly tombstones: (tenant: string, ids: ReadonlyArray<MemoryId> | undefined) => Io<ReadonlyArray<Stored>>
   readonly tenants: Stream.Stream<string, MemoryError>
 }

@@ -40,7 +40,7 @@ export interface Vectors {
   ) => Effect.Effect<void, MemoryError>
   /** Returns the names of the models for which the tenant has vectors, each once, in any order. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Returns copies of the vectors, in the order of `hashes`; `None` for a hash without a vector of this tenant and model. */
+  /** Returns copies of the vectors, in the order of `hashes`. A hash without a vector of this tenant and model gives `None`. */
   readonly read: (
     tenant: string,
     model: string,
@@ -48,13 +48,13 @@ export interface Vectors {
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
 }
 
-/** Keeps the vectors of a store in RAM, where the search indexes read them. A durable backend keeps the vectors on disk, too. */
+/** Keeps the vectors of a store in RAM, for the search indexes. A durable backend also keeps the vectors on disk. */
 export interface VectorBackend {
   /** Returns the tenant's vectors, as kept in RAM. Allocates nothing for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Returns the names of models for which the tenant may have vectors, even if this process has not read these vectors yet. */
+  /** Returns the names of the models for which the tenant may have vectors. This process need not have read the vectors yet. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Reads the vectors of this model that were stored since the last call, for example by other processes; the first call reads all. */
+  /** Reads the vectors of this model. The first call reads all. Later calls read only newer vectors, such as those of other processes. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
   /**
    * Stores new vectors, and adds them to `embeddings`. Fails with `invalid_draft` if another process has stored vectors of this model with
@@ -151,7 +151,7 @@ const prepared = (index: MemoryIndex, model: string, rounds: number): Effect.Eff
       : Effect.zipRight(EventLoop.paced(() => index.preparing(model)), prepared(index, model, rounds - 1))
   )
 
-/** Fails with `invalid_draft` if the model's name, a hash or a vector is malformed, or if the vectors have different lengths. */
+/** Fails with `invalid_draft` if the model's name, a hash or a vector is malformed. All vectors must have the same length. */
 export const legal = (
   model: string,
   vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
@@ -169,9 +169,7 @@ export const legal = (
   return issue === undefined ? Effect.void : invalid("attach", issue)
 }
 
-/**
- * Fails with `invalid_draft` unless all vectors have the same number of dimensions, which is that of the model's existing vectors, if any.
- */
+/** Fails with `invalid_draft` if the vectors differ in length, or if the model already has vectors of another length. */
 export const fit = (
   embeddings: Pick<Embeddings, "dimensions">,
   model: string,

@@ -1,4 +1,4 @@
-/** Laws of stores: statements that hold for every store. A law has a title, which states it, and a check, which every store passes. */
+/** Laws of stores. A law is a statement that is true for every store. The title is the statement. The check tests a store. */
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -21,7 +21,7 @@ export interface Law {
   readonly check: Check
 }
 
-/** Number of random sequences of operations with which each property is checked. Default: 40, or 6 for a durable store, which is slower. */
+/** Number of random tests of each property. Each test is a sequence of operations. Default 40, or 6 for a durable store. */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined
 }) {}
@@ -34,7 +34,7 @@ export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
 /** Makes a law. */
 export const law = (title: string, check: Check): Law => ({ title, check })
 
-/** Makes a law about stores that keep earlier revisions. For a store without `history`, checks that only the current revision is kept. */
+/** Makes a law about earlier revisions. If a store has no `history`, the law checks instead that only the current revision is kept. */
 export const ofHistory = (title: string, check: Check): Law =>
   law(title, (store, another) => store.capabilities.history ? check(store, another) : currentOnly(store))
 

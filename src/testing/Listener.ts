@@ -14,7 +14,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { draft, id } from "./Sample.ts"
 
-/** Returns the changes that arrived since the last run of this effect. The first run returns the changes since `listen`. */
+/** Returns the changes since the last run of this effect. The first run returns the changes since `listen`. */
 export type Received = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**

@@ -140,7 +140,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       let erased = 0
       for (const rows of world.values()) {
         for (const [id, [row]] of rows) {
-          const isOver = row!.forgotten && row!.record.updatedAt! + trash <= now // a tombstone's `updatedAt` is the time of forgetting
+          const isOver = row!.forgotten && row!.record.updatedAt! + trash <= now // `updatedAt` of a forgotten row is the time of forgetting
           if (isOver || isExpired(row!.record, now)) erased += Number(rows.delete(id))
         }
       }
@@ -256,7 +256,7 @@ const isHidden = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
   return row !== undefined && !sees(viewer, row.record.scope)
 }
 
-/** Returns the key of a record's use count. The key includes the scope, so that the same id has a separate count in another scope. */
+/** Returns the key of a record's use count. The key includes the scope, so one id has a separate count in each scope. */
 const useKey = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
@@ -301,22 +301,22 @@ const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 
 
 const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
 
-/** Whether the viewer finds a row when it reads or writes. No viewer finds forgotten rows. Only `System` finds expired rows. */
+/** Whether the viewer finds a row. No viewer finds forgotten rows. Only `System` finds expired rows. */
 const isFound = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
 
-/** Whether the viewer's trash lists a row. Only the trash of `System` lists expired rows and rows of the origin `instructions`. */
+/** Whether a row is in the viewer's trash. Expired rows and rows of the origin `instructions` are only in the trash of `System`. */
 const isInTrash = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   forgotten && sees(viewer, record.scope) &&
   (isSystem(viewer) || (!isExpired(record, now) && record.source.origin !== "instructions"))
 
-/** Whether a revision created its record, that is, whether it is neither an edit nor a copy of an earlier revision. */
+/** Whether a revision created its record. An edit did not, and neither did a copy of an earlier revision. */
 const isNew = (record: MemoryRecord, earlier: ReadonlyArray<Row>): boolean => {
   const content = (record: MemoryRecord) => canonicalJson({ ...record, revision: undefined })
   return record.updatedAt === undefined && earlier.every((row) => content(row.record) !== content(record))
 }
 
-/** Whether a record passes the filter. For `System`, records that are not valid now pass, too, unless the filter sets a time. */
+/** Whether a record passes the filter. If the filter sets no time, the record must be valid now, except for `System`. */
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
   matches(filter, isSystem(viewer) ? undefined : now)(record)
 

@@ -1,4 +1,4 @@
-/** Random searches by vector. The vector of a text counts some of its words. The store receives missing vectors before each search. */
+/** Random searches by vector. The vector of a text counts certain words. Missing vectors are added to the store before each search. */
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
@@ -55,7 +55,7 @@ const analyzer = Analyzer.make()
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
-/** Generates searches by vector. Excludes the viewer `System`, because `System` sees expired records, which may lack a vector. */
+/** Generates searches by vector. The viewer is never `System`. `System` also finds expired records, which may have no vector. */
 export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
   tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
     viewer,

@@ -19,7 +19,7 @@ import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
 import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
-/** A name for an id: a string for an id that the test chose, or a number n for the n-th id that the store generated. */
+/** A name for an id. A string stands for an id that the test chose. A number n stands for the n-th id that the store generated. */
 export type Name = string | number
 /** Returns the id that a name stands for. */
 export type Resolve = (name: Name) => MemoryId
@@ -31,13 +31,13 @@ export interface Answer<out Whole = unknown> {
   readonly gist?: unknown
 }
 
-/** An operation to run on a store and on the model. Both results must have the same gist (the predictable part of a result). */
+/** An operation to run on a store and on the model. The predictable part of the result (the gist) must be the same for both. */
 export interface Question {
   readonly viewer: Viewer.Any
   /** Description of the operation, for the message of a failure. */
   readonly text: string
   readonly ask: (store: Service, resolve: Resolve) => Effect.Effect<Answer, MemoryError>
-  /** Returns the gist that the model predicts. `gist` is the gist of the store's result; it contains the ids that the store generated. */
+  /** Returns the gist that the model predicts. `gist` is the gist of the store's result, from which the generated ids are taken. */
   readonly expect: (model: Model, resolve: Resolve, now: number, gist: unknown) => unknown
 }
 
@@ -49,7 +49,7 @@ export { viewer }
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
   : M & { readonly name?: Name | undefined }
 
-/** Generates mutations. Each has a name from `name`, but a `Put` has one from `putNames` (default `name`), or none. */
+/** Generates mutations. The name of a mutation is from `name`. A `Put` has a name from `putNames`, or no name. */
 export const mutation = (
   name: FastCheck.Arbitrary<Name>,
   putNames: FastCheck.Arbitrary<Name> = name
@@ -218,7 +218,7 @@ export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Que
   }
 )
 
-/** Runs an operation on a store; returns the result as plain JSON. If it fails, `whole` is the error, and `gist` contains the reason. */
+/** Runs an operation on a store, and returns the result as plain JSON. After a failure, `whole` is the error, and `gist` has the reason. */
 export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
   Effect.match(question.ask(store, resolve), {
     onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),
@@ -234,11 +234,11 @@ export const expected = (question: Question, model: Model, resolve: Resolve, gis
 
 /** The ids that a store has generated so far in a test. */
 export interface MintedIds {
-  /** Returns the id for a name. A number stands for a generated id: it is an index into these ids, modulo their count. */
+  /** Returns the id for a name. A number is an index into the generated ids, modulo their count. */
   readonly resolve: Resolve
   /** Remembers the generated ids that a result contains. */
   readonly learn: (answer: Answer) => void
-  /** Returns the JSON of a value with each generated id replaced by its number, so that results of two stores can be compared. */
+  /** Returns a value as JSON, with a number in place of each generated id. Results of two stores can then be compared. */
   readonly anonymous: (answer: unknown) => string
 }
 

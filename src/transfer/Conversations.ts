@@ -33,7 +33,7 @@ const readNode = Schema.decodeUnknownEither(Node)
 const roles: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool"])
 const isRole = (role: string): role is Message["role"] => roles.has(role)
 
-/** Decodes an export of ChatGPT. If a conversation has several branches, only the branch that the user saw last is read. */
+/** Decodes an export of ChatGPT. A conversation may have branches. Only the branch that the user saw last is read. */
 export const decodeChatGpt: Decoder = (text) =>
   Either.flatMap(readChats(text), (chats) => {
     const items = chats.flatMap((value, n): ReadonlyArray<Item> => {

@@ -30,7 +30,7 @@ import { makeTenantLocks } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import * as Skipped from "./Skipped.ts"
 
-/** An item that a decoder found: a record, the messages of a conversation, or a part of the file that cannot be imported. */
+/** An item of a file: a record, the messages of a conversation, or a part that cannot be imported. */
 export type Item =
   | {
     readonly _tag: "Draft"
@@ -51,7 +51,7 @@ export type Item =
 export interface Context {
   /** Scope of the items for which the file names no user, agent or run. */
   readonly scope: MemoryScope
-  /** Whether `scope` is used for all items, even for those for which the file names a user, agent or run. Default false. */
+  /** Whether `scope` is used for every item. A user, agent or run in the file is then ignored. Default false. */
   readonly overrules?: boolean | undefined
   /** Name of the folder that is read; absent if a single file is read. */
   readonly folder?: string | undefined
@@ -83,7 +83,7 @@ export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "
   readonly lost?: ReadonlyArray<string> | undefined
 }
 
-/** Makes an item for a record. Derives the record's id if none is given. Leaves out invalid tags and an invalid summary. */
+/** Makes an item for a record. `id` defaults to an id derived from `system` and `reference`. Invalid tags and summaries are left out. */
 export const record = (
   { id, lost: others = [], reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
@@ -111,14 +111,14 @@ export const record = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Makes a function that parses a JSON text and decodes the value by a schema. The error of this function is always `otherwise`. */
+/** Makes a function that decodes a JSON text by a schema. The error of the function is always `otherwise`. */
 export const json = <A, I>(schema: Schema.Schema<A, I>, otherwise: string) => {
   const decode = Schema.decodeUnknownEither(Schema.parseJson(schema))
   return (text: string): Either.Either<A, string> =>
     Either.mapLeft(decode(text.replace(/^\ufeff/, "")), () => otherwise)
 }
 
-/** Converts an ISO date, or a number of seconds since the epoch, to epoch milliseconds. Returns `undefined` if the time is not valid. */
+/** Converts an ISO date, or epoch seconds, to epoch milliseconds. Returns `undefined` for an invalid time. */
 export const timeOf = (time: string | number | null | undefined): number | undefined => {
   const millis = typeof time === "number" ? Math.floor(time * 1_000) : typeof time === "string" ? Date.parse(time) : NaN
   return Number.isSafeInteger(millis) && millis >= 0 ? millis : undefined

@@ -164,7 +164,7 @@ const roles: ReadonlyMap<string, typeof Role.Type> = new Map([
 
 type Read = ReturnType<typeof decodeMessage>
 
-/** Returns the reasons why a message, or a part of it, cannot be imported. Returns an empty list if the whole message can be imported. */
+/** Returns the reasons why parts of a message cannot be imported. The list is empty if the whole message can be imported. */
 const lostOf = (decoded: Read): ReadonlyArray<string> => {
   if (Either.isLeft(decoded)) return ["a message that cannot be read"]
   if (Option.isNone(toMessage(decoded))) return ["a message without text"]

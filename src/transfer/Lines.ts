@@ -1,4 +1,4 @@
-/** Splits bytes into numbered lines of UTF-8 text. A line that is too long or not UTF-8 is reported as `Bad`, and reading continues. */
+/** Splits bytes into numbered lines of UTF-8 text. A line that is too long or not UTF-8 gives a `Bad`. Later lines are still read. */
 import * as Chunk from "effect/Chunk"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
@@ -8,7 +8,7 @@ export type Line =
   | { readonly _tag: "Line"; readonly number: number; readonly text: string }
   | { readonly _tag: "Bad"; readonly number: number; readonly reason: "too long" | "not UTF-8" }
 
-/** Default limit of the length of a line, in bytes: enough for a record with twenty revisions of the longest allowed body. */
+/** Default limit of the length of a line, in bytes. A record with twenty revisions of the longest allowed body fits. */
 export const longestLine = 134_217_728
 
 const lineFeed = 10

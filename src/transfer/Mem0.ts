@@ -1,4 +1,4 @@
-/** Reads memories that mem0 exports, or that its `get_all` returns: an array, or an object with the field `results` or `memories`. */
+/** Decodes memories of mem0, from an export or from `get_all`. The file is an array, or an object with `results` or `memories`. */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { MemoryScope } from "../domain/MemoryScope.ts"
@@ -36,7 +36,7 @@ const readFile = json(
 const readMemory = Schema.decodeUnknownEither(Memory)
 const isScope = Schema.is(MemoryScope)
 
-/** Decodes the file. The ids of a memory's user, agent and run become the scope of the record; `created_at` becomes `validAt`. */
+/** Decodes the file. The ids of a memory's user, agent and run become the scope of the record. `created_at` becomes `validAt`. */
 export const decode: Decoder = (text, context) =>
   Either.map(readFile(text), (file) => {
     const memories = "results" in file ? file.results : "memories" in file ? file.memories : file

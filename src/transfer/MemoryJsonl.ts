@@ -55,7 +55,7 @@ export interface ReadOptions {
   readonly batch?: number | undefined
   /** Largest length of a line, in bytes. Longer lines are skipped. Default 134,217,728. */
   readonly longestLine?: number | undefined
-  /** Whether to write records unredacted into a store that redacts its writes. Default false: `read` fails for such a store. */
+  /** Whether unredacted records may be written into a store that redacts its writes. If false (default), `read` fails for such a store. */
   readonly unredacted?: boolean | undefined
   /** Called after each batch with the counts so far. `read` waits until the returned effect has ended. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
@@ -94,9 +94,9 @@ interface Job {
   readonly tally: Tally
   readonly skipped: Skipped.Tally
   readonly locks: TenantLocks
-  /** Numbers of records, messages and damaged lines read so far. Records and messages of tenants that are not imported count, too. */
+  /** Numbers of records, messages and damaged lines read so far. Tenants that are not imported are included. */
   readonly seen: { records: number; messages: number; damaged: number }
-  /** Keys of the threads that differ from the store's thread of the same name. Further lines of these threads are skipped. */
+  /** Keys of the threads whose messages in the store are different. Further lines of these threads are skipped. */
   readonly differing: Set<string>
   written: number
   isEnded: boolean
@@ -180,7 +180,7 @@ const begin = (line: Lines.Line | undefined): Effect.Effect<void, MemoryError.Me
 const readHeadLine = Schema.decodeUnknownEither(Schema.parseJson(Head))
 const readLine = Schema.decodeUnknownEither(Schema.parseJson(AnyLine), { onExcessProperty: "error" })
 
-/** Decodes a line. Returns `undefined`, and counts the line as skipped, if the line is damaged or of a tenant that is not imported. */
+/** Decodes a line, or counts the line as skipped and returns `undefined`. Damaged lines and lines of other tenants are skipped. */
 const entryOf = ({ options, seen, skipped }: Job, line: Lines.Line): Entry | undefined => {
   const place = `line ${line.number}`
   const skip = (reason: string) => {
@@ -261,7 +261,7 @@ const writeEntries = (job: Job, batch: ReadonlyArray<Entry>): Effect.Effect<void
     yield* flush
   })
 
-/** Writes records of one tenant, all with different ids, in one batch. If the store rejects the batch, writes each record on its own. */
+/** Writes records of one tenant in one batch. All ids must differ. If the store rejects the batch, each record is written alone. */
 const writeRecords = (
   job: Job,
   records: ReadonlyArray<Extract<Entry, { readonly _tag: "Record" }>>

@@ -73,7 +73,7 @@ interface Note {
   readonly body: string
 }
 
-/** Splits a note into the fields of its frontmatter and the body. Frontmatter that is not valid YAML is left in the body. */
+/** Splits a note into the fields of the frontmatter and the body. Invalid frontmatter stays in the body. */
 const read = ({ text }: File): Note => {
   const whole = text.replace(/^\ufeff/, "").toWellFormed()
   const [all, yaml] = /^---\r?\n([^]*?)\r?\n---[^\S\n]*(?:\n|$)/.exec(whole) ?? []

@@ -1,4 +1,4 @@
-/** Counts the items that a transfer skips, by reason, and keeps the places of the first ones. Never quotes the contents of an item. */
+/** Counts the skipped items of a transfer by reason, with the places of the first items. The contents of an item are never quoted. */
 import * as Schema from "effect/Schema"
 
 /** Schema of the items that were skipped for one reason. */
@@ -22,7 +22,7 @@ export interface Tally {
 const mostExamples = 5
 const longestExample = 200
 
-/** Makes an empty tally. For each reason, the tally has the number of skipped items, and the places of the first five items. */
+/** Makes an empty tally. For each reason, the tally has the number of skipped items and the places of the first five. */
 export const make = (): Tally => {
   const reasons = new Map<string, { count: number; readonly examples: Array<string> }>()
   return {

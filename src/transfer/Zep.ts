@@ -42,9 +42,7 @@ const read = json(
 const readEdge = Schema.decodeUnknownEither(Edge)
 const readNode = Schema.decodeUnknownEither(Node)
 
-/**
- * Decodes the file. `validAt` is the field `valid_at`, or else `created_at`. `invalidAt` is the field `invalid_at`, or else `expired_at`.
- */
+/** Decodes the file. `validAt` is `valid_at`, or else `created_at`. `invalidAt` is `invalid_at`, or else `expired_at`. */
 export const decode: Decoder = (text, context) =>
   Either.flatMap(read(text), (file) => {
     const all = "length" in file ? { edges: file } : file

@@ -33,7 +33,7 @@ export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/C
 export interface ChatOptions {
   /** System message, sent before all other messages and not stored in the thread. Default: none. */
   readonly system?: string | undefined
-  /** Budget, in tokens, for the stored messages that each call sends to the model. Four characters count as one token. Default 32,000. */
+  /** Budget for the stored messages that each call sends to the model, in tokens. Four characters count as one token. Default 32,000. */
   readonly budget?: number | undefined
 }
 
@@ -80,7 +80,7 @@ export const chat = (
       return all.length
     })
 
-    /** Passes the messages of the history after the first `length` messages to `kept`, and appends the result to the thread. */
+    /** Appends the new messages of the history to the thread, after `kept` has changed them. `length` is the number of old messages. */
     const keep = (
       length: number,
       kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity
@@ -220,7 +220,7 @@ const messageOf = ({ data, ...turn }: Threads.ThreadMessage): Effect.Effect<Prom
       onSuccess: ({ content }) => content[0] ?? plainOf(turn)
     })
 
-/** Makes a prompt message that contains only text. Text of a tool becomes a user message, since a tool message cannot be plain text. */
+/** Makes a prompt message with only text. The text of a tool becomes a user message, since a tool message cannot be plain text. */
 const plainOf = ({ content, role }: Pick<Message, "content" | "role">): Prompt.Message =>
   role === "system"
     ? Prompt.makeMessage("system", { content })

@@ -65,7 +65,7 @@ export const Repaired = Schema.Struct({
   repairs: Schema.Array(Schema.Struct({ path: Schema.String, id: MemoryId, revision: Schema.Number }))
 })
 
-/** Returns the damaged files that can be restored. If `write` is true, restores these files, and shows the progress. */
+/** Returns the damaged files that can be restored. With `write`, the files are also restored, and the progress is shown. */
 const repaired = (vault: VaultService, write: boolean) =>
   Effect.gen(function*() {
     const found = yield* vault.repair()
@@ -181,7 +181,7 @@ const mendFiles = (shared: Shared) =>
     return Option.isSome(vault) ? (yield* vault.value.repair({ write: true })).length : 0
   }))
 
-/** The embedder of the bundled word vectors. `None` if the command's package does not contain the files of the word vectors. */
+/** The embedder of the bundled word vectors. `None` if the files of the vectors are missing or cannot be read. */
 const wordVectors: Effect.Effect<Option.Option<Embedder.Service>, never, FileSystem> = Effect.scoped(
   Effect.option(Effect.map(Layer.build(Embedder.layerWordVectors), Context.get(Embedder.Embedder)))
 )

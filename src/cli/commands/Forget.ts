@@ -141,7 +141,7 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes the folder of an erased person from a vault, with all folders below. A folder that contains a file, at any depth, stays. */
+/** Removes the empty folders of an erased person from a vault. A folder with a file, at any depth, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const disk = yield* FileSystem

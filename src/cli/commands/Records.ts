@@ -25,7 +25,7 @@ export const Remembered = Schema.Struct({
   record: MemoryRecord
 })
 
-/** Largest size of a text on stdin, in bytes: more than the longest body, since white space at the end of the text is removed. */
+/** Largest size of a text on stdin, in bytes. This is more than the longest body, since white space at the end is removed. */
 const longestInput = 4_194_304
 const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
 
@@ -127,7 +127,7 @@ const Ends = Schema.Array(Schema.Struct({ id: MemoryId, type: Schema.String, wei
 /** Schema of the JSON output of `show`. */
 export const Shown = Schema.Struct({
   record: MemoryRecord,
-  /** The lists of linked records: `to` has the records to which the record links, and `from` has the records that link to the record. */
+  /** Links of the record. `to` has the records to which this record links. `from` has the records that link to this record. */
   links: Schema.Struct({ to: Ends, from: Ends }),
   uses: Schema.Struct({ count: Schema.Number, accessedAt: Schema.optional(Schema.Number) })
 })

@@ -22,7 +22,7 @@ import * as CommandError from "../CommandError.ts"
 import { Screen } from "../Screen.ts"
 import * as StoreAddress from "../StoreAddress.ts"
 
-/** The files of the inspector, the web page of `serve --ui`, as JSON text. The bundler replaces `process.env[…]` by this text. */
+/** The files of the inspector (the web page of `serve --ui`), as JSON text. The bundler puts the text in place of `process.env[…]`. */
 const files = process.env["EFFECT_MEMORY_INSPECTOR"]
 
 /** Schema of the JSON output of `serve token`. */
@@ -105,7 +105,7 @@ const makeToken = ({ name, tokens }: Values, shared: Shared) =>
     yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
   })
 
-/** Adds a line to a token file, or creates the file. If the last line of the file lacks a line feed, adds the missing line feed first. */
+/** Adds a line to a token file, or creates the file. If the file does not end with a line feed, one is added first. */
 const addLine = (file: string, line: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem

@@ -28,9 +28,9 @@ const Tenant = Schema.Struct({
   /** Total length, in characters, of the bodies of the records that `records` counts. */
   characters: Schema.Number,
   kinds: Counts,
-  /** Number of texts that lack a vector, by model. The keys are the names of all models that have vectors in the store. */
+  /** Number of texts without a vector, by model. The keys are all models that have vectors in the store. */
   awaiting: Counts,
-  /** Numbers of messages: `waiting` counts those that wait for extraction, and `parked` those whose extraction failed for good. */
+  /** Numbers of messages. `waiting`: messages that wait for extraction. `parked`: messages whose extraction failed for good. */
   messages: Schema.Struct({ waiting: Schema.Number, parked: Schema.Number }),
   /** Time of the last change of a record, epoch milliseconds. */
   changedAt: Schema.optional(Schema.Number)

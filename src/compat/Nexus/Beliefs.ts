@@ -1,4 +1,4 @@
-/** The belief memory of nexus-agents: statements that an agent believes, its confidence in each, and the reasons for changes. */
+/** The belief memory of nexus-agents. A belief is a statement with a confidence. Every change of a belief has a reason. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -25,7 +25,7 @@ export interface RetainedBelief extends Belief {
   readonly supersededBy: MemoryId | undefined
 }
 
-/** Conditions of a query for beliefs. `minConfidence` is a number, not a level; `confidenceOf` has the number of each level. */
+/** Conditions of a query for beliefs. `minConfidence` is a number, not a level. `confidenceOf` has the number of each level. */
 export type BeliefQuery = BeliefMemory.BeliefQuery
 /** Counts of the beliefs that the viewer sees. */
 export type BeliefMemoryStats = BeliefMemory.Statistics
@@ -36,26 +36,26 @@ export interface Counterfactual extends BeliefMemory.Counterfactual {
   readonly counterfactualId: MemoryId
 }
 
-/** The memory of beliefs. A call that changes a belief requires a reason, and rejects with `read_only` if the belief is no longer valid. */
+/** The memory of beliefs. A change of a belief that is no longer valid rejects with `read_only`. */
 export interface IBeliefMemory {
   retain(belief: Belief): Promise<RetainedBelief>
   /** Returns a belief, even if another belief has superseded it; `null` if there is no such belief. */
   recall(id: MemoryId): Promise<RetainedBelief | null>
   /** Returns matching beliefs, by default the most certain first. */
   query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
-  /** Returns the valid belief with this subject and predicate that was changed last. Returns `null` if there is none. */
+  /** Returns the most recently changed belief with this subject and predicate that is still valid; `null` if there is none. */
   recallCurrent(subject: string, predicate: string): Promise<RetainedBelief | null>
   /** Returns all beliefs with this subject and predicate, including superseded beliefs, newest first. */
   recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>
   /** Replaces the belief's object (the third part of subject, predicate, object). */
   revise(id: MemoryId, object: string, reason: string): Promise<RetainedBelief>
-  /** Stores the belief `by`, and marks the belief `id` as superseded by the new belief. The superseded belief is kept. */
+  /** Stores the belief `by` in place of the belief `id`. The old belief is kept, and is marked as superseded. */
   supersede(id: MemoryId, by: Belief, reason: string): Promise<RetainedBelief>
   /** Raises the confidence by half of its distance to 1. */
   reinforce(id: MemoryId, reason: string): Promise<RetainedBelief>
   /** Halves the confidence. */
   weaken(id: MemoryId, reason: string): Promise<RetainedBelief>
-  /** Stores the outcome of a task and, in the same batch, weakens the beliefs that the outcome corrects. Returns the weakened beliefs. */
+  /** Stores the outcome of a task. The same batch weakens the beliefs that the outcome corrects. Returns the weakened beliefs. */
   applyHindsight(hindsight: HindsightRecord): Promise<ReadonlyArray<RetainedBelief>>
   getHindsightRecords(taskId: string): Promise<ReadonlyArray<BeliefMemory.Hindsight>>
   /** Stores a hypothesis, with the ids of the beliefs that match the hypothesis best. */
@@ -67,7 +67,7 @@ export interface IBeliefMemory {
   /** Returns the changes of a belief with their reasons, oldest first. */
   getUpdateHistory(id: MemoryId): Promise<ReadonlyArray<Payload.Audited>>
   getStats(): Promise<BeliefMemoryStats>
-  /** Forgets beliefs that were superseded before `olderThan`, epoch milliseconds. Returns the number of forgotten beliefs. */
+  /** Forgets the beliefs that were superseded before `olderThan`, in epoch milliseconds. Returns the number of these beliefs. */
   pruneSuperseded(olderThan: number): Promise<number>
 }
 

@@ -35,7 +35,7 @@ export interface Relationship {
   readonly weight?: number | undefined
 }
 
-/** The memory of entities and their relationships. Methods that find entities return the names of the entities, not their ids. */
+/** The memory of entities and their relationships. A method that finds entities returns names, not ids. */
 export interface IGraphMemory {
   addEntity(entity: string | Entity): Promise<void>
   /**
@@ -45,18 +45,18 @@ export interface IGraphMemory {
   addRelationship(relationship: Relationship): Promise<void>
   /** Removes a relationship. Returns whether it existed. */
   removeRelationship(relationship: Relationship): Promise<boolean>
-  /** Returns the relationships of an entity, greatest weight first. In the result, `from` and `to` are record ids, not the caller's ids. */
+  /** Returns the relationships of an entity, greatest weight first. Their `from` and `to` are record ids, not the caller's ids. */
   getRelationships(
     id: string,
     options?: Omit<GraphMemory.Traversal, "maxDepth">
   ): Promise<ReadonlyArray<GraphMemory.Relationship>>
-  /** Returns the entities that have a relationship of `type` with the entity `id`, in either direction. Default of `type`: any type. */
+  /** Returns the direct neighbours of the entity `id`, in either direction. With `type`, only relationships of this type are followed. */
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
   /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
   /** Returns the types of the relationships on a shortest path, followed in either direction. Returns `null` if there is no path. */
   findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
-  /** Follows a relationship of each of the types in turn, from source to target. Returns the entities that the last step reaches. */
+  /** Follows relationships from source to target. Step n follows the n-th of `types`. Returns the entities that the last step reaches. */
   queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
 }
 
@@ -88,7 +88,7 @@ export const toGraphMemory = (memory: GraphMemory.Service, viewer: Viewer.Any, r
   }
 }
 
-/** Conditions and weights of `retrieve`. `halfLife` takes the place of nexus-agents' `recencyDecay`. `minScore` is inclusive. */
+/** Conditions and weights of `retrieve`. `halfLife` replaces the `recencyDecay` of nexus-agents. `minScore` is inclusive. */
 export type RetrievalOptions = Omit<AdaptiveMemory.PriorityQuery, "text">
 
 /** A memory with its priority, 0..1, and the components of the priority. */
@@ -103,7 +103,7 @@ export interface MemoryItem {
 export interface IAdaptiveMemory {
   /** Returns the memories of any kind that meet the conditions, best first. `limit`: default 20. */
   retrieve(query: string, options?: RetrievalOptions): Promise<ReadonlyArray<MemoryItem>>
-  /** Returns one memory with its priority. The component `relevance` is the relevance to `query`; without `query`, it is 1. */
+  /** Returns one memory with its priority. The component `relevance` depends on `query`, and is 1 without a query. */
   getPriorityScore(id: MemoryId, query?: string): Promise<MemoryItem>
   /** Sets the time of the last use of a memory to the current time. */
   touch(id: MemoryId): Promise<void>
@@ -134,7 +134,7 @@ export interface StoredNote {
 
 /** The memory of linked notes. */
 export interface IAgenticMemory {
-  /** Stores a note with its attributes. Returns suggested links and suggested changes of older notes, but applies none of them. */
+  /** Stores a note with its attributes. Returns suggestions: links of the note, and changes of older notes. No suggestion is applied. */
   storeWithAttributes(text: string): Promise<
     StoredNote & {
       readonly linkSuggestions: ReadonlyArray<AgenticMemory.LinkSuggestion>
@@ -143,11 +143,9 @@ export interface IAgenticMemory {
   >
   /** Suggests notes to which this note could be linked, best first. */
   suggestLinks(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /**
-   * Links this note, in both directions, to each note that `suggestLinks` suggests with a similarity of 0.7 or more. Returns the new links.
-   */
+  /** Adds links, in both directions, between this note and each suggested note of similarity 0.7 or more. Returns the new links. */
   linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Returns the notes that share values of `attribute` with this note. The notes that share the most values come first. */
+  /** Returns the notes that share values of `attribute` with this note, most shared values first. */
   findBySharedAttributes(
     id: MemoryId,
     attribute: "keywords" | "semanticTags" | "entities"
@@ -205,9 +203,7 @@ export interface SessionError {
   readonly filePattern?: string | undefined
 }
 
-/**
- * The memory of sessions. One session runs at a time. If no session runs, the `record…` methods and `endSession` reject with `unsupported`.
- */
+/** The memory of sessions. One session runs at a time. Without a running session, `record…` and `endSession` reject with `unsupported`. */
 export interface ISessionMemory {
   /** Starts a session. Returns the most confident learnings of former sessions. Rejects with `unsupported` while a session is running. */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>

@@ -128,9 +128,7 @@ export interface ISemanticMemory {
   queryBySubject(subject: string): Promise<ReadonlyArray<StoredFact>>
   /** Finds facts by words, best first. */
   searchFacts(text: string): Promise<ReadonlyArray<StoredFact>>
-  /**
-   * Ends the validity of a fact now. A query with an earlier `asOf` still finds the fact. Rejects with `not_found` if no such fact exists.
-   */
+  /** Ends the validity of a fact now. Queries with an earlier `asOf` still find it. Rejects with `not_found` if no such fact exists. */
   invalidateFact(factId: string): Promise<void>
 }
 
@@ -164,7 +162,7 @@ export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" |
   readonly triggerConditions: ReadonlyArray<string>
 }
 
-/** A stored procedure, with the id of its record, the number of its executions, and the share of successful executions (0..1). */
+/** A stored procedure. `id` is the id of its record. `successRate` is the share of successful executions, 0..1. */
 export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
   readonly id: MemoryId
   readonly successRate: number
@@ -175,7 +173,7 @@ export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
 export interface IProceduralMemory {
   /** Stores a procedure. Its numbers of executions and successes start at 0. */
   storeProcedure(procedure: Procedure): Promise<void>
-  /** Returns the procedures with a trigger phrase that occurs in `context`. The procedure with the highest success rate comes first. */
+  /** Returns the procedures with a trigger phrase that occurs in `context`, highest success rate first. */
   findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>
   /** Counts one execution, and one success if `success` is true. Concurrent calls are all counted. */
   updateSuccessRate(procedureId: string, success: boolean): Promise<void>

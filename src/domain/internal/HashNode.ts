@@ -1,4 +1,4 @@
-/** SHA-256, HMAC and secret bytes, made with node:crypto. The import `#hash` resolves to this module under Node, Bun and Deno. */
+/** SHA-256, HMAC and secret bytes, made with node:crypto. The import `#hash` is this module in Node, Bun and Deno. */
 import { createHmac, hash, randomBytes } from "node:crypto"
 
 /** Returns the SHA-256 of the content as 64 hex digits. A text is hashed as UTF-8. */
@@ -11,7 +11,7 @@ export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "b
 export const sign = (key: string, text: string | Uint8Array): string =>
   createHmac("sha256", key).update(text).digest("hex")
 
-/** Makes a signer for content in parts. `add` takes the next part, and `end` returns what `sign` returns for the whole content. */
+/** Makes a signer for content in parts. `add` takes the next part. `end` returns what `sign` returns for the whole content. */
 export const signer = (key: string) => {
   const hmac = createHmac("sha256", key)
   return { add: (bytes: Uint8Array): void => void hmac.update(bytes), end: (): string => hmac.digest("hex") }

@@ -19,13 +19,13 @@ export const sha256Bytes = (text: string): Uint8Array => sha2.sha256(bytesOf(tex
 export const sign = (key: string, text: string | Uint8Array): string =>
   bytesToHex(hmac(sha2.sha256, bytesOf(key), bytesOf(text)))
 
-/** Makes a signer for content in parts. `add` takes the next part. `end` returns the same signature as `sign` for the whole content. */
+/** Makes a signer for content in parts. `add` takes the next part. `end` returns what `sign` returns for the whole content. */
 export const signer = (key: string) => {
   const state = hmac.create(sha2.sha256, bytesOf(key))
   return { add: (bytes: Uint8Array): void => void state.update(bytes), end: (): string => bytesToHex(state.digest()) }
 }
 
-/** Draws `length` random bytes from the platform's cryptographic generator, which returns at most 65,536 bytes per call. */
+/** Returns `length` cryptographically random bytes. The platform's generator returns at most 65,536 bytes per call. */
 export const secretBytes = (length: number): Uint8Array => {
   const drawn = new Uint8Array(length)
   for (let at = 0; at < length; at += 65_536) globalThis.crypto.getRandomValues(drawn.subarray(at, at + 65_536))

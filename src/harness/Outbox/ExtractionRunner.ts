@@ -39,9 +39,9 @@ export interface ExtractionRunner {
   readonly options: ExtractionConfig
   readonly listener: Listener
   readonly scheduler: OutboxScheduler.OutboxScheduler
-  /** Timeout of a call of the pipeline, including all its model calls, and of a call of a store that extracts memories by itself. */
+  /** Timeout of one call of the pipeline, with all its model calls. A store that extracts memories by itself gets the same time. */
   readonly timeout: Duration.DurationInput
-  /** Number of failed extraction runs in all conversations since the last successful run. Permanent failures do not count. */
+  /** Number of failed extraction runs since the last success, over all conversations. Permanent failures do not count. */
   failuresInARow: number
   /** Number of successful extraction runs in all conversations. */
   successes: number
@@ -68,7 +68,7 @@ export const attempt = (
       : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
   })
 
-/** Performs extraction runs until no message of the conversation waits. Fails if a run fails and its messages still wait. */
+/** Extracts until no message of the conversation waits. Fails if an extraction run fails and its messages still wait. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
     worker.isExtracting = true
@@ -136,7 +136,7 @@ export const checked = (options: Options): Effect.Effect<void, MemoryError.Memor
  * extractions succeeded meanwhile.
  */
 const maxFailures = 10
-/** Limits of an extraction run: the number of messages, and of rows of up to 60,000 characters. A single batch may exceed the limits. */
+/** Limits of an extraction run. A row has up to 60,000 characters. A run of a single batch may exceed the limits. */
 const runLimits = { messages: 100, rows: 16 }
 
 const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
@@ -150,7 +150,7 @@ const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<vo
     return Effect.void
   })
 
-/** Performs one extraction run: applies the stored plan (the model's answer) if there is one, else extracts from the next batches. */
+/** Performs one extraction run. Applies the stored plan (the model's answer) if there is one. Otherwise, extracts from the next batches. */
 const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const before = worker.state
@@ -180,7 +180,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
     )
   })
 
-/** Selects the batches of the next extraction run: the oldest ones or, if `extractsSingly` is true, the batch that failed least often. */
+/** Selects the oldest batches for the next extraction run. With `extractsSingly`, selects only the batch that failed least often. */
 const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => {
   const waiting = OutboxState.waiting(worker.state)
   const group: Array<OutboxState.Batch> = []
@@ -381,7 +381,7 @@ const inTime = <A>(
 
 const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
-/** Splits messages into runs of consecutive sequence numbers. The option `filter` may have left gaps between the numbers. */
+/** Splits messages into groups with consecutive sequence numbers. The option `filter` may have left gaps between the numbers. */
 const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
   const all: Array<Array<OutboxState.Entry>> = []
   for (const entry of entries) {

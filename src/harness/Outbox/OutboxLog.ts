@@ -25,13 +25,13 @@ import * as OutboxWorker from "./OutboxWorker.ts"
 
 type Batches = ReadonlyArray<OutboxState.Batch>
 
-/** Dependencies of this module's functions for one outbox, and the numbers of its dead letters (batches set aside after failures). */
+/** Dependencies of this module for one outbox, and counts of its dead letters (batches set aside after failures). */
 export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly limiter: StepLimiter
   readonly redaction: Redaction.Service | undefined
-  /** Number of dead letters of each conversation, as of the last read or write of its state. The keys are made by `OutboxState.keyOf`. */
+  /** Number of dead letters, by `OutboxState.keyOf` of the conversation. Updated when the conversation's state is read or written. */
   readonly deadLetters: Map<string, number>
   /** Called after each change of a worker's cached state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds to the cached state a batch that another process appended. Marks the state as stale instead if the state lacks an earlier write. */
+/** Adds a batch of another process to the cached state. If the state lacks an earlier write, marks the state as stale instead. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -105,7 +105,7 @@ export const append = (
   return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
 }
 
-/** Stores a plan for the batches, replacing the plan `old`. Fails with `superseded` if another process changed the plan or the batches. */
+/** Stores a plan for the batches in place of the plan `old`. Fails with `superseded` if another process changed `old` or a batch. */
 export const keepPlan = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -166,7 +166,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Sets a batch aside as a dead letter, which extraction skips. Also erases the conversation's stored plan (the model's answer). */
+/** Makes a batch a dead letter, which extraction skips. Also erases the conversation's stored plan (the model's answer). */
 export const setAside = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -183,7 +183,7 @@ export const setAside = (
       }
     })))
 
-/** Makes the dead letters (batches set aside after failures) wait for extraction again. Returns the number of these batches. */
+/** Makes all dead letters (batches set aside after failures) wait for extraction again. Returns the number of these batches. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -287,7 +287,7 @@ const cache = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> =>
   Effect.sync(() => {
-    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // never reuses a sequence number, even after a purge
+    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // no sequence number is used twice, even after a purge
     worker.isStale = false
     const count = OutboxState.deadLetters(state).length
     if (count > 0) log.deadLetters.set(worker.key, count)
@@ -308,7 +308,7 @@ const current = (
     return worker.state
   })
 
-/** Passes the current state to `decide`, and performs the write that `decide` returns. Tries again if another process wrote first. */
+/** Performs the write that `decide` returns for the current state. Tries again if another process wrote first. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -359,7 +359,7 @@ const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batch
   return state.batches.filter(({ from }) => !finished.has(from))
 }
 
-/** Fails with `OutboxState.superseded` unless all of these batches still wait unchanged and `plan` is still the stored plan. */
+/** Checks that all of these batches still wait unchanged, and that `plan` is still stored. Otherwise, fails with `superseded`. */
 const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,
@@ -367,7 +367,7 @@ const requireUnchanged = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.superseded
 
-/** Decides a write that sets the batches aside for the reason `why`. Without a reason, makes the batches wait for extraction again. */
+/** Returns a write that sets the batches aside for the reason `why`. If `why` is `undefined`, the batches wait for extraction again. */
 const setFailure = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

@@ -37,7 +37,7 @@ export interface ScheduledConversation {
 export interface Options {
   /** Number of slots for extraction runs, at least 2. A slot holds one run at a time. */
   readonly concurrency: number
-  /** Time after which an extraction run counts as slow and needs a slot for slow runs instead of one for prompt runs. */
+  /** Time after which an extraction run counts as slow. A slow run needs a slot for slow runs. */
   readonly timeSlice: Duration.DurationInput
 }
 
@@ -177,7 +177,7 @@ const stop = (scheduler: OutboxScheduler, run: ScheduledRun): void => {
   Deferred.unsafeDone(run.stopped, Effect.void)
 }
 
-/** Assigns free slots to waiting extraction runs. If no slot is free, may stop a slow run in favour of a run that needs its slot. */
+/** Gives free slots to waiting extraction runs. If no slot is free, a slow run may be stopped to free its slot. */
 const dispatch = (scheduler: OutboxScheduler): void => {
   dispatchSlow(scheduler)
   dispatchPrompt(scheduler)
@@ -226,9 +226,7 @@ const heldBy = ({ running }: OutboxScheduler, tenant: string): number => {
   return count
 }
 
-/**
- * Finds the tenant that occupies the most slow slots. Returns the newest of the tenant's runs in slow slots, and the number of these runs.
- */
+/** Finds the tenant with the most slow slots. Returns the newest run in these slots, and the number of these slots. */
 const newestOfGreediest = (scheduler: OutboxScheduler): readonly [ScheduledRun, number] | undefined => {
   let found: readonly [ScheduledRun, number] | undefined
   for (const run of scheduler.running.slow) {
@@ -263,7 +261,7 @@ const stopping = (runs: ReadonlySet<ScheduledRun>): number => Array.from(runs).f
  * Without the restriction, timers, sockets and files would wait until all these fibers are done.
  */
 export interface StepLimiter {
-  /** Waits until the caller may take a step. At most six calls return in each iteration of the event loop. Further calls wait, in order. */
+  /** Waits until the caller may take a step. At most six calls return per iteration of the event loop. The other calls wait, in order. */
   readonly step: Effect.Effect<void>
 }
 
@@ -310,7 +308,7 @@ export const makeStepLimiter = (): StepLimiter => {
 /** Waits for the next iteration of the event loop. */
 export const nextIteration: Effect.Effect<void> = Effect.async((resume) => inNextIteration(() => resume(Effect.void)))
 
-/** Timers of the platform, not of the `Clock`. So the outbox also goes on in a test that does not advance its `TestClock`. */
+/** Timers of the platform, not of the `Clock`. An outbox thus also runs in a test that does not advance the `TestClock`. */
 const timers = Scheduler.timerBatched(0)
-/** Runs a task in a later iteration. Uses two timers in a row, since Node may still run the first one in the current iteration. */
+/** Runs a task in a later iteration. Node may run a first timer in the current iteration, so a second timer follows. */
 const inNextIteration = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)

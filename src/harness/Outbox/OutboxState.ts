@@ -68,13 +68,13 @@ export interface Plan {
 
 /** The state of a conversation when it was read from the store. */
 export interface OutboxState extends ConversationKey {
-  /** Id of the session row; absent if the row does not exist yet. The first write creates the row, under the id that `ids` returns. */
+  /** Id of the session row; absent if the row does not exist. The first write of the conversation creates the row. */
   readonly sessionRow?: MemoryId | undefined
   /** Revision of the session row; 0 if the row does not exist yet. */
   readonly revision: number
   /** Sequence number of the next message. */
   readonly next: number
-  /** All batches in the order of their messages: waiting batches, and dead letters (batches set aside after failures). */
+  /** All batches, in the order of their messages. A batch waits for extraction, or is a dead letter (set aside after failures). */
   readonly batches: ReadonlyArray<Batch>
   readonly plan: Plan | undefined
 }
@@ -124,11 +124,11 @@ export const keyOf = ({ session, viewer }: ConversationKey): string =>
 
 /** Maps the name of a row within a conversation, such as `session`, to the row's id. */
 export type Ids = (name: string) => MemoryId
-/** Returns the function that derives the ids of a conversation's rows. Stores with the same secret give a row the same id. */
+/** Returns the function that derives the row ids of a conversation. Stores with the same secret derive the same ids. */
 export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
   Effect.map(store.sign(kind, keyOf(key)), (signature) => (name) => signedId(kind, signature, name))
 
-/** Returns the values from which a session row's id was derived. A copy to another store derives the row's new id from these values. */
+/** Returns the values from which a session row's id was derived. A copy in another store gets a new id from the same values. */
 export const readName = (record: MemoryRecord): SignedName | undefined =>
   record.kind !== kind
     ? undefined
@@ -146,7 +146,7 @@ export const messageDrafts = (
     draft(idOf(`${from}/${part}`), body, { row: "messages", ...keyIn(key), from, to, part, parts: length })
   )
 
-/** Makes drafts of the rows of a plan. Reuses the row ids of the replaced plan (`old`). Derives ids only for additional rows. */
+/** Makes drafts of the rows of a plan. The row ids of the replaced plan (`old`) are reused. Only additional rows get derived ids. */
 export const planDrafts = (
   key: ConversationKey,
   idOf: Ids,
@@ -168,7 +168,7 @@ export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifR
   ifRevision
 })
 
-/** Makes the mutation that marks a row as set aside for the reason `failure`. Without `failure`, marks the row as waiting. */
+/** Makes the mutation that marks a row as set aside for the reason `failure`. If `failure` is `undefined`, marks the row as waiting. */
 export const failureUpdate = (record: MemoryRecord, failure: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
@@ -209,7 +209,7 @@ export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
 export const same = (a: OutboxState, b: OutboxState): boolean =>
   a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
 
-/** Reads all conversations of a tenant. With `where`, reads matching rows only. Ignores records that a person wrote as files of a vault. */
+/** Reads all conversations of a tenant. With `where`, only matching rows are read. Records that a person wrote as files are ignored. */
 export const all = (
   store: MemoryStore.Service,
   tenant: string,
@@ -250,7 +250,7 @@ export const rows = (
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )
 
-/** Reads the state of a conversation. Cost: reads all rows that match `conversationFilter`, even if they belong to other conversations. */
+/** Reads the state of a conversation. Cost: reads all rows that match `conversationFilter`, even rows of other conversations. */
 export const of = (
   store: MemoryStore.Service,
   key: ConversationKey
@@ -272,7 +272,7 @@ export const isNew = (
     return found.every((row) => Option.isNone(row) || !isInternal(row.value.scope))
   })
 
-/** Reads the rows of the batches. Fails with `superseded` if a row has been changed or erased since its batch was read. */
+/** Reads the rows of the batches. Fails with `superseded` if a row was changed or erased after `batches` was read. */
 export const records = (
   store: MemoryStore.Service,
   tenant: string,
@@ -288,7 +288,7 @@ export const records = (
   )
 }
 
-/** Reads the messages of the batches. Fails with `superseded` if a row has been changed or erased since its batch was read. */
+/** Reads the messages of the batches. Fails with `superseded` if a row was changed or erased after `batches` was read. */
 export const entries = (
   store: MemoryStore.Service,
   tenant: string,
@@ -300,7 +300,7 @@ export const entries = (
       (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // this module encoded the text
     )).pipe(Effect.map((all) => all.flat()))
 
-/** The error which says that another process has changed or finished the batches or the plan, or that the messages were forgotten. */
+/** The error for batches or a plan that another process has changed or finished, and for messages that were forgotten. */
 export const superseded = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
 /** Whether an error is `superseded`. */
 export const isSuperseded = ({ op, reason }: MemoryError.MemoryError): boolean =>

@@ -32,25 +32,25 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly notify: (event: TriggerEvent) => Effect.Effect<void>
   /** Requests an extraction run, even if the trigger has not fired. */
   readonly request: Effect.Effect<void>
-  /** Requests extraction at once, regardless of earlier failures. Waits until the extraction has ended. Fails if the extraction fails. */
+  /** Requests extraction at once, even after failures, and waits until the extraction has ended. Fails if the extraction fails. */
   readonly extractNow: Effect.Effect<void, MemoryError.MemoryError>
   /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
   /** The cached state of the conversation. */
   state: OutboxState.OutboxState
-  /** Whether `state` must be read from the store before its next use, for example after a failed write that may have been committed. */
+  /** Whether `state` must be read from the store before its next use. For example, a failed write may still have been committed. */
   isStale: boolean
   /** Number of batches that wait for extraction. Counts against the capacity. */
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failures of a batch, by its first sequence number. `since` is the number of successful runs before the batch first failed. */
+  /** Failures of batches, by first sequence number. `since` is the outbox's number of successful runs before the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether batches are extracted one by one, to find out which of several batches made their common run fail. */
   extractsSingly: boolean
   /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** Number of requests without a waiting caller since the conversation failed ten times in a row. Only every third of them is tried. */
+  /** Number of requests since the tenth failure in a row. Only every third is tried. A request with a waiting caller is not counted. */
   requests: number
   /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
@@ -77,7 +77,7 @@ export interface Options {
   readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Opens a worker. Its fibers end with the Effect scope. An idle worker needs no fiber if its trigger's `watch` waits for events only. */
+/** Opens a worker. Its fibers end with the Effect scope. An idle worker needs no fiber if the trigger's `watch` has no due time. */
 export const make = (
   key: OutboxState.ConversationKey,
   { attempt, retry, trigger }: Options
@@ -149,7 +149,7 @@ export const make = (
 /** Starts a fiber that ends at the latest when the worker is closed. */
 type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
 
-/** Makes `notify` for a trigger that has `watch`. Uses at most one fiber, which runs only while the trigger has a due time. */
+/** Makes `notify` for a trigger with `watch`. While the trigger has a due time, a fiber waits for this time. */
 const watched = (
   name: string,
   start: () => Watch,
@@ -198,7 +198,7 @@ interface Loop {
   requested: Deferred.Deferred<void> | undefined
   /** Completed with the result of the next attempt. */
   next: Deferred.Deferred<void, MemoryError.MemoryError> | undefined
-  /** Failure of the last attempt. `undefined` once the failure has been reported to the callers that wait for the attempt. */
+  /** Failure of the last attempt; `undefined` once the waiting callers have received the failure. */
   failure: MemoryError.MemoryError | undefined
 }
 
@@ -212,7 +212,7 @@ const request = (loop: Loop): Effect.Effect<void> =>
     return loop.fork(works(loop))
   })
 
-/** Attempts extraction while requests are left. Repeats a failed attempt after the schedule's delay, or as soon as a request arrives. */
+/** Attempts extraction as long as there are requests. A failed attempt is repeated after a delay, or as soon as a request arrives. */
 const works = (loop: Loop): Effect.Effect<void> =>
   Effect.gen(function*() {
     while (loop.isRequested) {
@@ -231,7 +231,7 @@ const works = (loop: Loop): Effect.Effect<void> =>
     }
   }).pipe(Effect.ensuring(Effect.sync(() => loop.isWorking = false)))
 
-/** Waits until the schedule's delay has passed or a request arrives. If the schedule is exhausted, waits until a request arrives. */
+/** Waits for the schedule's delay, or until a request arrives. If the schedule is exhausted, only a request ends the wait. */
 const waitsToRetry = (loop: Loop, error: MemoryError.MemoryError) =>
   Effect.suspend(() => {
     loop.failure = error
@@ -264,16 +264,16 @@ export interface Capacity {
   readonly patience: Duration.DurationInput
   /** The tenants that have waiting batches or reservations, by id. */
   readonly tenants: Map<string, Tenant>
-  /** Receives each change of the number of batches that wait or are being appended. `more` is negative for a decrease. */
+  /** Called at each change of the number of batches that wait or are being appended. `more` is the increase, which may be negative. */
   readonly onCount?: ((more: number) => void) | undefined
 }
 
-/** Frees capacity that was reserved for an append. The append calls this function once its batch is stored. Further calls do nothing. */
+/** Frees the capacity that was reserved for an append. Called once the batch is stored. Further calls do nothing. */
 export type Reservation = () => void
 
 /** The conversations of one tenant that have waiting batches, and the capacity that the tenant uses. */
 interface Tenant {
-  /** Workers of these conversations, in the order in which they are considered for extraction when capacity is needed. */
+  /** Workers of these conversations, in the order in which `workerToExtract` compares them. */
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches plus number of reservations. */
   used: number
@@ -379,7 +379,7 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
 const isFull = ({ capacityPerConversation }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
   waiting + reserved >= capacityPerConversation
 
-/** Chooses the worker to extract from: `worker` if it is full or has waiting batches, else its tenant's worker of least `difficulty`. */
+/** Returns `worker` if it is full or has waiting batches. Otherwise, returns the worker of the same tenant with the least `difficulty`. */
 const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
   if (isFull(capacity, worker) || worker.waiting > 0) return worker
   const { workers } = tenantOf(capacity, worker)
@@ -395,6 +395,6 @@ const workerToExtract = (capacity: Capacity, worker: OutboxWorker): OutboxWorker
 /** Largest number of conversations that `workerToExtract` compares. */
 const candidates = 64
 
-/** Rates how difficult an extraction from the conversation is: 0 (likely to succeed soon) to 3 (unlikely to succeed soon). */
+/** Rates how difficult an extraction from the conversation is: from 0 (likely to succeed soon) to 3 (unlikely). */
 const difficulty = ({ failuresInARow, isExtracting, isSlow }: OutboxWorker): number =>
   failuresInARow > 0 ? 3 : isSlow ? 2 : isExtracting ? 1 : 0

@@ -77,7 +77,7 @@ export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> 
   }
 )
 
-/** Runs `use` with the worker of a conversation. Opens the worker if it is not open, and keeps it open while `use` runs. */
+/** Runs `use` with the worker of a conversation. The worker is opened if necessary, and stays open while `use` runs. */
 export const using = <A, E>(
   workers: OutboxWorkers,
   key: OutboxState.ConversationKey,
@@ -145,7 +145,7 @@ export const everywhere = (
     Effect.map((all) => all.flat())
   )
 
-/** Lists the tenants that may have outbox rows: all tenants or, if the store has a `reader`, only those with records of scope Internal. */
+/** Returns the tenants that may have outbox rows. If the store has a `reader`, these are the tenants with records of scope Internal. */
 export const tenantsOf = (
   store: MemoryStore.Service
 ): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
@@ -158,7 +158,7 @@ export const tenantsOf = (
 export const hasWaiting = (state: OutboxState.OutboxState): boolean =>
   state.plan !== undefined || OutboxState.waiting(state).length > 0
 
-/** Returns the number of messages in the waiting batches, including messages that were not selected for extraction. */
+/** Returns the number of messages in waiting batches. Messages that were not selected for extraction count, too. */
 export const waitingOf = (state: OutboxState.OutboxState): number =>
   OutboxState.waiting(state).reduce((sum, { from, to }) => sum + to - from, 0)
 

@@ -75,11 +75,11 @@ export type ConversationEntity = Entity.Entity<`Memory/Line/${string}`, typeof p
 /** Makes the entity type for the conversations of one outbox. Each outbox of a cluster has a different `name`. */
 export const make = (name: string): ConversationEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
-/** Sends cluster messages to the owners of conversations. A conversation is identified by the id of its session row. */
+/** Sends cluster messages to the process that owns a conversation. The id of the session row identifies the conversation. */
 export interface ConversationClient {
   /** Tells the conversation's owner that a batch was appended. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
-  /** Tells the owner that the session has ended (`sessionEnd`), or asks the owner to extract from waiting messages now (`takeUp`). */
+  /** Sends a signal to the owner. `sessionEnd`: the session has ended. `takeUp`: the owner is to extract from waiting messages now. */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
    * Asks the owner to extract from all waiting messages, and waits for the end of the extraction. Fails with the owner's reason, or with
@@ -90,7 +90,7 @@ export interface ConversationClient {
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. A message that the cluster does not accept is sent again until the cluster accepts it or the Effect scope closes. */
+/** Makes a client. A message is sent again until the cluster accepts the message or the Effect scope closes. */
 export const client = (
   entity: ConversationEntity
 ): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -123,7 +123,7 @@ export const client = (
     }
   })
 
-/** Failure for a lost connection to an owner. The cluster reports a lost connection as a defect, which is converted to this failure. */
+/** Failure for a lost connection to an owner. The cluster reports such a loss as a defect. The defect becomes this failure. */
 const lost = "ConnectionLost" as const
 
 /**
@@ -157,11 +157,11 @@ interface EntityDependencies {
   readonly unacknowledged: Unacknowledged
 }
 
-/** The cluster messages that this process has not acknowledged yet, because their batches still wait for extraction. */
+/** The cluster messages that are not acknowledged yet, because their batches still wait for extraction. */
 export interface Unacknowledged {
-  /** One deferred per batch, by `OutboxWorker.key` and the batch's first sequence number, completed when the batch no longer waits. */
+  /** One Deferred per batch, by `OutboxWorker.key` and first sequence number. The Deferred completes when its batch no longer waits. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
-  /** Completes the deferreds of the batches that no longer wait. The cluster messages of these batches are then acknowledged. */
+  /** Completes the Deferred of each batch that no longer waits. The cluster message of the batch is then acknowledged. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
@@ -202,12 +202,12 @@ export const serve = (
       log: runner.log,
       attempt: (worker) => ExtractionRunner.attempt(runner, worker)
     })
-    // an entity handles its messages concurrently, since a message may stay unacknowledged until the extraction trigger fires
+    // messages are handled concurrently, since a message may stay unacknowledged until the extraction trigger fires
     const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
     yield* registerEntity(entity, handlers(entity, { client, runner, workers, unacknowledged }), unlimited)
   })
 
-/** Makes the handlers of the cluster messages to one conversation. They run as long as this process owns the conversation. */
+/** Makes the handlers for cluster messages to one conversation. The handlers run as long as this process owns the conversation. */
 const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
@@ -279,7 +279,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
 const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepLive("10 seconds")))
 
-/** Deferreds of the batches that were reported to the trigger, by first sequence number. Each completes when its batch no longer waits. */
+/** Batches that were reported to the trigger, by first sequence number. A Deferred completes when its batch no longer waits. */
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /**

@@ -1,4 +1,4 @@
-/** Searches the messages of threads by words. The search indexes of the threads that were searched last are kept in RAM. */
+/** Finds messages of threads by words. The search indexes of recently searched threads are kept in RAM. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../domain/MemoryError.ts"
@@ -10,7 +10,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import * as MemoryIndex from "../../ranking/MemoryIndex.ts"
 
-/** Largest number of threads whose indexes are kept. If there are more, the index of the least recently searched thread is removed. */
+/** Largest number of indexes that are kept. Beyond this number, the index of the least recently searched thread is removed. */
 const capacity = 64
 /** Largest number of messages that are read and indexed in one step. */
 const atATime = 500

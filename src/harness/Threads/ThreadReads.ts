@@ -1,4 +1,4 @@
-/** Reads threads: pages of messages, the newest messages within a budget, messages found by words, and the list of threads. */
+/** Read access to threads: pages of messages, the newest messages, search by words, and the list of threads. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -81,12 +81,10 @@ export const messages = (
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether the user or the system wrote a message. A window begins with such a message, so that every tool result follows its call. */
+/** Whether the user or the system wrote a message. A window begins with such a message. So every tool result follows its call. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
-/**
- * Number of messages that `window` reads in one step. The steps go back until the budget is used up and a user or system message is found.
- */
+/** Number of messages that `window` reads per step. Each step goes further back in the thread. */
 const atATime = 50
 
 /** Reads the newest messages that fit into a budget of tokens. */
@@ -100,7 +98,7 @@ export const window = (
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
     let all: ReadonlyArray<ThreadRows.ThreadMessage> = []
-    /** Number of messages at the end of the thread that fit into the budget; `undefined` while all messages read so far fit. */
+    /** Number of newest messages that fit into the budget; `undefined` while all messages read so far fit. */
     let fitting: number | undefined
     for (let end = head.value.data.length; end > 0; end -= atATime) {
       const later = all.length

@@ -109,7 +109,7 @@ export interface Rows {
   readonly store: MemoryStore.Service
   readonly system: Viewer.System
   readonly owner: MemoryScope
-  /** Derives the id of a row from the parts of its name. For example, `idOf("thread", "a")` is the id of the row of the thread `a`. */
+  /** Derives the id of a row from the parts of its name. Example: `idOf("thread", "a")` for the row of the thread `a`. */
   readonly idOf: (...name: ReadonlyArray<string | number>) => MemoryId
 }
 
@@ -245,7 +245,7 @@ export const putMessage = (
     ifRevision: 0
   }))
 
-/** Returns the mutation that erases the row of a thread. It fails with `conflict` if the row was changed since it was read. */
+/** Returns the mutation that erases the row of a thread. The mutation fails with `conflict` if the row was changed after the read. */
 export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
   _tag: "Forget",
   id,
@@ -257,7 +257,7 @@ export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
 export const erase = (ids: ReadonlyArray<MemoryId>): ReadonlyArray<MemoryMutation> =>
   ids.map((id) => ({ _tag: "Forget", id, purge: true }))
 
-/** Reads the messages with the sequence numbers `from` to `end − 1`, and the ids of their rows. Cost: grows with the number of messages. */
+/** Reads the messages with the sequence numbers `from` to `end − 1`, and the ids of their rows. */
 export const messages = (
   rows: Rows,
   generation: string,

@@ -103,7 +103,7 @@ const founded = (
     ]
   })
 
-/** Returns mutations that replace a thread's name in its page row by the names in `next`. An empty `next` removes the name. */
+/** Returns mutations that update the list of threads. The names in `next` replace the thread's name. An empty `next` removes the name. */
 const renamed = (
   rows: ThreadRows.Rows,
   { data: { name, page } }: ThreadRows.Head,
@@ -123,7 +123,7 @@ const renamed = (
       ]
     }))
 
-/** Appends messages to a thread, and creates the thread if it does not exist. Returns the sequence number of the first message. */
+/** Appends messages to a thread, which is created if necessary. Returns the sequence number of the first message. */
 export const append = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -151,7 +151,7 @@ export const append = (
     )
   })
 
-/** Schema of a message to append. A struct checks every message; the class `Message` would accept its own instances unchecked. */
+/** Schema of a message to append. The class `Message` would accept its own instances unchecked. A struct checks every message. */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
 /** Validates a message and prepares it for storage. */
@@ -164,7 +164,7 @@ const storedOf = (message: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
 /** Schema of the options of `fork`. */
 const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
-/** Copies the messages of the thread `source` below the sequence number `options.before` (default: all) to the new thread `target`. */
+/** Copies the thread `source` to the new thread `target`. With `options.before`, copies only messages with lower sequence numbers. */
 export const fork = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,

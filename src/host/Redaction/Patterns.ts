@@ -1,4 +1,4 @@
-/** The patterns by which `Redaction.layer` finds secrets, and the checks that exclude values which only look like secrets. */
+/** The patterns by which `Redaction.layer` finds secrets. Further checks exclude values that only look like secrets. */
 
 /** A redacted text, and the number of secrets that were replaced in it. */
 export interface Redacted {
@@ -8,7 +8,7 @@ export interface Redacted {
 
 /** Options of `Redaction.layer`: the sorts of secrets to find. */
 export interface Options {
-  /** Private keys, and API keys of known providers, found by their prefix: `sk-`, `AKIA`, `ghp_` and others. Default true. */
+  /** Private keys, and API keys with the prefix of a known provider, such as `sk-`, `AKIA` or `ghp_`. Default true. */
   readonly keys?: boolean | undefined
   /**
    * JSON Web Tokens, bearer tokens, credentials in `Authorization` headers, and passwords in URLs. Also values that follow a word such as
@@ -19,7 +19,7 @@ export interface Options {
   readonly cards?: boolean | undefined
   /** E-mail addresses. Default false. */
   readonly emails?: boolean | undefined
-  /** Your own patterns, by name. A match of a pattern named `customer` is replaced by `(redacted customer)`. Default: no patterns. */
+  /** Your own patterns, by name. A match of the pattern `customer` becomes `(redacted customer)`. Default: no patterns. */
   readonly patterns?: Readonly<Record<string, RegExp>> | undefined
 }
 
@@ -33,7 +33,7 @@ interface Rule {
 /** Matches a mark that an earlier redaction left, such as `(redacted key)`. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
-/** Returns the function with which `Redaction.layer` redacts. The built-in patterns take time linear in the length of any text. */
+/** Returns the function with which `Redaction.layer` redacts. The built-in patterns take linear time for every text. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [
@@ -63,9 +63,9 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
   }
 }
 
-/** Matches where a secret may begin: not after a letter, digit or `_`, unless this character ends an escape such as `\n` in JSON text. */
+/** Pattern of the place where a secret may begin: not after a letter, digit or `_`. An escape such as `\n` may precede the secret. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Matches a private key in PEM form up to its `END` line. If there is no `END` line, matches up to the end of the text. */
+/** Pattern of a private key in PEM form, up to the `END` line. Without an `END` line, the match ends with the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
@@ -98,7 +98,7 @@ const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** Matches where a name may begin: not after a letter or digit, unless that ends an escape. A name may follow `_`, as in DB_PASSWORD. */
+/** Pattern of the place where a name may begin: not after a letter or digit. A name may follow an escape, or `_` as in DB_PASSWORD. */
 const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 /** Matches the end of a name for a password, such as `password` or `userPassword`. */
 const passwords = "pass(?:word|wd|phrase|code)"
@@ -108,7 +108,7 @@ const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
  * list of arguments.
  */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
-/** Matches optional words that say what a password is for, such as "for the guests" in "the password for the guests is". */
+/** Pattern of the optional purpose of a password, such as "for the guests" in "the password for the guests is". */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
@@ -153,7 +153,7 @@ const assigned = (() => {
 const isValue = (match: string): boolean =>
   !/^(?:[a-z_$][\w$]*(?:\.[a-z_$][\w$]*)+\(\S*$|this(?:\.\w+)+$|(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
-/** Matches the separator between two groups of a card number: a space or a dash, either of which may be non-breaking. */
+/** Pattern of the separator between two groups of a card number: a space or a dash, also a non-breaking one. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
  * Matches card numbers by first digit and length. First digit 2 or 5: 16 digits. First digit 3: 14 to 16 digits. First digit 4: 13, 16 or

@@ -141,7 +141,7 @@ export const subjects: ReadonlyArray<string> = Object.keys(table)
 export interface LinkSuggestion {
   readonly to: MemoryId
   readonly type: string
-  /** Similarity of the two notes, 0..1. Links of 0.5 or more are suggested; `AgenticMemory.link` applies those of 0.7 or more. */
+  /** Similarity of the two notes, 0..1. A suggested link has 0.5 or more. `AgenticMemory.link` applies links of 0.7 or more. */
   readonly similarity: number
 }
 /** Schema of the way in which a new note changes an older note. */
@@ -183,7 +183,7 @@ export const byRule = (note: Noted, candidate: Noted): Relation => {
   }
 }
 
-/** Returns at most 5 links of similarity 0.5 or more, the most similar notes first. Of equally similar notes, the newest comes first. */
+/** Returns at most five links with a similarity of 0.5 or more. The most similar notes come first, then the newest. */
 export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<LinkSuggestion> =>
   relations
     .filter(({ similarity }) => similarity >= 0.5)
@@ -259,7 +259,7 @@ export const describe = (text: string): Prompt => ({
   user: fenced(text)
 })
 
-/** Returns the valid attributes in a model's answer. Empty or invalid keywords, tags or context are replaced by those of `rules`. */
+/** Returns the attributes in a model's answer. If keywords, tags or context are empty or invalid, those of `rules` are used. */
 export const attributesIn = (answer: typeof Described.Type, rules: Attributes): Attributes => {
   const tags = words(answer.tags, 5).filter((tag) => subjects.includes(tag))
   const keywords = words(answer.keywords.map((word) => word.toLowerCase()), 10)
@@ -282,7 +282,7 @@ export const Judged = Schema.Struct({
   }))
 })
 
-/** Builds the prompt that asks a model how older notes relate to a new one. The prompt names the older notes by numbers, not by ids. */
+/** Builds the prompt that asks a model how older notes relate to a new one. In the prompt, older notes have numbers instead of ids. */
 export const judge = (text: string, candidates: ReadonlyArray<Noted>): Prompt => ({
   system: [
     "You compare a new note with older ones.",

@@ -222,7 +222,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
   }
 }
 
-/** Converts the time range of an adapter's query, both ends inclusive, to that of `RecallQuery`. The ends may be infinite or fractional. */
+/** Converts a time range of an adapter to that of `RecallQuery`. Both arguments are inclusive, and may be infinite or fractional. */
 const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
@@ -237,7 +237,7 @@ const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 
-/** Makes the record that an adapter is to store for a draft. Fails with `invalid_scope` if the viewer does not see the draft's scope. */
+/** Makes a record from a draft, for an adapter to store. Fails with `invalid_scope` if the viewer does not see the draft's scope. */
 const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any, draft: DraftOf<A>) =>
   Effect.gen(function*() {
     if (!Viewer.sees(viewer, draft.scope)) {
@@ -247,21 +247,21 @@ const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any,
     return yield* typed(op, kind, { ...draft, id, validAt: draft.validAt ?? (yield* Clock.currentTimeMillis) })
   })
 
-/** Whether the summary or the body of the record contains a word of `context`. True if `context` is absent or empty. */
+/** Whether the record has a word of `context` in its summary or body. True if `context` is absent or empty. */
 const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord): boolean => {
   if (context === undefined || context === "") return true
   const words = new Set(tokenise(context))
   return tokenise(`${summary}\n${body}`).some((word) => words.has(word))
 }
 
-/** Decodes an object that an adapter returned or that a caller wants to save. Fails with `invalid_draft` if the schema rejects it. */
+/** Decodes an object of an adapter or of a caller. Fails with `invalid_draft` if the schema rejects the object. */
 const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
   Effect.mapError(
     Schema.decodeUnknown(schema, { errors: "all" })(row),
     (error) => invalid(op, ...Validation.lines(error))
   )
 
-/** Derives a record id from the viewer and an id of the adapter. An episode that is saved again therefore replaces the earlier record. */
+/** Derives a record id from the viewer and the adapter's id. A second save of an episode thus replaces the record of the first. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 
@@ -282,7 +282,7 @@ const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<
   })
 })
 
-/** Makes a draft from an adapter's reflection. The record id is also derived from the text, since a reflection's own id is only a time. */
+/** Makes a draft from an adapter's reflection. The reflection's own id is only a time. So the record id also depends on the text. */
 const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
   id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
   ...commonOf(seed, viewer, now),

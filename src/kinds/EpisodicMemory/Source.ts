@@ -89,7 +89,7 @@ export interface Semantic {
 /** Type of a chat message. An episode without a type counts as a chat message. */
 export const talk = "chat_message"
 
-/** Largest number of episodes that a query reads. The episodes stored last are read. `Retention` keeps at most this many in a scope. */
+/** Largest number of episodes that a query reads: the last stored ones. `Retention` keeps at most this many in a scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -158,10 +158,10 @@ const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
 
-/** Whether a query asks for chat messages. Such a query also asks for episodes without a type, which count as chat messages. */
+/** Whether a query asks for chat messages. An episode without a type counts as a chat message. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
-/** Converts a query, except its words and its limit, to a filter. Fails with `invalid_draft` if the query is invalid. */
+/** Makes the filter for a query, without the query's words and limit. Fails with `invalid_draft` if the query is invalid. */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">
@@ -183,11 +183,11 @@ export const filterOf = (
   })
 }
 
-/** Returns at most `limit` records, the latest `validAt` first. Records with equal times are ordered by id, the greatest first. */
+/** Returns at most `limit` records: latest `validAt` first, then greatest id first. */
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Adds the default type and a summary if they are missing. The summary is the context, or the type if context and body are blank. */
+/** Fills in a missing type and summary. The summary is the context. If the context and the body are blank, the summary is the type. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

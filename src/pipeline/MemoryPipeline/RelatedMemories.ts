@@ -23,17 +23,17 @@ import type { Failure } from "../MemoryPipeline.ts"
 /** The input of `find`: the facts, and the scope in which to find the related memories. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
-  /** One query per fact, with the vector and the text of the fact. Only the first 1,024 UTF-16 units of the text are searched for. */
+  /** One query per fact, with the fact's vector and text. Only the first 1,024 UTF-16 units of a text are searched for. */
   readonly queries: ReadonlyArray<Query>
   /** Largest number of memories to find for each fact, 1..1,000. */
   readonly topK: number
   /** Trust level of the facts. A lower number means more trust. Facts may not change a memory that is more trusted. */
   readonly trust: Trust
-  /** Kinds with structured data. A fact may not change a record of such a kind, since the text of a fact does not contain such data. */
+  /** Kinds with structured data. Facts may not change records of these kinds, since a fact is only a text. */
   readonly typed: ReadonlySet<string>
   /** Current time, epoch milliseconds. */
   readonly now: number
-  /** Called with the amount of work done since the last call. After enough work, pauses so that other tasks of the event loop can run. */
+  /** Called with the amount of work done since the last call. After enough work, pauses for other tasks of the event loop. */
   readonly paced: EventLoop.Pacer
 }
 
@@ -44,7 +44,7 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
 
 /** The related memories that were found. */
 export interface Found {
-  /** Records that the facts may change, the best matches of each fact first. At most 1,000 records, with 262,144 characters together. */
+  /** The records that the facts may change, best matches first: at most 1,000 records, with 262,144 characters in all. */
   readonly records: ReadonlyArray<MemoryRecord>
   /** Records that have the same text as a fact but are more trusted. Such a fact is not stored again. */
   readonly repeated: ReadonlyArray<MemoryRecord>
@@ -52,7 +52,7 @@ export interface Found {
   readonly failures: SearchResult["failures"]
 }
 
-/** Finds the memories related to the facts. Searches for each fact, and merges the results by rank, up to the limits of `Found.records`. */
+/** Finds the memories related to the facts. The results for the single facts are merged by rank, up to the limits of `Found.records`. */
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
@@ -67,7 +67,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const repeated = new Map<MemoryId, MemoryRecord>()
 
-    /** Finds the `topK` best memories that one fact may change. Raises the limit of the search, up to 1,000, until enough are found. */
+    /** Finds the `topK` best memories that one fact may change. If a search finds too few, the limit is raised, up to 1,000. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -254,7 +254,7 @@ const tolerated = <A>(self: Effect.Effect<A, MemoryError.MemoryError>, otherwise
 /** Largest number of UTF-16 units that are embedded in one call. A longer text is embedded in a call of its own. */
 const portion = 32_768
 
-/** Splits items into groups of consecutive items, of at most `portion` UTF-16 units each. A longer item is a group of its own. */
+/** Splits items into groups of consecutive items. A group has at most `portion` UTF-16 units. A longer item is a group of its own. */
 const portions = <A>(all: ReadonlyArray<A>, length: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
   const runs: Array<Array<A>> = []
   let room = 0

@@ -66,7 +66,7 @@ interface Services {
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>
-  /** The messages to process, without empty ones. If a model extracts the facts, messages of tools and the system are left out, too. */
+  /** The messages with text. If a model extracts the facts, messages of tools and of the system are left out. */
   readonly turns: ReadonlyArray<Message>
   readonly options: Options
   readonly maxFacts: number
@@ -90,7 +90,7 @@ export const make = (
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
-      // `trustIn` limits the trust here, because a custom `options.apply` may write as `System`, whose trust the store does not limit
+      // a custom `options.apply` may write as `System`. The store does not limit the trust of `System`, so `trustIn` limits it here
       const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust))
       const apply: Request["apply"] = (mutations) =>
         write && mutations.length > 0
@@ -114,7 +114,7 @@ const storeTurns = ({ store }: Services, { apply, messages, options, scope, view
   return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
 }
 
-/** Extracts facts, compares them with related memories, and writes the changes, and the vectors of added and reworded records. */
+/** Extracts facts, compares them with related memories, and writes the changes. Also stores vectors of added and reworded records. */
 const storeFacts = (
   services: Services,
   vectors: RelatedMemories.FactVectors,
@@ -141,7 +141,7 @@ const storeFacts = (
     }
   })
 
-/** Extracts the facts from the messages. `leftOut` has the number of facts and of characters beyond the limits of one run. */
+/** Extracts the facts from the messages. `leftOut` has the numbers of facts and characters beyond the limits of a run. */
 const extract = (services: Services, { maxFacts, options, turns }: Request, paced: EventLoop.Pacer) =>
   Effect.gen(function*() {
     const { customExtract, customInstructions } = options
@@ -235,7 +235,7 @@ const asked = <A>(
     return parsed
   })
 
-/** Returns the scope to write to. Fails with `invalid_scope` if the scope is not valid, or if the viewer may not write to it. */
+/** Returns the scope to write to. Fails with `invalid_scope` if the scope is invalid, or if the viewer may not write there. */
 const scopeFor = (
   viewer: Viewer.Any,
   { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
@@ -254,7 +254,7 @@ const scopeFor = (
 const isScope = Schema.is(MemoryScope.MemoryScope)
 const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
-/** Returns the names of the kinds whose `data` cannot be empty. A fact, which is plain text, cannot have such a kind. */
+/** Returns the names of the kinds whose `data` cannot be empty. A fact is plain text, so it cannot have such a kind. */
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
   new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))
 
@@ -307,7 +307,7 @@ const verbatim = (
     }]
   })
 
-/** Returns the name of the speaker, else the id of the speaker, else the role. Returns `undefined` for a user without name and id. */
+/** Returns the speaker's name; without a name, the id; without both, the role. A user without both gives `undefined`. */
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
   name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells if each mutation is needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by then. */
+/** Tells if each mutation is needed. A Put for the future is not needed if its record exists, has the same text, and is valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,

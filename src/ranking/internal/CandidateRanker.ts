@@ -27,7 +27,7 @@ export const byWords = 40
 const withNeighbours = 10
 /** Largest number of messages that are candidates because of their speaker. */
 const maxSpoken = 32
-/** Largest number and largest total length of the long records that are ranked by passages. The first record may have any length. */
+/** Limits of the ranking by passages: the number of long records, and their total length. The first record may have any length. */
 const maxLong = 16
 const maxLongLength = 262_144
 
@@ -59,7 +59,7 @@ export class CandidateRanker {
   // state of the current query
   #isSpeaker: Passes | undefined
   #rank: (doc: number) => number = () => 0
-  /** Returns the rank of a match that is not a candidate: its BM25, scaled to be at most the lowest positive rank of a candidate. */
+  /** Returns the rank of a match that is not a candidate. The rank is a scaled BM25, at most the lowest positive rank of a candidate. */
   #rankOfOther: (bm25: number) => number = () => 0
   readonly #recordOf: (doc: number) => Outline
   readonly #textOf: (doc: number) => MemoryRecord | undefined
@@ -69,7 +69,7 @@ export class CandidateRanker {
   /** Score of the best passage of each long candidate of the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf` returns the record of a doc id that is not removed. `textOf` returns the record with its texts, if they are in RAM. */
+  /** `recordOf` returns the record of a doc id that is not removed. `textOf` returns the record with its texts, or `undefined`. */
   constructor(
     recordOf: (doc: number) => Outline,
     textOf: (doc: number) => MemoryRecord | undefined,
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns one bit mask per doc id. The next `index.match` sets a bit in the mask for each query term that the document contains. */
+  /** Returns bit masks, one per doc id, for the next `index.match`. A match sets the bit of each query term that the document contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -174,7 +174,7 @@ export class CandidateRanker {
     }
   }
 
-  /** Returns the rank (a score) of a doc id. Candidates with a rank above 0 rank at least as high as all other matches. */
+  /** Returns the rank (a score) of a doc id. A match that is not a candidate never ranks above a candidate of positive rank. */
   rankOf(doc: number, index: InvertedIndex): number {
     if (this.#candidateRound.data[doc] === this.#round) return this.#ranks[doc]!
     return this.#rankOfOther(index.scores.data[doc]!)
@@ -190,7 +190,7 @@ export class CandidateRanker {
     return signals
   }
 
-  /** Adds to `all` the long matches with the largest share of the query's terms. Returns the best score of one of their passages. */
+  /** Adds long matches to `all`: those with the largest share of the query's terms. Returns the best score of a passage. */
   #addLong(
     all: Array<number>,
     index: InvertedIndex,
@@ -276,13 +276,13 @@ interface Speaker {
   readonly scopes: Map<number, number>
 }
 
-/** Largest number of speakers that are all compared with each word of a query. More speakers are looked up by key (see `keysOf`). */
+/** Largest number of speakers that are compared one by one with a query. If there are more, they are looked up by key (see `keysOf`). */
 const maxCompared = 32
 
 class Speakers {
   readonly #speakers: Array<Speaker> = []
   readonly #speakerNumbers = new Map<string, number>()
-  /** Speaker numbers by key. The keys of a speaker are those that `keysOf` returns for the first word of the speaker's name. */
+  /** Speaker numbers by key. `keysOf` makes the keys of a speaker from the first word of the name. */
   readonly #byNameKey = new Map<string, Set<number>>()
   /** Speaker number plus 1, by doc id; 0 for a record without a speaker. */
   readonly #speakerByDoc = int32()
@@ -327,7 +327,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns names of speakers of visible records. The first word of each equals one of `words`, or differs from it in one letter. */
+  /** Returns names of speakers of visible records. The first word of a name must be one of `words`, but one letter may differ. */
   namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()
@@ -366,7 +366,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test that accepts records of speakers in `actors`, and records without a speaker whose scope has an id of `own`. */
+  /** Returns a test for records of the speakers in `actors`. A record without a speaker is accepted if its scope has an id of `own`. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -392,7 +392,7 @@ class Speakers {
   }
 }
 
-/** Returns the word and, if it has 4..40 letters, each variant without one letter. Words that differ in one letter have a common key. */
+/** Returns the word. A word of 4..40 letters also has each variant without one letter. Words that differ in one letter share a key. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

@@ -10,7 +10,7 @@ import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
 /** Size of all 8-bit rows, in bytes, from which vectors are quantised. Below this size, a WebAssembly memory costs more than it saves. */
 const quantizeFrom = 131_072
-/** Largest number of vector components in the cache of originals after vectors are quantised. The cache then takes up to 1 MB. */
+/** Largest size of the cache of original vectors, in vector components (1 MB). The limit applies once vectors are quantised. */
 const cachedComponents = 262_144
 
 /** An original vector, which was not quantised. */
@@ -26,10 +26,10 @@ export class CompactVectors {
   /** Ids of the records whose vectors were not added yet. */
   readonly waiting = new Set<MemoryId>()
   readonly #docs = new Map<MemoryId, number>()
-  // `#ids` and `#hashes` are indexed by doc id; when a record is removed, the last entry of each array takes the record's place
+  // `#ids` and `#hashes` are indexed by doc id. The last entry of each array takes the place of a removed record
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
-  /** Original vectors by hash of the text. Has all of them until vectors are quantised. Then it is a cache, least recently used first. */
+  /** Original vectors, by hash of the text. Once vectors are quantised, this map is only a cache, least recently used first. */
   readonly #originals = new Map<string, Original>()
   #quantized: QuantizedVectors | undefined
   #canQuantise = true
@@ -85,9 +85,9 @@ export class CompactVectors {
     return original
   }
 
-  /** Keeps the original vector of a text. After vectors are quantised, removes the least recently used originals from a full cache. */
+  /** Keeps the original vector of a text. Once vectors are quantised, a full cache drops the least recently used originals. */
   keep(hash: string, vector: Float32Array): void {
-    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // copied, as `vector` may view a larger buffer
+    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // a copy: `vector` may be part of a larger buffer
     if (this.#quantized !== undefined) this.#shrink()
   }
 
@@ -119,7 +119,7 @@ export class CompactVectors {
     return bounds.all.map((doc) => this.#ids[doc]!)
   }
 
-  /** Quantises all vectors. If the machine cannot quantise, all originals stay in memory, and quantising is not tried again. */
+  /** Quantises all vectors. If that fails, all originals stay in memory, and no further attempt is made. */
   #quantise(): void {
     this.#canQuantise = false
     const quantized = QuantizedVectors.make(this.dimensions)

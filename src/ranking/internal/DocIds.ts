@@ -1,4 +1,4 @@
-/** Data structures for doc ids, the numbers of records in an index: growable arrays, an arena, allocators, and selection of the best. */
+/** Data structures and selection algorithms for doc ids. A doc id is the number of a record in an index. */
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 
@@ -32,7 +32,7 @@ export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((len
 /** Number of adjacent entries for each doc id in a column that holds several numbers per doc id. */
 export const stride = 4
 
-/** Number of low bits of an address, which are the index in a segment. The higher bits are the number of the segment. */
+/** Number of the low bits of an address. The low bits are the index in a segment. The other bits are the number of the segment. */
 const bits = 20
 const segment = 2 ** bits
 
@@ -51,7 +51,7 @@ export class Arena {
    */
   readonly #freeBlocks = new Int32Array(32)
 
-  /** Returns the array that contains the block at an address. `allocate` may replace the array, so call `at` again after `allocate`. */
+  /** Returns the array with the block at an address. `allocate` may replace the array, so call `at` again after each `allocate`. */
   at(address: number): Int32Array {
     return this.#segments[address >>> bits]!
   }
@@ -98,7 +98,7 @@ export class Arena {
     this.#freeBlocks[rank] = address + 1
   }
 
-  /** Turns the last `room` integers of the current segment into free blocks, so that the next block begins a new segment. */
+  /** Turns the rest of the current segment (`room` integers) into free blocks. The next block then begins a new segment. */
   #closeSegment(room: number): void {
     const number = this.#end >>> bits
     if (number > 0 && room === segment) return // the segment has no blocks
@@ -117,7 +117,7 @@ export class Arena {
   }
 }
 
-/** Gives each scope of an index a number. A document is stored with the number of its scope, and a viewer sees a set of scope numbers. */
+/** Gives a number to each scope of an index. A document has the number of its scope. A viewer sees a set of scope numbers. */
 export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
@@ -192,7 +192,7 @@ export class DocIdAllocator {
   /** Previous doc id of the same scope, plus 1, by doc id; 0 if there is none. */
   readonly #before = int32()
 
-  /** Returns the doc id for the next document of a scope. If the scope has no reserved doc id left, reserves more and increases `end`. */
+  /** Returns the next doc id of a scope. If no reserved doc id is left, reserves more and increases `end`. */
   next(scope: number): number {
     if (this.last(scope) >= 0 && this.#reserved.data[scope]! > 0) {
       this.#reserved.data[scope]! -= 1
@@ -285,7 +285,7 @@ export const topK = (
 const intervals = 256
 const histogram = new Int32Array(intervals + 1)
 
-/** A variant of `bestOf` for many doc ids. First drops doc ids whose score is in a lower histogram interval than the `limit`-th best. */
+/** A variant of `bestOf` for many doc ids. A histogram of the scores first excludes doc ids whose score is too low. */
 const bestOfMany = (
   docs: Int32Array,
   count: number,
@@ -340,7 +340,7 @@ const bestOfFew = (
   }
   const kthScore = minScore
   const best = found.filter((doc) => scores[doc]! > kthScore)
-  const wanted = limit - best.length // is at least 1, since fewer than `limit` scores are higher than the `limit`-th best
+  const wanted = limit - best.length // 1 or more, since fewer than `limit` scores are above the `limit`-th best
   const equal: Array<number> = []
   let last = -1
   for (const doc of found) {
@@ -371,7 +371,7 @@ export class TopKBounds {
     return this.#threshold.value
   }
 
-  /** Adds a doc id with the bounds of its score. Cost: O(log `limit`) if `lower` raises `threshold`, otherwise one comparison. */
+  /** Adds a doc id with the bounds of its score. Cost: O(log `limit`) if `lower` raises `threshold`, otherwise constant. */
   offer(doc: number, lower: number, upper: number): void {
     if (upper < this.#threshold.value) return
     this.#docs.push(doc)
@@ -385,7 +385,7 @@ export class TopKBounds {
   }
 }
 
-/** Moves those of the first `count` doc ids that pass to the front of `docs`, and returns the number of doc ids that pass. */
+/** Tests the first `count` doc ids. Moves the doc ids that pass to the front of `docs`, and returns their number. */
 export const narrow = (docs: Int32Array, count: number, passes: (doc: number) => boolean): number => {
   let passed = 0
   for (let i = 0; i < count; i++) {

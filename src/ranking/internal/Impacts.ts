@@ -9,7 +9,7 @@ import { type GrowableArray, int32 } from "./DocIds.ts"
 /** The smallest number above 0. Every match has at least this score. */
 export const lowestMatchScore = Number.MIN_VALUE
 
-/** Numbers the pairs of a code and a document length. A code is twice the frequency of a term, plus 1 if the term is a whole tag. */
+/** Gives a number to each pair of a code and a document length. The code is twice a term's frequency, plus 1 if the term is a whole tag. */
 export class Impacts {
   // columns by pair number
   readonly #codes = int32()
@@ -76,7 +76,7 @@ export class Impacts {
   }
 }
 
-/** Tables of the summands of BM25 scores, by index of the term in the query, then by pair number. Every query reuses the tables. */
+/** BM25 summands of a query: one table per query term, by pair number. The next query reuses the tables. */
 const tables: Array<Float64Array> = []
 
 /**
@@ -99,7 +99,7 @@ export interface MatchObserver {
   readonly groupFilter: () => GroupFilter | undefined
 }
 
-/** The fields of an `InvertedIndex` that a function of type `AddScores` reads and writes. Their comments are in `InvertedIndex`. */
+/** The fields of an `InvertedIndex` that a function of type `AddScores` uses. The comments are in `InvertedIndex`. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
@@ -109,7 +109,7 @@ interface Scored {
   passed: number
 }
 
-/** Adds the summand of each posting in `arena[from..end)` to the score of its document. `term` is the index of the term in the query. */
+/** Adds the summand of each posting in `arena[from..end)` to the document's score. `term` is the index of the term in the query. */
 type AddScores = (term: number, arena: Int32Array, from: number, end: number, into: Scored) => void
 
 /**
@@ -188,7 +188,7 @@ const addScoresOfFew = (
   into.matched = matched
 }
 
-/** Hashes a pair of numbers with the finaliser of MurmurHash3. A weaker hash would put pairs of small numbers into clusters. */
+/** Hashes a pair of numbers with the finaliser of MurmurHash3. With a weaker hash, pairs of small numbers would form clusters. */
 export const hash = (a: number, b: number): number => {
   let mixed = a ^ Math.imul(b + 1, 0x9e3779b1)
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)
@@ -202,7 +202,7 @@ export class PostingsCursor {
   readonly #terms: Array<number> = []
   /** Index in `#lists` of the next list of the same scope, plus 1, for each list; 0 for the last list of a scope. */
   readonly #nexts: Array<number> = []
-  /** Two entries per scope number: the indexes in `#lists` of the scope's first and last list, each plus 1; 0 if there is none. */
+  /** The first and the last list of each scope number, as two entries. An entry is an index in `#lists` plus 1, or 0 for no list. */
   readonly #ends: GrowableArray<Int32Array> = int32()
   readonly #scopes: Array<number> = []
 

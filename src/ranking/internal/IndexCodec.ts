@@ -14,10 +14,10 @@
  *
  * A `Writer` writes integers of 0 or more as varints: seven bits per byte, the lowest first. The eighth bit is set if more bytes follow.
  */
-/** Version of the format. Increase it when the format changes, or when `Tokenizer` or `Bm25.read` returns other terms for a text. */
+/** Version of the format. Increase the version if the format changes, or if `Tokenizer` or `Bm25.read` returns other terms. */
 export const format = 5
 
-/** The parts of an encoded index. `head` is a short JSON value. `names` has lists of ids, of terms, and of scopes as JSON. */
+/** The parts of an encoded index. `head` is a short JSON value. `names` has the ids, the terms, and the scopes as JSON. */
 export interface IndexParts {
   readonly head: unknown
   readonly names: ReadonlyArray<ReadonlyArray<string>>
@@ -25,7 +25,7 @@ export interface IndexParts {
   readonly bytes: Uint8Array
 }
 
-/** Encoded postings: the terms by term number, the posting lists of all terms, and the index in `lists` at which each term's lists end. */
+/** Encoded postings. `terms` has the terms by term number. `ends` has the index in `lists` at which the posting lists of a term end. */
 export interface Encoded {
   readonly terms: ReadonlyArray<string>
   readonly lists: Uint8Array
@@ -34,7 +34,7 @@ export interface Encoded {
 
 /** The numbers that documents and scopes get in an encoded index, in place of their doc ids and scope numbers. */
 export interface Numbering {
-  /** New number of each document, by doc id; −1 if the document is left out. New numbers of one scope ascend with the doc ids. */
+  /** New number of each document, by doc id; −1 if the document is left out. Within a scope, a higher doc id gets a higher number. */
   readonly docs: Int32Array
   /** New number of each scope, by scope number. Default: scopes keep their numbers. */
   readonly scopes?: Int32Array | undefined
@@ -55,7 +55,7 @@ export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: 
   return { kept, column: column.map((number) => scopes[number]!), scopes }
 }
 
-/** A computation in steps, between which the caller can pause. Each step yields the work that it took, in units of 0.1 µs. */
+/** A computation in steps. The caller can pause between the steps. A step yields the work that it took, in units of 0.1 µs. */
 export type Steps<A> = Generator<number, A, void>
 
 /** Runs all steps without a pause, and returns the result. */
@@ -119,7 +119,7 @@ export function* pack({ bytes, columns, head, names }: IndexParts): Steps<Uint8A
   return all
 }
 
-/** Number of bytes to copy per step. A step takes about 0.4 ms, since writing to fresh memory takes 0.8 ns per byte. */
+/** Number of bytes to copy per step. Writing to fresh memory takes 0.8 ns per byte, so a step takes about 0.4 ms. */
 const copied = 524_288
 
 /** Largest number of names per line. */
@@ -206,7 +206,7 @@ export class Writer {
   }
 }
 
-/** Reads all integers that a `Writer` wrote, in a single loop. A call per integer would take several times as long. */
+/** Decodes all integers that a `Writer` wrote, in one loop. A call per integer would take several times as long. */
 export const readNumbers = (bytes: Uint8Array): Int32Array => {
   const numbers = new Int32Array(bytes.length)
   let count = 0

@@ -23,11 +23,11 @@ export interface View {
   /** Number of visible documents. `length` is the sum of their lengths. */
   readonly count: number
   readonly length: number
-  /** Whether the visible scopes have no removed or expired document. Every posting of these scopes then belongs to a visible document. */
+  /** Whether no document of the visible scopes is removed or expired. Every posting there then belongs to a visible document. */
   readonly whole: boolean
 }
 
-/** An index with fewer documents than this does not keep the map `#known`. This saves memory if there are thousands of indexes. */
+/** Smallest number of documents with which an index keeps the map `#known`. Thousands of small indexes thus use less memory. */
 const small = 256
 
 /** Finds and scores the documents that contain given terms. */
@@ -41,7 +41,7 @@ export class InvertedIndex {
   matched = 0
   /** Score of each document, by doc id; 0 for a document that does not match. */
   readonly scores = float64()
-  /** Number of matches that `groupFilter` accepts. `matches` also lists rejected matches if they score at least `minListed`. */
+  /** Number of matches that `groupFilter` accepts. Rejected matches are in `matches`, too, if they score at least `minListed`. */
   passed = 0
   groupFilter: GroupFilter | undefined
   minListed = lowestMatchScore
@@ -56,7 +56,7 @@ export class InvertedIndex {
   readonly #queryTerms: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
-  /** The code of each term (see `Postings`) in the document that is being added, by term number; all 0 at other times. */
+  /** Codes (see `Postings`) of the terms of the document that is being added, by term number. All are 0 at other times. */
   readonly #codes = int32()
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`. Returns its doc id, the highest of its scope. `learned` has more terms, as term numbers. */
+  /** Adds a document that expires at `until`. `learned` has more terms, as term numbers. Returns the doc id, the highest of the scope. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -115,7 +115,7 @@ export class InvertedIndex {
     return doc
   }
 
-  /** Adds a document whose terms are already counted. In `terms`, each term is followed by its code (see `Postings`). */
+  /** Adds a document with counted terms. In `terms`, each term is followed by its code (see `Postings`). */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
     const doc = this.#setDoc(this.#nextDoc(number), number, length, until)
@@ -269,7 +269,7 @@ export class InvertedIndex {
     })
   }
 
-  /** Lists the matches with a score of at least `minScore`; default: all matches. Does nothing if these matches are listed already. */
+  /** Puts the matches with a score of at least `minScore` (default: all) into `matches`. Does nothing if they are there already. */
   listMatches(minScore = lowestMatchScore): void {
     if (minScore >= this.minListed) return
     this.minListed = minScore
@@ -297,7 +297,7 @@ export class InvertedIndex {
     for (const each of [this.documentFrequencies, this.weights, this.#queryTerms]) each.length = 0
   }
 
-  /** Returns a copy without removed documents. The document with doc id n in the copy has the doc id `oldDocs[n]` in this index. */
+  /** Returns a copy without removed documents. The doc id n in the copy is the doc id `oldDocs[n]` in this index. */
   compacted(): { readonly index: InvertedIndex; readonly oldDocs: Int32Array } {
     const index = new InvertedIndex()
     const oldDocs = new Int32Array(this.live)
@@ -323,12 +323,12 @@ export class InvertedIndex {
   /** Unpacks the postings of these terms, in steps. A document with these terms is then added quickly. */
   readonly unpacking = (terms: Iterable<string>): Steps<void> => this.#postings.unpacking(terms)
 
-  /** Packs all postings, to save memory. The postings of a term are unpacked when they are first used. Cost: one pass over all postings. */
+  /** Packs all postings, to save memory. A term's postings are unpacked on first use. Cost: one pass over all postings. */
   pack(): void {
     this.#postings = this.#postings.packed()
   }
 
-  /** Encodes the documents with the doc ids in `order`, in steps. The index may change between steps. Doc ids of one scope must ascend. */
+  /** Encodes the documents with the doc ids in `order`, in steps. Doc ids of one scope must ascend. The index may change between steps. */
   encode(order: Int32Array) {
     const docs = new Int32Array(this.docs).fill(-1)
     order.forEach((doc, number) => docs[doc] = number)
@@ -337,7 +337,7 @@ export class InvertedIndex {
     return encoding(kept, [column, lengths!], this.#postings.encode({ docs, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores an encoded index, in steps. `untils[n]` is the expiry time of the n-th document. The returned `order[n]` is its doc id. */
+  /** Restores an encoded index, in steps. The n-th document has the expiry time `untils[n]`. Its doc id is returned as `order[n]`. */
   static *decode({ bytes, columns, names: [terms = [], scopes = []] }: IndexParts, untils: ReadonlyArray<number>) {
     const [scope, length, ends] = columns // `encode` wrote these three
     const index = new InvertedIndex()
@@ -354,7 +354,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns the map from the vocabulary's term numbers to those of this index, plus 1; 0 if unknown. A small index keeps no map. */
+  /** Returns a map from term numbers of the vocabulary to those of this index plus 1. An unknown term has 0. A small index keeps no map. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }

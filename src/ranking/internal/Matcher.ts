@@ -26,7 +26,7 @@ export interface Options<R extends Outline> {
   readonly factOf: (record: R, length: number) => Fact
   /** Whether a record passes all conditions of a filter except those on the time at which the record is valid. */
   readonly passes: (compiled: CompiledFilter, record: R) => boolean
-  /** Whether the records contain all of their metadata. If so, `MetadataGroups` groups the records by metadata. Default false. */
+  /** Whether the records contain all of their metadata. `MetadataGroups` then groups the records by metadata. Default false. */
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, which ranking by passages needs; `undefined` if the texts are not in RAM. */
   readonly textOf: (record: R) => MemoryRecord | undefined
@@ -59,9 +59,7 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /**
-   * Number of matches up to which all matches are evaluated. If there are more, only matches that may be among the best are evaluated.
-   */
+  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -84,7 +82,7 @@ export class Matcher<R extends Outline> {
     return doc === undefined ? undefined : this.#records[doc]
   }
 
-  /** Adds a record that the caller has just added to the inverted index. `doc` is the doc id that the inverted index returned. */
+  /** Adds a record. The caller must first add the record to the inverted index, which returns `doc`. */
   add(doc: number, record: R): void {
     this.docs.set(record.id, doc)
     this.#records[doc] = record
@@ -93,7 +91,7 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records that were added out of order, in steps. The next `page` sorts those that are still unsorted, without a pause. */
+  /** Sorts records that were added out of order, in steps. The next `page` sorts the rest without a pause. */
   sorting(): Steps<void> {
     return this.#byRecency.sorting()
   }
@@ -142,12 +140,12 @@ export class Matcher<R extends Outline> {
     else this.#candidates.remove(doc, scope)
   }
 
-  /** Whether a visible scope has a long record, or a record with a session or a speaker. Cost: one look-up per visible scope. */
+  /** Whether a visible scope has a long record, or a record with a session or a speaker. */
   #hasSpecial({ scopes }: View): boolean {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Makes a filter on doc ids. Some conditions are evaluated on columns of numbers, and all other conditions on the record itself. */
+  /** Makes a filter on doc ids. Some conditions are tested on columns of numbers. All others are tested on the record itself. */
   columnFilter(compiled: CompiledFilter): ColumnFilter {
     const { passes } = this.#options
     return this.#columns.filter(compiled, this.index, (doc) => passes(compiled, this.#records[doc]!))
@@ -178,7 +176,7 @@ export class Matcher<R extends Outline> {
   match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
     const view = index.view(access)
-    // the ranker ranks by words alone if the query names no time and no visible record is long or has a session or a speaker
+    // words alone decide the ranking if the query names no time and no visible record is special (see `#special`)
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined
@@ -299,7 +297,7 @@ export class Matcher<R extends Outline> {
     }
   }
 
-  /** Returns the doc ids of those records with these ids that are visible and pass the filter. Leaves out the doc ids in `known`. */
+  /** Finds the visible records among `ids` that pass the filter. Returns their doc ids, without those in `known`. */
   #docsOf(
     ids: ReadonlyArray<MemoryId>,
     known: ReadonlyArray<number>,
@@ -338,7 +336,7 @@ export class Matcher<R extends Outline> {
     }
   }
 
-  /** Returns up to `limit` visible records that pass the filter and come after a position. Order: newest first, then by id. */
+  /** Returns the next page of visible records that pass the filter, after the position `after`. Order: newest first, then by id. */
   page(
     access: Viewer.AccessFilter,
     compiled: CompiledFilter,
