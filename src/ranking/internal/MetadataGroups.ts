@@ -13,7 +13,7 @@ const maxFields = 8
 /** Metadata that has a name or text with more UTF-16 units than this is not grouped. */
 const maxLength = 64
 
-/** A condition on the value of a record in one column. The result is cached for each value. Valid until the index changes. */
+/** A condition on one column of the records. The results are cached by value. The object is valid only until the index changes. */
 export interface ColumnTest {
   /** Value of each doc id: a group number or a scope number. */
   readonly column: Uint16Array | Int32Array
@@ -103,7 +103,7 @@ export const representativeOf = (
   ...shared
 })
 
-/** Returns a key that identifies the group of this metadata; `undefined` if the metadata is too large or nested to be grouped. */
+/** Returns the key of the metadata's group. Returns `undefined` if the metadata is too large or nested, and so has no group. */
 const keyOf = (metadata: Filtered["metadata"]): string | undefined => {
   const entries = Object.entries(metadata)
   return entries.length <= maxFields && entries.every(([name, value]) => name.length <= maxLength && isSmall(value))

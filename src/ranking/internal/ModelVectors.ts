@@ -4,13 +4,13 @@ import type { Scored } from "../Bm25.ts"
 import { type Embeddings, make, type VectorIndex } from "../VectorIndex.ts"
 import { atOnce, type Steps } from "./IndexCodec.ts"
 
-/** The id of a record and the hash of its text. `hash` may be a getter that computes the hash when it is first read. */
+/** A record's id, and the hash of the record's text. `hash` may be a getter, which computes the hash on the first read. */
 export interface Hashed {
   readonly id: MemoryId
   readonly hash: string
 }
 
-/** The vectors of one model in one index. A record is waiting, and not found by vector, until `Embeddings` has the vector of its text. */
+/** The vectors of one model in one index. A record waits until `Embeddings` has its vector. A search by vector finds no waiting record. */
 export class ModelVectors {
   readonly #model: string
   readonly #embeddings: Embeddings
@@ -40,7 +40,7 @@ export class ModelVectors {
     this.#order = order
   }
 
-  /** Whether the model's number of dimensions has changed since this object got its first vector. If so, this object must be replaced. */
+  /** Whether the model's number of dimensions has changed since the first vector was added. If so, this object must be replaced. */
   get isStale(): boolean {
     return this.#dimensions !== undefined && this.#dimensions !== this.#embeddings.dimensions(this.#model)
   }
@@ -69,7 +69,7 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Returns at most `limit` records with cosines above 0, nearest first. `among` says by a predicate or by ids which records count. */
+  /** Returns at most `limit` records with cosines above 0, nearest first. Searches only the records that `among` accepts or lists. */
   nearest(
     vector: Float32Array,
     limit: number,

@@ -37,10 +37,10 @@ export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "up
 /** Returns the length of the body in UTF-16 units; 0 if the body and its `size` are absent. */
 export const sizeOf = ({ body, size = 0 }: Pick<Outline, "body" | "size">): number => body?.length ?? size
 
-/** Whether the body has more than 2,000 UTF-16 units. Such a record is also ranked by its best passage, which its hit contains. */
+/** Whether the body has more than 2,000 UTF-16 units. A long record is also ranked by its best passage. Its hit has this passage. */
 export const isLong = (record: Pick<Outline, "body" | "size">): boolean => sizeOf(record) > 2_000
 
-/** Returns the speaker of a record: `source.actor`, else `metadata.actorId` (of early releases), else the `actorId` of the scope. */
+/** Returns a record's speaker: `source.actor`, or else `metadata.actorId` (set by early releases), or else `scope.actorId`. */
 export const actorOf = (
   { metadata, scope, source }: Pick<Outline, "metadata" | "scope" | "source">
 ): string | undefined => {
@@ -48,7 +48,7 @@ export const actorOf = (
   return typeof actor === "string" ? actor : scope === MemoryScope.Global ? undefined : scope.actorId
 }
 
-/** A `Fact` that reads its values from an outline. Its properties are getters, so that making a `Fact` costs almost nothing. */
+/** A `Fact` whose values come from an outline. The properties are getters, so that a `Fact` is cheap to make. */
 export class OutlineFact implements Fact {
   readonly outline: Outline
   readonly length: number
@@ -126,11 +126,11 @@ interface Group {
   live: number
 }
 
-/** A filter on doc ids. `passes` tests the conditions for which there are columns, `rest` all others. Valid until the index changes. */
+/** A filter on doc ids. `passes` tests the conditions on columns. `rest` tests all others. The object is valid until the index changes. */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
-  /** A record passes only if its `validAt` is at most `#maxValidAt` and its `invalidAt` is greater than `#minInvalidAt`. */
+  /** A record passes only if `validAt` ≤ `#maxValidAt` and `invalidAt` > `#minInvalidAt`. */
   readonly #maxValidAt: number
   readonly #minInvalidAt: number
   readonly #tests: ReadonlyArray<ColumnTest>
@@ -138,7 +138,7 @@ export class ColumnFilter {
   readonly isOpen: boolean
   /** Returns true if it is certain that no record passes, false if a record may pass. Cost: one look-up per group. */
   readonly isShut: () => boolean
-  /** Tests what `passes` does not test. Called only for doc ids that `passes` accepted. Absent if `passes` tests all conditions. */
+  /** Tests the remaining conditions. Is called only for doc ids that `passes` accepts. Absent if no conditions remain. */
   readonly rest: ((doc: number) => boolean) | undefined
 
   constructor(
@@ -244,7 +244,7 @@ export class Columns {
   #maxConfidence = 0
   readonly #metadata: MetadataGroups | undefined
 
-  /** `hasMetadata` says whether added records have all of their metadata. If so, records are also grouped by metadata. */
+  /** `hasMetadata`: whether added records have all of their metadata. If so, the records are also grouped by metadata. */
   constructor(hasMetadata: boolean) {
     this.#metadata = hasMetadata ? new MetadataGroups() : undefined
   }
@@ -286,7 +286,7 @@ export class Columns {
     return number
   }
 
-  /** Makes a `ColumnFilter` from a compiled filter. `passes` tests a doc id by the filter; it need not test `asOf` and `at`. */
+  /** Makes a `ColumnFilter` from a compiled filter. `passes` applies the filter to a doc id, but may ignore `asOf` and `at`. */
   filter({ at: now, filter }: CompiledFilter, index: InvertedIndex, passes: (doc: number) => boolean): ColumnFilter {
     const at = filter.asOf ?? now
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
@@ -318,7 +318,7 @@ export class Columns {
         evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // a metadata test that is the only test becomes a column test, so that matches are counted while they are scored; else it is in `rest`
+    // a metadata test becomes a column test if it is the only test. Matches can then be counted while they are scored
     const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)

@@ -22,7 +22,7 @@ export type Texts = ReadonlyMap<MemoryId, MemoryRecord | undefined>
 /** Vectors that the caller has read so far, by hash of the text; `undefined` for a vector that no longer exists. */
 export type Vectors = ReadonlyMap<string, Float32Array | undefined>
 
-/** The answer to a call (`Answered`), or the records (by id) and vectors (by hash) to read before the call is repeated (`Wanting`). */
+/** The result of a call. `Wanting`: the caller must read the records with these ids and the vectors with these hashes, and call again. */
 export type Answer<A> =
   | { readonly _tag: "Answered"; readonly answer: A }
   | { readonly _tag: "Wanting"; readonly ids: ReadonlyArray<MemoryId>; readonly hashes: ReadonlyArray<string> }
@@ -75,7 +75,7 @@ class Indexed implements Outline {
   }
 }
 
-/** The `Fact` of a record in an `OutlineIndex`. Its property `record` is set only if `known` finds the record in RAM. */
+/** The `Fact` of a record in an `OutlineIndex`. The property `record` is `undefined` if `known` does not find the record in RAM. */
 class IndexedFact extends OutlineFact {
   declare readonly outline: Indexed
   readonly #known: (outline: Indexed) => MemoryRecord | undefined
@@ -95,7 +95,7 @@ class IndexedFact extends OutlineFact {
   }
 }
 
-/** An index of outlines and vectors. If a call lacks texts or vectors, the result (`Answer`) says which ones the caller must read. */
+/** An index of outlines and vectors. A call may need texts or vectors that the index lacks. The result then tells which ones to read. */
 export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
@@ -147,18 +147,18 @@ export class OutlineIndex {
     const doc = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
     for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
     this.#unpacked++
-    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // one shared object for equal scopes
+    this.#matcher.add(doc, new Indexed(packed, version, index.scope(index.scopeOf(doc)))) // equal scopes share one object
     return packed.id
   }
 
   remove(id: MemoryId): void {
     const { index } = this.#matcher
     this.#matcher.remove(id)
-    if (this.#matcher.index !== index) this.#unpacked = this.size // compaction replaced the index and unpacked all postings
+    if (this.#matcher.index !== index) this.#unpacked = this.size // a compaction replaced the index, and unpacked all postings
     for (const vectors of this.#vectors.values()) vectors.remove(id)
   }
 
-  /** Packs all postings if the records added since the last packing are at least 1,000 and at least half of all records. */
+  /** Packs all postings if at least 1,000 records, and at least half of all records, were added since the last packing. */
   pack(): void {
     if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
     this.#unpacked = 0
@@ -188,7 +188,7 @@ export class OutlineIndex {
     })
   }
 
-  /** Adds the vector of a record without one. Does nothing if the record's text has changed, or if no vectors of the model are kept. */
+  /** Adds the missing vector of a record. Does nothing if the record's text has changed, or if the index keeps no vectors of the model. */
   attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
     const vectors = this.#vectors.get(model)
     const isIts = this.#matcher.get(id)?.hash === hash
@@ -269,7 +269,7 @@ export class OutlineIndex {
   }
 }
 
-/** `pack` does nothing if fewer records than this were added. The unpacked postings of 1,000 records take about 1 MB. */
+/** Smallest number of added records for which `pack` packs the postings. The unpacked postings of 1,000 records take about 1 MB. */
 const packedFrom = 1_000
 
 /** An encoded record, as `decode` returns it. */
@@ -347,7 +347,7 @@ const decode = (encoded: string): IndexedWords => {
   return { length, terms, packed }
 }
 
-/** Returns the same object for equal sources, to save memory. A source with a session, actor or sequence is returned unchanged. */
+/** Returns one shared object for all equal sources, to save memory. Sources with a session, actor or sequence are not shared. */
 const shared = (source: Outline["source"]): Outline["source"] => {
   const { actor, origin, sequence, session, trust } = source
   if (session !== undefined || actor !== undefined || sequence !== undefined) return source

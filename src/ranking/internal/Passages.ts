@@ -15,7 +15,7 @@ import type { Tokenizer } from "../Tokenizer.ts"
 
 /** Greatest length of a passage, in UTF-16 units. */
 const maxLength = 600
-/** Factor that reduces the score of a passage, since the best of many passages is more likely to match a query by chance. */
+/** Factor of a passage's score. The factor is below 1, since one of many passages may match a query by chance. */
 const passageFactor = 0.9
 
 /** The range of a passage in the body, in UTF-16 units. */
@@ -38,7 +38,7 @@ export const passagesOf = (body: string): ReadonlyArray<Passage> => {
   return passages
 }
 
-/** Returns the length of the first passage of a text. The argument is the text, or its first `maxLength` + 1 characters. */
+/** Returns the length of a text's first passage. Only the first `maxLength` + 1 characters of the text are needed. */
 const cut = (text: string): number => {
   if (text.length <= maxLength) return text.length
   for (const end of ends) {
@@ -49,7 +49,7 @@ const cut = (text: string): number => {
   }
   return isHigh(text.charCodeAt(maxLength - 1)) ? maxLength - 1 : maxLength
 }
-/** Patterns after which a passage may end, in order of preference: the end of a paragraph, of a sentence, of a line, of a word. */
+/** Patterns at which a passage may end, best first: the end of a paragraph, a sentence, a line or a word. */
 const ends = [/\n[ \t]*\n/g, /[.!?…](?=["'”’)\]]*\s)["'”’)\]]*|[。！？]/g, /\n/g, /\s/g]
 const isHigh = (code: number): boolean => code >= 0xd800 && code <= 0xdbff
 
@@ -94,12 +94,12 @@ export class Passages {
     return known
   }
 
-  /** Returns the BM25 of a record's best passage times `passageFactor`, to be compared with the BM25 of whole records. */
+  /** Returns the BM25 of a record's best passage, times `passageFactor`. The result can be compared with the BM25 of a whole record. */
   score(record: MemoryRecord, weights: Weights, slope: number): number {
     return passageFactor * bestOf(this.#passagesOf(record), weights, slope).score
   }
 
-  /** Returns the best passage of a record; of equally good passages, the first. Returns `undefined` if no passage contains a term. */
+  /** Returns the best passage of a record, or the first of several best ones. Returns `undefined` if no passage contains a term. */
   best(record: MemoryRecord, weights: Weights, slope: number): Passage | undefined {
     return bestOf(this.#passagesOf(record), weights, slope).passage
   }

@@ -36,7 +36,7 @@ export class Postings {
   heads: Int32Array = new Int32Array(16 * stride)
   readonly #arena = new Arena()
   #lists = 0
-  /** Open-addressing hash table of lists by term and scope, without a term's first list. An entry is a list's offset plus 1; 0 is free. */
+  /** Hash table from term and scope to a list's offset plus 1; 0 is a free slot. The first list of each term is not in the table. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
   /** The previous hash table, while its entries are being moved to `#table`. The first `#moved` slots are done. */
@@ -134,7 +134,7 @@ export class Postings {
     return this.#arena.from(this.heads[list + AT]!)
   }
 
-  /** Returns the lists of a term in `scopes`; if `scopes` is `undefined`, in all scopes. `isSeen` tells whether a scope is in `scopes`. */
+  /** Returns the lists of a term in `scopes`. Default: in all scopes. `isSeen` tells whether a scope is in `scopes`. */
   listsIn(
     term: number,
     scopes: ReadonlyArray<number> | undefined,
@@ -154,7 +154,7 @@ export class Postings {
     return lists
   }
 
-  /** Returns the code of a document in a list (twice the term's frequency, plus 1 for a whole tag), or 0. Cost: a binary search. */
+  /** Returns the code of a document in a list: twice the term's frequency, plus 1 for a whole tag. 0 if the list lacks the document. */
   codeIn(list: number, doc: number): number {
     const arena = this.arena(list)
     const at = this.at(list)
@@ -216,7 +216,7 @@ export class Postings {
     const arena = this.arena(list)
     const from = this.at(list)
     let end = from + 2 * this.count(list)
-    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // skips doc ids at the end that have no number: omitted or new
+    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // skips omitted or new documents at the end, which have no number
     let count = (end - from) >> 1
     if (!isWhole) { for (let i = from; i < end; i += 2) if (numbers[arena[i]!]! < 0) count-- }
     if (count === 0) return
@@ -238,7 +238,7 @@ export class Postings {
     return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // `lists` is a view of the writer's larger buffer
   }
 
-  /** Restores encoded postings in steps; the lists stay packed. `order[n]` is the doc id of document n; default n. Visits all terms. */
+  /** Restores encoded postings in steps. The lists stay packed. `order` maps document numbers to doc ids; by default they are equal. */
   static *decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Steps<Postings> {
     const postings = new Postings(lengths)
     const { terms } = encoded
@@ -253,7 +253,7 @@ export class Postings {
     return postings
   }
 
-  /** Unpacks the lists of terms, one term per step. Does nothing once 7/8 of the bytes are unpacked, since only rare terms are left. */
+  /** Unpacks the lists of terms, one term per step. Does nothing if 7/8 of all bytes are unpacked: only rare terms are left then. */
   *unpacking(terms: Iterable<string>): Steps<void> {
     if (this.#packed === undefined || 8 * this.#packedBytes <= this.#packed.lists.length) return
     for (const text of terms) {
@@ -283,7 +283,7 @@ export class Postings {
     return firsts[2 * term]!
   }
 
-  /** Copies `count` postings with delta-encoded doc ids to the arena. Returns the index in `numbers` after these postings. */
+  /** Decodes `count` postings from `numbers` into the arena. Doc ids are encoded as differences. Returns the index after these postings. */
   #unpackPostings(numbers: Int32Array, from: number, address: number, count: number): number {
     const [arena, lengths, order] = [this.#arena.at(address), this.#lengths.data, this.#order]
     const at = this.#arena.from(address)
@@ -297,10 +297,10 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a copy without empty lists. `docs` and `scopes` map old to new numbers. `docs` keeps the order; −1 omits a doc id. */
+  /** Returns a renumbered copy. `docs` and `scopes` map old to new numbers. New doc ids keep the order of the old; −1 omits a document. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
-    // unpacks every term to count all lists, and makes room for all of them at once, since growing would cost more than copying
+    // unpacks all terms to count the lists. Room is made for all lists at once, since repeated growth would cost more than the copy
     for (let term = 0; term < this.#terms.size; term++) this.first(term)
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))
@@ -348,7 +348,7 @@ export class Postings {
     this.heads[list + AT] = address
   }
 
-  /** Adds a list to the hash table. A half-full table is replaced by one of twice the size, to which each addition moves some entries. */
+  /** Adds a list to the hash table. A half-full table is replaced by a larger one. Later additions move the old entries, some at a time. */
   #addToTable(list: number): void {
     if (2 * ++this.#entries > this.#table.length) {
       this.#moveEntries(Infinity)
@@ -376,7 +376,7 @@ export class Postings {
   }
 }
 
-/** Number of slots of the previous hash table that each addition moves. All slots are moved before the new table is half full. */
+/** Number of slots that each addition moves from the previous hash table. The move ends before the new table is half full. */
 const slotsAtATime = 16
 
 /** Looks up the list of a term and scope in a hash table. Returns its offset in `heads`; −1 if there is none. */
@@ -390,7 +390,7 @@ const findIn = (table: Int32Array, heads: Int32Array, term: number, scope: numbe
 
 const bytesOf = ({ ends, lists }: Encoded, term: number): Uint8Array => lists.subarray(ends[term - 1] ?? 0, ends[term])
 
-/** Returns the size of the block for a list of `count` postings: the smallest power of two that is at least `count`. */
+/** Returns the size of the block for `count` postings: `count`, rounded up to a power of two. */
 const roomFor = (count: number): number => 2 ** (32 - Math.clz32(count - 1))
 
 const grown = (array: Int32Array, length: number): Int32Array => {

@@ -23,7 +23,7 @@ export class QuantizedVectors {
   #query: Int16Array
   #block: Int32Array
 
-  /** Makes an empty set of vectors; `undefined` if WebAssembly SIMD or memory is missing, or if there are more than 65,536 dimensions. */
+  /** Makes an empty set of vectors. Returns `undefined` if there is no WebAssembly SIMD or no memory, or above 65,536 dimensions. */
   static make(dimensions: number): QuantizedVectors | undefined {
     const kernel = dimensions > 65_536 ? undefined : makeKernel()
     return kernel && new QuantizedVectors(dimensions, kernel)
@@ -44,7 +44,7 @@ export class QuantizedVectors {
     return this.#bytes.length
   }
 
-  /** Sets the vector of a doc id; `norm` is its length. Returns false and changes nothing if the memory cannot grow any more. */
+  /** Sets the vector of a doc id. `norm` is the vector's length. Returns false, and sets nothing, if the memory cannot grow. */
   set(doc: number, vector: Float32Array, norm: number): boolean {
     const at = this.#rowsAt + doc * this.#stride
     if (!this.#reserve(at + this.#stride)) return false
@@ -112,7 +112,7 @@ export class QuantizedVectors {
   }
 }
 
-/** Number of rows per call of the kernel. The dot products of so few rows are still in the processor's cache when they are read. */
+/** Number of rows per call of the kernel. The number is small, so that the results are still in the processor's cache when read. */
 const block = 1_024
 const page = 65_536
 
@@ -165,14 +165,14 @@ const quantise = (
 export interface DotKernel {
   readonly memory: {
     readonly buffer: ArrayBuffer
-    /** Grows the memory by pages of 64 KiB; earlier views of the buffer become empty. Throws a RangeError if there is no room. */
+    /** Adds pages of 64 KiB to the memory. Earlier views of the buffer become empty. Throws a RangeError if there is no room. */
     readonly grow: (pages: number) => number
   }
-  /** Replaces the row numbers between the addresses `at` and `end` by the rows' dot products. `at` must be below `end`. */
+  /** Replaces each row number from address `at` to address `end` by the row's dot product. `at` must be below `end`. */
   readonly dots: (at: number, end: number, rows: number, stride: number) => void
 }
 
-/** Makes a kernel with its own memory of one page. Returns `undefined` if the machine has no WebAssembly SIMD, or no room. */
+/** Makes a kernel with a memory of one page. Returns `undefined` if there is no WebAssembly SIMD, or no room for the memory. */
 export const makeKernel = (): DotKernel | undefined => {
   try {
     return compiled === undefined ? undefined : new compiled.Instance(compiled.module).exports

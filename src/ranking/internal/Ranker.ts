@@ -34,13 +34,13 @@ export type Feature =
 export const weights = {
   /** BM25 of the record, divided by the best BM25. */
   words: 3.07,
-  /** Half the BM25 of adjacent messages, plus a quarter of the BM25 of messages two away; the sum is divided by the best BM25. */
+  /** BM25 of nearby messages, divided by the best BM25. Adjacent messages count half, messages two away a quarter. */
   neighbours: 0.97,
-  /** Share of the query's terms that occur in the message's session. A term weighs more if fewer sessions contain the term. */
+  /** Share of the query's terms that the message's session contains. Terms that occur in few sessions weigh more. */
   session: 2.04,
   /** BM25 of the previous message, divided by the best BM25. 0 if the previous message is not a question. */
   reply: 1.54,
-  /** Share of the query's terms that occur in the message or in the two messages on either side. Rare terms weigh more. */
+  /** Share of the query's terms that occur in this message, or in the two messages before or after it. Rare terms weigh more. */
   coverage: 2.76,
   /** 1 if the query names the speaker of the record. */
   speaker: 2.01,
@@ -60,7 +60,7 @@ const features = Object.keys(weights) as ReadonlyArray<Feature> // every key of 
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
-/** Properties of a candidate from which its features are computed. The source of records knows them without reading the body. */
+/** The properties of a candidate that determine its features. The source of records knows them without the body. */
 export interface Signals {
   /** BM25 of the record; 0 if the record shares no term with the query. */
   words: number
@@ -88,7 +88,7 @@ export interface Signals {
 
 /** A ranker that is made from the query when it is first needed. */
 export interface LazyRanker {
-  /** Whether the query may name a time or ask for a time. If not, short records without session and speaker are ordered by words only. */
+  /** Whether the query may name a time or ask for one. If not, a short record without session and speaker is ranked by words only. */
   readonly isTimely: boolean
   readonly read: () => QuestionRanker
 }
@@ -97,7 +97,7 @@ export interface LazyRanker {
 export interface QuestionRanker extends Ranker {
   /** Whether the source must return the signals of the candidates. */
   readonly isExplained: boolean
-  /** Folded words (`foldName`) that may begin a speaker's name: those of the query, and the first word of each of the ids in `own`. */
+  /** Possible first words of speakers' names (see `foldName`): the words of the query, and the first word of each id in `own`. */
   readonly words: ReadonlyArray<string>
   /**
    * Returns those of `speakers` that the query names. `speakers` has distinct names of speakers, in the form that `foldName` returns. The
@@ -164,7 +164,7 @@ export interface Evidence {
   readonly isMeant: boolean
   /** The best BM25 divided by the highest BM25 that a record could have for this query, 0..1. */
   readonly strength: number
-  /** Share of the query's terms that no visible record contains, 0..1. Terms are weighted by inverse document frequency. */
+  /** Share of the query's terms that no visible record contains, 0..1. Rare terms weigh more. */
   readonly unknown: number
 }
 

@@ -1,11 +1,11 @@
-/** The doc ids of an index, sorted by the recency of their records (`MemoryRecord.byRecency`). Keeps the doc ids of removed records. */
+/** Sorts the doc ids of an index by the recency of their records (`MemoryRecord.byRecency`). Doc ids of removed records stay. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, newestFirst, recencyOf } from "../../domain/MemoryRecord.ts"
 import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 
-/** Number of doc ids in a new run (a sorted array of doc ids added out of order). A merge writes the same number per step. */
+/** Length of a new run: a sorted array of doc ids that were added out of order. Each step of a merge writes this many doc ids. */
 const longest = 1_024
 
 /** The sorted doc ids of one index. */
@@ -89,7 +89,7 @@ export class RecencyIndex {
     this.#late = []
   }
 
-  /** Merges the runs in pairs, and then the last run with `#docs`. During the merge, `add` appends nothing to `#docs`. */
+  /** Merges the runs in pairs, and then the last run with `#docs`. `add` does not change `#docs` meanwhile. */
   *#merge(): Steps<void> {
     for (let run = this.#runs.shift(); run !== undefined; run = this.#runs.shift()) {
       const other = this.#runs.shift()

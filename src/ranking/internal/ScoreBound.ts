@@ -1,11 +1,11 @@
-/** Computes upper bounds of the scores of records from columns of numbers, so that most records need not be read and scored. */
+/** Computes upper bounds of records' scores from columns of numbers. Most records then need not be read and scored. */
 import type { Shares } from "../Retrieval.ts"
 import { stride } from "./DocIds.ts"
 
-/** Returns the recency score for an age and a half-life, both in ms: `max(.1, ½^(age / half-life))`; 1 for an age below 0. */
+/** Returns the recency score: `max(.1, ½^(age / halfLife))`. An age below 0 counts as 0. Both arguments are in ms. */
 export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
 
-/** Number of steps per half-life in the table `fadeBounds`. Entry n is an upper bound of `fade` for ages from step n to step n + 1. */
+/** Number of steps per half-life in `fadeBounds`. Entry n is an upper bound of `fade` from step n to step n + 1. */
 export const steps = 128
 const lastStep = Math.ceil(steps * Math.log2(10)) + 1
 const fadeBounds = Float64Array.from(
@@ -61,7 +61,7 @@ export class ScoreBound {
     this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
   }
 
-  /** Returns a lower bound of the relevance that a record needs to reach the given score, whatever its other factors. */
+  /** Returns the lowest relevance with which a record may reach `score`. All other factors are assumed to be at their maximum. */
   minRelevance(score: number): number {
     const { relevance } = this.#shares
     return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // the margin covers rounding errors of sums

@@ -55,12 +55,12 @@ export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** A part of a search, as a generator for `Effect.gen`. It yields effects that may fail with `MemoryError`, and returns an `A`. */
+/** A part of a search: a generator for `Effect.gen`. Its effects may fail with `MemoryError`. Its result is an `A`. */
 export type SearchProgram<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
 /** Default of `limit`, the largest number of hits of a query or of records on a page. */
 export const defaultLimit = 20
-/** Returns `now`, the time at which a record must be valid to be shown; `undefined` for `System`, which sees records of any time. */
+/** Returns the time at which a record must be valid to be shown. Returns `undefined` for `System`, which sees records of any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
@@ -74,7 +74,7 @@ export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: num
     return { filter, passes: (record) => (isSystem || record.source.origin !== "instructions") && isMeant(record) }
   }
   const at = trueAt(viewer, now)
-  let passes: CompiledFilter["passes"] | undefined // is made when needed, since most filters are decided without reading a record
+  let passes: CompiledFilter["passes"] | undefined // made on the first call, since most filters are decided without a record
   return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }
 }
 
@@ -90,9 +90,9 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
-  /** The query's vector. Absent if the source has no vectors, if the mode is `lexical`, or if `weights.vector` is 0 in mode `hybrid`. */
+  /** The vector of the query; `undefined` if the search does not use a vector. */
   readonly embedding: Embedding | undefined
-  /** Whether near-duplicates of a better hit are left out. False if `query.fold` is false, or the search uses neither text nor vector. */
+  /** Whether near-duplicates of a better hit are left out (`query.fold`). Always false if the search has neither text nor vector. */
   readonly isFolded: boolean
   /** The visible record for which `whyNot` explains why a search does not find it. `undefined` in a search. */
   readonly subject: MemoryRecord | undefined
@@ -129,7 +129,7 @@ export class Search {
     return text === undefined ? undefined : Array.from(new Set(this.options.analyzer.query(text)))
   }
 
-  /** Makes the function that scores a record; `weight` is the weight of the relevance. `undefined` if the query has no weights. */
+  /** Makes the function that scores a record. Returns `undefined` if the query has no weights. `weight` is that of the relevance. */
   scorer(weight: number): ((fact: Fact, relevance: number) => number) | undefined {
     const { now, options: { kinds }, query } = this
     if (query.weights === undefined) return undefined
@@ -190,7 +190,7 @@ export function* search(
   }
 }
 
-/** Returns why a record is not among the hits; `undefined` if it is. Cost: a search, plus reading a record and a vector. */
+/** Returns the reason why a record is not among the hits; `undefined` if it is a hit. Cost: one search, one record and one vector. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -215,7 +215,7 @@ export function* whyNot(
     : "beyond_limit"
 }
 
-/** Returns a page of records, newest first, then by id; `undefined` if `filter.after` is no cursor for this viewer and filter. */
+/** Returns a page of records, newest first, then by id. Returns `undefined` if `filter.after` is no cursor of this viewer and filter. */
 export function* list(
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -242,7 +242,7 @@ export const page = (
 ) => retrieval.page(Viewer.accessFilterOf(viewer, now), compileFilter(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
-/** Returns how many hits fit into the budget, a number of tokens of four characters. Stops at the first hit that does not fit. */
+/** Returns the number of hits before the first one that exceeds the budget. The budget is in tokens of four characters. */
 export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
   let left = budget ?? Infinity
   const sizeOf = ({ passage, record }: Hit) => record.summary.length + (passage?.text ?? record.body).length
@@ -254,9 +254,9 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
 export interface Round {
   /** The matches of the round, best first. */
   readonly found: ReadonlyArray<Found>
-  /** Number of matches, including known matches beyond the depth. If `exact` is false, the true number may be higher. */
+  /** Number of matches, including those beyond the depth. A lower bound if `exact` is false. */
   readonly count: number
-  /** Whether a deeper round may change the hits. `last` is the hit at the limit; `undefined` if there are fewer hits than the limit. */
+  /** Whether a deeper round may change the hits. `last` is the last of `limit` hits; `undefined` if there are fewer hits. */
   readonly isCut: (last: Found | undefined) => boolean
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
   readonly passageOf: (record: MemoryRecord) => Hit["passage"]
@@ -267,7 +267,7 @@ export interface Round {
   readonly exact: boolean
 }
 
-/** Does a round by words only. The retrieval sorts matches by final score, so only near-duplicates remain to be removed. */
+/** Does a round by words only. The retrieval returns matches sorted by final score. Only near-duplicates remain to be removed. */
 function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
   const matches = yield* retrieval.match(search.access, search.compiled, {
@@ -300,7 +300,7 @@ function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined):
   }
 }
 
-/** Returns the ranker of the query; `undefined` if there is no text, if the mode is `vector`, or if the weight of the ranker is 0. */
+/** Returns the ranker of the query. Returns `undefined` if there is no text, in mode `vector`, or if the ranker's weight is 0. */
 const rankerOf = ({ now, query, viewer, weights }: Search): LazyRanker | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
@@ -319,7 +319,7 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
   readonly isFolded: boolean
 }
 
-/** Does rounds of growing depth (retrieve, sort, deduplicate) until a deeper round cannot change the hits. Usually one round is enough. */
+/** Retrieves, sorts and deduplicates matches in rounds of growing depth. Stops when a deeper round cannot change the hits. */
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranker = rankerOf(search)
@@ -346,7 +346,7 @@ function* rank(search: Search): SearchProgram<Result> {
   }
 }
 
-/** Returns the depth of the next round, 2 to 16 times `depth`. The fewer records this round picked, the greater the factor. */
+/** Returns the depth of the next round: 2 to 16 times `depth`. The factor is larger if this round picked fewer records. */
 const deeper = (depth: number, limit: number, picked: number): number =>
   Math.ceil(depth * Math.min(16, Math.max(2, limit / picked * (1 + 2 / picked))))
 
@@ -380,7 +380,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
   return { picked, folded, stale }
 }
 
-/** Reads the records that a `Fact` lacks. Leaves out records that are by now forgotten, hidden or expired, or that fail the filter. */
+/** Reads the record of each `Fact` that has none. Leaves out records that no longer match, for example expired ones. */
 function* bodiesOf(
   { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>

@@ -83,7 +83,7 @@ export class MatchCollector {
     this.#slack = slack
   }
 
-  /** Reads the matches that the index lists from position `from` on. Returns the score below which the index may omit later matches. */
+  /** Reads the index's list of matches from position `from` on. Returns a score: the index may omit later matches that score lower. */
   readonly collect = (from: number): number => {
     const index = this.#index
     const { matches: { data: matches }, scores: { data: scores } } = index
@@ -150,7 +150,7 @@ export class MatchCollector {
 
 /** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids to select from. The best by rank are taken from `topDocs` if `topCount` is large enough, else from `all`. */
+  /** Doc ids to select from. Only `topDocs` is used if `topCount` is large enough, otherwise `all`. */
   readonly docSet: DocSet
   /** Rank (a score, higher is better) by doc id. The relevance of a doc id is its rank divided by the best rank. */
   readonly ranks: Float64Array
@@ -158,12 +158,12 @@ export interface Choice {
   readonly best: number | undefined
   /** Returns whether a doc id passes the filter; `undefined` if all doc ids pass. */
   readonly rest: Passes | undefined
-  /** Computes the final score. Default: the relevance. Matches are then sorted by rank, since unequal ranks can round to one relevance. */
+  /** Computes the final score. Default: the relevance. Matches are then sorted by rank, which is more precise than the relevance. */
   readonly scored: ((doc: number, relevance: number) => number) | undefined
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Number of matches up to which all are evaluated. If there are more, only those that may be among the best are evaluated. */
+  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
   readonly examined: number
 }
 
@@ -180,7 +180,7 @@ export interface Chosen {
   readonly isExact: boolean
 }
 
-/** Selects the best `depth` matches. Cost: one or two comparisons per doc id, plus filtering and scoring a few doc ids. */
+/** Selects the best `depth` matches. Only a few doc ids are filtered and scored. Cost: one or two comparisons per doc id. */
 export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "depth" | "minScore">): Chosen => {
   const { newestFirst, docSet, ranks, rest, scored } = choice
   if (scored === undefined && minScore === 0) {
@@ -206,7 +206,7 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
 }
 
-/** Arrays by doc id, reused by all calls. `finals`: the final scores of evaluated doc ids. `bounds`: upper bounds of final scores. */
+/** Arrays by doc id, shared by all calls. `finals` has final scores of evaluated doc ids. `bounds` has upper bounds of final scores. */
 let finals = new Float64Array(64)
 let bounds = new Float64Array(64)
 
@@ -220,7 +220,7 @@ const chooseByScore = (
   { best, scoreBound, newestFirst, docSet, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
-    /** The best doc ids by rank, possibly none. Their final scores determine the lowest rank that another selected doc id can have. */
+    /** The doc ids with the best ranks, or none. A lowest rank is computed from their final scores. Doc ids below that rank are skipped. */
     readonly sample: ReadonlyArray<number>
   },
   depth: number,
@@ -255,10 +255,10 @@ const chooseByScore = (
   return { first, scores, best, count: isCounted ? docSet.count : found.count, isExact }
 }
 
-/** Returns how many of the highest-ranked doc ids to evaluate first. Their final scores show which other doc ids can be skipped. */
+/** Returns the number of highest-ranked doc ids that are evaluated first. Their final scores show which other doc ids to skip. */
 export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
-/** Writes upper bounds of scores to `upperBounds`. Moves doc ids with a bound of at least `minScore` to the front; returns how many. */
+/** Fills `upperBounds`. Moves the doc ids whose bound is at least `minScore` to the front of `docs`. Returns their number. */
 const writeBounds = (
   docs: Int32Array,
   ranks: Float64Array,
@@ -283,7 +283,7 @@ const writeBounds = (
 export interface PassingDocs {
   /** The best doc ids that pass, best first. */
   readonly best: ReadonlyArray<number>
-  /** Number of doc ids that pass the filter. A lower bound if `isWhole` is false, since some doc ids were not examined then. */
+  /** Number of doc ids that pass the filter. If `isWhole` is false, not all doc ids were examined, and more may pass. */
   readonly count: number
   readonly isWhole: boolean
 }
@@ -322,18 +322,18 @@ interface EvaluationRequest {
   readonly tie: (a: number, b: number) => number
 }
 
-/** Doc ids that may be among the best. Their scores are in `finals`. `count` is the number of evaluated doc ids that passed. */
+/** Doc ids that may be among the best. `finals` has their scores. `count` is the number of all evaluated doc ids that passed. */
 interface Evaluated extends Pick<PassingDocs, "count" | "isWhole"> {
   readonly docs: Int32Array
 }
 
-/** Stages of `evaluateBest`: [number of doc ids to select by upper bound, number of these to evaluate]. 4 · `limit` is added to each. */
+/** Stages of `evaluateBest`: [doc ids to select by upper bound, doc ids to evaluate]. 4 · `limit` is added to both numbers. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
-/** Returns how many doc ids the first of the `stages` selects in a search for the best `limit` doc ids that pass a filter. */
+/** Returns how many doc ids the first stage selects if `bestPassing` is called with `limit` and a filter. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Evaluates doc ids, high upper bounds first, until the best are known. `evaluate` returns the final score; `undefined` for no match. */
+/** Evaluates doc ids, those with high upper bounds first, until the best are known. `evaluate` returns `undefined` for no match. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)
@@ -359,7 +359,7 @@ const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => num
       finals[doc] = final
       evaluated.push(doc)
       threshold.offer(final)
-      // doc ids are sorted by upper bound, then by `tie`. If `limit` final scores equal their upper bounds, no later doc id is better
+      // the doc ids are sorted by upper bound. No later doc id is better once `limit` final scores equal their upper bounds
       if (final === upperBounds[doc] && ++certain === limit) {
         return { docs: new Int32Array(evaluated), count: found, isWhole: false }
       }
@@ -368,7 +368,7 @@ const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => num
   return evaluateAll(request, evaluate)
 }
 
-/** Does what `evaluateBest` does, but goes from the end of the set to its start. Skips doc ids whose upper bound is too low. */
+/** Does the same as `evaluateBest`, from the end of the set to its start. Skips doc ids whose upper bound is too low. */
 const evaluateAll = (
   { limit, upperBounds, docSet }: Pick<EvaluationRequest, "docSet" | "limit"> & {
     readonly upperBounds: Float64Array | undefined

@@ -25,7 +25,7 @@ import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 const maxSessions = 5
 /** Lowest worth of a session that `SessionIndex.best` returns; the comment of that method defines the worth. */
 const minWorth = 0.05
-/** `maxDistance`: largest difference of neighbours' sequences. `maxSteps`: most messages visited per side (sequences can be equal). */
+/** The sequences of neighbours differ by at most `maxDistance`. At most `maxSteps` messages are visited on each side. */
 const maxDistance = 2
 const maxSteps = 4
 
@@ -53,15 +53,15 @@ export const noSignals: Readonly<Signals> = {
 export class SessionIndex {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** `#byScope[n]`: the session numbers of scope n. `#live[n]`: how many sessions of scope n have messages that are not removed. */
+  /** `#byScope[n]`: numbers of the sessions in scope n. `#live[n]`: how many of these sessions still have messages. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
-  /** Bit masks that tell which terms of the query a message or session contains. A session's group number is its session number plus 1. */
+  /** Bit masks of the query's terms that a message or session contains. Session n has the group number n + 1. */
   readonly masks = new TermMasks()
   // columns by doc id
   readonly #sequence = float64()
   readonly #turnIndex = int32()
-  /** Cached properties of each text, such as whether it is a question. Two bits per property: whether the value is known, and the value. */
+  /** Cached properties of each text, such as `isQuestion`. A property has two bits: whether the value is known, and the value. */
   readonly #form = int32()
   readonly #recordOf: (doc: number) => Outline
   // state of the current query, set by `begin`
@@ -223,7 +223,7 @@ export class SessionIndex {
     return bestSessions(sessions, worths, later)
   }
 
-  /** Returns the share of the query's terms that a session contains, weighted by rarity: see `session(s)` at the top of this file. */
+  /** Returns the share of the query's terms that a session contains. Rare terms weigh more: see `session(s)` at the top of this file. */
   #shareOf(number: number): number {
     const mask = this.masks.maskOfGroup(number + 1)
     return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#totalRarity
@@ -241,7 +241,7 @@ export class SessionIndex {
     return session.ends = [this.#recordOf(turns[0]!).validAt, this.#recordOf(turns[turns.length - 1]!).validAt]
   }
 
-  /** Returns the signals of a doc id, in an object that the next call overwrites. Does not compute `isSpeaker` and `isFirstPerson`. */
+  /** Computes the signals of a doc id, except `isSpeaker` and `isFirstPerson`. The next call overwrites the returned object. */
   signalsOf(doc: number): Signals {
     const index = this.#index!
     const own = index.scores.data
@@ -306,7 +306,7 @@ export class SessionIndex {
     return this.#is(doc, "isFirstPerson")
   }
 
-  /** Returns whether a text has a property. Computes the property on first use and caches it, since regular expressions are slow. */
+  /** Whether a text has a property. The result is cached, since regular expressions are slow. */
   #is(doc: number, sign: keyof Form): boolean {
     const { known, read, value } = signs[sign]
     const before = this.#form.data[doc]!
@@ -318,14 +318,14 @@ export class SessionIndex {
   }
 }
 
-/** Properties of a text. `read` computes a property. `known` and `value` are the two bits of `#form` that cache the property. */
+/** Properties of a text. `read` computes a property. The bits `known` and `value` of `#form` cache the property. */
 const signs = {
   isQuestion: { known: 1, value: 2, read: isQuestion },
   isFirstPerson: { known: 4, value: 8, read: isFirstPerson },
   namesTime: { known: 16, value: 32, read: namesTime }
 }
 
-/** Returns the sessions of the greatest worth, best first, `maxSessions` at most. Leaves out sessions whose worth is below `minWorth`. */
+/** Returns the sessions of the greatest worth, best first, at most `maxSessions`. Each has a worth of at least `minWorth`. */
 const bestSessions = (
   sessions: ReadonlyArray<number>,
   worths: Float64Array,

@@ -11,7 +11,7 @@ export class TermMasks {
   /** Group number of each document, counted from 1; 0 for no group. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** Masks by group, as `gather` computes them. Group 0 (no group) has all bits set, so that `#touched` never lists group 0. */
+  /** The mask of each group, computed by `gather`. Group 0 means no group. All its bits are set, so that `#touched` never lists it. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
   /** The first `#touchedCount` entries are the groups whose mask in `#byGroup` is not 0. */
   readonly #touched = int32()

@@ -19,7 +19,7 @@ import { mayNameTime } from "../Tokenizer.ts"
 /** A time range in epoch milliseconds: `from` inclusive, `until` exclusive. */
 export type Span = readonly [from: number, until: number]
 
-/** The times that a text names. `spans` has ranges. `yearly` has months and days without a year, which match in every year. */
+/** The times that a text names. `spans` has time ranges. `yearly` has months and days without a year, which match in any year. */
 export interface Times {
   readonly spans: ReadonlyArray<Span>
   /** `month` counts from 0. An entry without `day` stands for the whole month. */
@@ -46,7 +46,7 @@ const unit = "(day|week|month|year)s?"
 const monthOf = (name: string): number => names.indexOf(name.slice(0, 3))
 const countOf = (text: string): number => /^an?$/.test(text) ? 1 : numbers.indexOf(text) + 1 || Number(text)
 
-/** Returns the range of `length` months from month `from` of year `of`. Months count from 0; month 12 is January of the next year. */
+/** Returns a range of `length` months that starts in month `from` of year `of`. Month 0 is January; month 12 is the next January. */
 const months = (of: number, from: number, length = 1): Span => [Date.UTC(of, from), Date.UTC(of, from + length)]
 
 /** Returns a list with the range of one day. The list is empty if the month has no such day. */
@@ -55,7 +55,7 @@ const dayOf = (of: number, at: number, date: number): ReadonlyArray<Span> => {
   return at >= 0 && at < 12 && new Date(from).getUTCDate() === date && date > 0 ? [[from, from + day]] : []
 }
 
-/** Returns the range of a whole day, week, weekend, month or year. `offset` 0 is the one at `now`, 1 the next, −1 the previous. */
+/** Returns the range of a day, week, weekend, month or year. `offset` counts from the current one: 1 is the next, −1 the previous. */
 const unitAt = (name: string, now: number, offset: number): Span => {
   const date = new Date(now)
   const [of, at] = [date.getUTCFullYear(), date.getUTCMonth()]
@@ -153,7 +153,7 @@ export const timesIn = (text: string, now: number): Times | undefined => {
   return spans.length + yearly.length === 0 ? undefined : { spans, yearly }
 }
 
-/** Returns how close `at` is to the nearest named time, 0..1: 1 inside that time, 1/e three days away, 0 more than 30 days away. */
+/** Returns how close `at` is to the nearest named time: 1 within that time, 1/e three days away, 0 more than 30 days away. */
 export const closeness = ({ spans, yearly }: Times, at: number): number => {
   let distance = Infinity
   for (const [from, until] of spans) distance = Math.min(distance, Math.max(0, from - at, at - until))

@@ -37,7 +37,7 @@ export interface SignedName {
   readonly names: Iterable<string>
 }
 
-/** Returns the values from which `signedId` computed a row's id, read from the row's content; `undefined` for any other row. */
+/** Reads from a row the values from which `signedId` computed the row's id. Returns `undefined` for any other row. */
 export interface ReadName {
   (record: MemoryRecord, tenant: string): SignedName | undefined
 }
@@ -76,7 +76,7 @@ export interface Source {
 
 const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
 
-/** Returns a store as a side of a copy. Fails with `unsupported` if the store has no rows of its own, like a federation. */
+/** Makes one side of a copy from a store. Fails with `unsupported` if the store has no rows of its own, like a federation. */
 export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   Option.match(reader, {
     onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),
@@ -100,7 +100,7 @@ export const targetOf = (
 /** The stored revisions of a record, oldest first; the last one is the current row. */
 export type Lineage = readonly [Stored, ...Array<Stored>]
 
-/** Largest total length of the texts in a transaction, in UTF-16 units. Only a transaction of a single record can be longer. */
+/** Largest total length of the texts in a transaction, in UTF-16 units. A longer record gets a transaction of its own. */
 const maxText = 4_000_000
 /** Number of tombstones per page. Large, since an engine may scan all tombstones for each page. */
 const tombstonePage = 1_000
@@ -123,7 +123,7 @@ export const rowsOf = (
 
 /** Returns an access filter that all rows of the tenant pass: rows of every scope, and also expired rows. */
 export const fullAccess = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
-/** Returns a filter for all tombstones if `forgotten` is true. Otherwise, returns a filter for all records that are not forgotten. */
+/** Returns a filter for all tombstones (`forgotten` is true), or for all records that are not forgotten. */
 export const compiledFilter = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
 /** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
@@ -230,7 +230,7 @@ export const missingRevisions = (
 
 /* Compares the vectors and the use counts of records. */
 
-/** Reads the source's vectors of the texts of all revisions, and finds out which of these vectors the target lacks. */
+/** Reads the source's vectors of all revisions, and finds those that the target lacks. */
 export const vectorsBetween = ({ from, to }: Sides, tenant: string, model: string, lineages: ReadonlyArray<Lineage>) =>
   Effect.gen(function*() {
     const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))

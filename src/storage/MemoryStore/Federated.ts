@@ -101,7 +101,7 @@ export const layer = <const S extends Entries>(
     ContextOf<S>
   > // cast, since `Object.entries` loses the types of the errors and requirements of the entries' layers
 
-/** Whether a record's importance is 0.75 or more. Use this function as `mirror` of an entry to copy such records to the entry's store. */
+/** Whether a record's importance is 0.75 or more. An entry with this function as `mirror` gets copies of such records. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
 /** The dependencies of a federation's write operations. */
@@ -149,7 +149,7 @@ const make = (
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** Makes the write operations of the federation. With `only`, all new records go to the member store with this name. */
+/** Makes the write operations of the federation. All new records go to the member store `only`, if it is given. */
 const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
   makeStore.writes((op, viewer, mutations, provenance) =>
     Effect.gen(function*() {
@@ -159,7 +159,7 @@ const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "app
     }).pipe(Effect.withSpan(`Federated.${op}`))
   )
 
-/** Returns the stores to which a call writes new records: `only` if given, else the store that `route` names, else the primary. */
+/** Returns the stores for the new records of a call: `only`, or else the store that `route` names, or else the primary store. */
 const homeOf = (
   { options }: Writing,
   op: string,
@@ -182,7 +182,7 @@ const homeOf = (
     }
   })
 
-/** Calls `route`, a function of the application. If `route` throws, fails with `invalid_draft` instead of a defect. */
+/** Calls the application's function `route`. An exception becomes the error `invalid_draft`, not a defect. */
 const routed = ({ route }: Options<string>, draft: Draft) =>
   Effect.try({
     try: () => route?.(draft),
@@ -233,7 +233,7 @@ interface Parts {
   /** The stores that the federation was built with. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
-  /** Combined redaction (see `Redaction.combine`) of the stores that the federation writes to; of all stores if it writes to none. */
+  /** Combined redaction (see `Redaction.combine`) of the stores that get writes, or of all stores if none gets writes. */
   readonly redaction: Option.Option<Redaction.Service>
   readonly copying: Replication.Replication
 }

@@ -20,7 +20,7 @@ export interface Issue {
   readonly error: MemoryError.MemoryError
 }
 
-/** Maintenance of the vault's folder: checks, repairs, and trust. Records are read and written through `MemoryStore`. */
+/** Maintenance of a vault's files. Records are read and written through `MemoryStore`. */
 export interface VaultService {
   /** Scans the folder now. Afterwards the store has read every edit that was made before the call. */
   readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
@@ -57,7 +57,7 @@ export interface Options {
    * once. With `Duration.infinity`, the folder is not watched, and only `refresh` scans it.
    */
   readonly poll?: Duration.DurationInput | undefined
-  /** Time after which another process may take over the vault's lock if the holder has not renewed the lock. Default 3 seconds. */
+  /** Time after which another process may take over a lock that the holder has not renewed. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
    * Time for which a forgotten record is kept, so that it can be restored, even after a restart. The next compaction after this time erases
@@ -70,7 +70,7 @@ export interface Options {
    * files whose frontmatter has the library's format. It reports all other files as issues.
    */
   readonly notes?: "whole" | undefined
-  /** Embedding model of the vectors that Deuz, another memory library, stored without a model name. Default: such vectors are not used. */
+  /** Model of the vectors that Deuz (another memory library) stored without a model name. Default: these vectors are not used. */
   readonly deuzModel?: string | undefined
 }
 

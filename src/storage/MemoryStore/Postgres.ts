@@ -108,7 +108,7 @@ const dialect: Dialect = {
   snapshot: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
-  // row-level security: a role that does not own the tables sees only the rows of the tenant in the setting, and no row of `memory_meta`
+  // row-level security: a role sees only the setting's tenant, and nothing in `memory_meta`. The owner of the tables sees all rows
   guards: (tables) => [
     "ALTER TABLE memory_meta ENABLE ROW LEVEL SECURITY",
     ...tables.flatMap((table) => [
@@ -267,10 +267,10 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
 const unsupported = (message: string): MemoryError.MemoryError =>
   MemoryError.make("unsupported", { op: "make", message: `postgres: ${message}` })
 
-/** Largest number of ids and dedupe keys of a batch that locks each of them separately. A larger batch locks its whole tenant. */
+/** Largest number of ids and dedupe keys that a batch locks one by one. A larger batch locks its whole tenant. */
 const maxRowLocks = 128
 
-/** Loads the driver when a store is made, not when this module is imported, because the driver is an optional dependency. */
+/** Loads the driver only when a store is made, since the driver is an optional dependency. */
 const driver = Effect.tryPromise({
   try: async () => ({
     PgClient: await import("@effect/sql-pg/PgClient"),
@@ -298,7 +298,7 @@ const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryErr
   }).pipe(Effect.filterOrFail(({ protocol }) => /^postgres(?:ql)?:$/.test(protocol), () => wrong))
 }
 
-/** Returns the URL with the settings added to its parameter `options`. The server applies the settings to each connection. */
+/** Adds settings to the parameter `options` of a URL. The server applies the settings to each connection. */
 const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -328,7 +328,7 @@ const numbered = (sql: string): string => {
   return sql.replaceAll("?", () => `$${++n}`)
 }
 
-/** A failure of the driver, safe to log. It has the original message and code, but not the original rows, parameters and settings. */
+/** A failure of the driver that is safe to log. It has a message and a code, but no rows, parameters or settings. */
 class DriverError extends Error {
   override readonly name = "DriverError"
   readonly code: string
@@ -338,7 +338,7 @@ class DriverError extends Error {
   }
 }
 
-/** Makes a function that converts a failure of the driver to an error, and removes the passwords of `urls` from the error's message. */
+/** Makes a function that converts driver failures to errors. The passwords of `urls` are removed from the messages. */
 const failuresOf = (...urls: ReadonlyArray<URL>) => {
   const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
     .filter((secret) => secret !== "")
@@ -349,7 +349,7 @@ const failuresOf = (...urls: ReadonlyArray<URL>) => {
   }
 }
 
-/** Converts a failure of the driver to an error, by its code (see postgresql.org/docs/current/errcodes-appendix.html). */
+/** Converts a failure of the driver to an error. For the codes, see postgresql.org/docs/current/errcodes-appendix.html. */
 const failureOf = (op: string, cause: DriverError): MemoryError.MemoryError => {
   const { code, message } = cause
   const unavailable = (message: string) =>

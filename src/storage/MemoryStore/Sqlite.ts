@@ -41,9 +41,7 @@ import { checkVersion } from "./Sql/Tables.ts"
 
 /** Options of a store in a SQLite file. */
 export interface Options extends SqlEngine.Options {
-  /**
-   * Path of the file. A missing file is created, a missing folder is not. `:memory:` makes a store that is lost when the layer closes.
-   */
+  /** Path of the file. A missing file is created; its folder must exist. `:memory:` makes a store that is lost when the layer closes. */
   readonly filename: string
   /**
    * Milliseconds that a call waits for a file that other processes have locked. Then the call fails with `unavailable`. Default 30,000. On
@@ -82,7 +80,7 @@ export const dialect: Dialect = {
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
   vector: "hex(vector)",
-  history: "NULL", // the history never changes: this process keeps the file that it opened, even if another file takes its name
+  history: "NULL", // the value never changes, since the file stays open even if another file takes its name
   bytes: "blob",
   exact: "",
   // there is only one writer at a time, so positions increase in the order of commits
@@ -98,7 +96,7 @@ const open = (
   Effect.gen(function*() {
     yield* Validation.refuseOptions("sqlite.make", Validation.countIssues("patience", patience, 0))
     const { Reactivity, SqliteClient } = yield* driver
-    // WAL is switched on below. The driver would switch it on before the check of the file's version, and not wait for other processes
+    // WAL is switched on below. The driver would do so before the file's version is checked, and would not wait for other processes
     const { reserve } = yield* SqliteClient.make({ filename, disableWAL: true }).pipe(
       Effect.provide(Reactivity.layer),
       // the driver throws if it cannot open the file

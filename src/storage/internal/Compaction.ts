@@ -46,7 +46,7 @@ const batchSize = 1_000
 export interface Compacted {
   /** Number of rows that were erased. */
   readonly count: number
-  /** Earliest time at which a remaining row may be erased, in epoch milliseconds; `Infinity` if there is no such time. */
+  /** Time from which the next row may be erased, in epoch milliseconds; `Infinity` if there is no such row. */
   readonly nextExpiry: number
 }
 
@@ -73,7 +73,7 @@ export const compact = (
     return { count, nextExpiry }
   })
 
-/** Erases rows in one transaction per tenant. Skips rows that have changed meanwhile. Returns the number of rows erased. */
+/** Erases rows, in one transaction per tenant. Rows that have changed meanwhile are skipped. Returns the number of erased rows. */
 const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     let count = 0
@@ -118,7 +118,7 @@ export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, lim
 export interface DueQueue {
   /** Adds a row. Cost: logarithmic in the size of the heap. */
   readonly add: (row: Due) => void
-  /** Returns up to `limit` rows in order, starting after the row `after`. Cost: n log n, where n counts the rows up to the last result. */
+  /** Returns at most `limit` rows that follow the row `after`, in order. Also visits all rows before these. */
   readonly next: (after: Due | undefined, limit: number) => ReadonlyArray<Due>
 }
 
@@ -223,9 +223,9 @@ export const lifetimesOf = (
 
 /** The progress of the search for texts of a tenant that have no vector of one model. */
 interface TextsToCheck {
-  /** Iterates over the hashes of the texts that were not checked yet, including texts that are added before the iteration ends. */
+  /** Iterates over the hashes of texts that were not checked yet. Texts that are added meanwhile are included. */
   readonly rest: Iterator<string>
-  /** Hashes of texts to check again: texts that had no vector when last checked, and texts added after this object was made. */
+  /** Hashes of texts to check again: those without a vector at the last check, and those added after this object was made. */
   readonly seen: Set<string>
   /**
    * Value of the counter `Embeddings.removals` when this object was made. If vectors are removed later, the value of the counter differs,
@@ -244,7 +244,7 @@ export class Texts {
   readonly #orphans: Set<string>
   readonly #toCheckByModel = new Map<string, TextsToCheck>()
 
-  /** Makes a table without texts. Every existing vector counts as orphaned until a record with the vector's text is added. */
+  /** Makes a table without texts. A vector counts as orphaned until a record with its text is added. */
   constructor(embeddings: Embeddings) {
     this.#embeddings = embeddings
     this.#orphans = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))

@@ -47,7 +47,7 @@ export interface Capabilities {
 /** A row: a record, or the tombstone that replaces a forgotten record. */
 export interface Stored {
   readonly record: MemoryRecord
-  /** Whether the row is a tombstone. The `record` of a tombstone is the forgotten record, with the time of forgetting as `updatedAt`. */
+  /** Whether the row is a tombstone. `record` is then the forgotten record, and its `updatedAt` is the time of forgetting. */
   readonly forgotten: boolean
   /**
    * Hash of the record's content, for kinds that deduplicate. Several live rows may have the same key, because a put with an id is not
@@ -88,7 +88,7 @@ export interface Unembedded {
   readonly text: string
 }
 
-/** A row together with its index terms. The library computes the terms and names, so that all engines search alike. */
+/** A row with its index terms. The library, not the engine, computes the terms and names, so that all engines search alike. */
 export interface Entry {
   readonly stored: Stored
   /** Weight of each term: twice its number of occurrences, plus 1 if the term is a whole tag. */
@@ -103,7 +103,7 @@ export interface Entry {
   readonly refersTo: ReadonlyArray<string>
 }
 
-/** The ids and dedupe keys that a batch depends on, known before anything is read. The engine locks all of them, even ids without a row. */
+/** The ids and dedupe keys on which a batch depends. They are known before any read. The engine locks all, even ids without a row. */
 export interface Needs {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -112,7 +112,7 @@ export interface Needs {
 }
 /** The rows that a transaction has read for its `Needs`. */
 export interface Found {
-  /** Time of the transaction, in epoch milliseconds. The clock is read after the rows are locked, so times follow the order of commits. */
+  /** Time of the transaction, in epoch milliseconds. It is taken after the rows are locked, so that times follow the order of commits. */
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
@@ -125,9 +125,7 @@ export interface Found {
 /** A write of one row. */
 export interface Write {
   readonly id: MemoryId
-  /**
-   * The row to write. `undefined` erases the row with its revisions, index entries and use counts, and the vectors that no other row needs.
-   */
+  /** The row to write. `undefined` erases the row, its revisions, index entries and use counts, and vectors that no other row needs. */
   readonly next: Entry | undefined
   /**
    * Whether the dedupe key of `next` must be unique among the live rows. Default: false. An engine that detects conflicts only at commit
@@ -137,9 +135,7 @@ export interface Write {
 }
 /** The writes that a transaction has decided on, and the value that it returns. */
 export interface Decision<out A> {
-  /**
-   * Writes to apply, in order. If there are none, nothing is committed: the batch changes no row, or a generated id is already in use.
-   */
+  /** The writes to apply, in order. If there are none, nothing is committed: no row changes, or a generated id is in use already. */
   readonly writes: ReadonlyArray<Write>
   /**
    * Whether the writes are not reported to listeners. Default: false. Compaction sets this field, because it erases only forgotten and
@@ -149,7 +145,7 @@ export interface Decision<out A> {
   readonly answer: A
 }
 
-/** A pure function that decides what to write, given the rows found. A `Left` rejects the transaction, and nothing is written. */
+/** A pure function that computes the writes from the rows found. A `Left` rejects the transaction, and nothing is written. */
 export interface Decide<out A> {
   (found: Found): Either.Either<Decision<A>, MemoryError>
   /**
@@ -197,7 +193,7 @@ export interface Mark {
 export interface Changed {
   /** The mark of this call. A later call with this mark returns the rows that changed after this call. */
   readonly mark: Mark
-  /** Ids of the rows written or erased since the mark; an id may occur more than once. `undefined` if unknown: any row may have changed. */
+  /** Ids of the rows written or erased since the mark, possibly repeated. `undefined` if unknown: any row may have changed. */
   readonly ids: ReadonlyArray<MemoryId> | undefined
 }
 
@@ -262,7 +258,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
     | undefined
 
-  /** Returns the records that refer to any of `keys`, which are ids or names. Cost: at most one row per record returned. */
+  /** Returns the records that refer to one of `keys`. A key is an id or a name. Cost: at most one row per returned record. */
   readonly referring: (
     access: AccessFilter,
     compiled: CompiledFilter,
@@ -290,7 +286,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     caps: ReadonlyMap<string, number>
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
-  /** Streams the tenants that have a row, other than a tombstone, in exactly this scope. Cost: at most one item per tenant returned. */
+  /** Streams the tenants that have a row in exactly this scope. Tombstones do not count. Cost: at most one item per returned tenant. */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
@@ -311,7 +307,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
    * other engines: a key that the store generates.
    */
   readonly secret?: string | undefined
-  /** Runs before each call of the store. An engine that has stopped polling reads here what changed meanwhile. Default: nothing. */
+  /** Runs before each call of the store. An engine that has stopped polling reads the latest changes here. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
 }
 
@@ -336,7 +332,7 @@ export interface EngineUses {
  * embedded.
  */
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
-  /** Returns the names of the models for which the tenant has vectors, each once, in any order. Cost: at most one item per model. */
+  /** Returns the names of the models for which the tenant has vectors, without repetitions. Cost: at most one item per model. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
    * Returns the number of dimensions of the tenant's vectors of this model. The engine may skip the read if its last read returned

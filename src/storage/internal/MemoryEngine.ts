@@ -101,7 +101,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
 
-/** Makes the index of a tenant. If the tenant has vectors, also makes the table of texts, which finds vectors whose text is gone. */
+/** Makes the index of a tenant. If the tenant has vectors, also makes the table of texts, which finds orphaned vectors. */
 const makeTenantIndex = (
   { analyzer, embeddings, kinds, revisions }: Memory,
   tenant: string
@@ -113,7 +113,7 @@ const makeTenantIndex = (
   return tenantIndex
 }
 
-/** Finds the tenants that have a row in a scope. Scans the rows of a small tenant, since building the tenant's index would take longer. */
+/** Finds the tenants that have a row in a scope. The rows of a small tenant are scanned, since its index would take longer to build. */
 const tenantsWith = (memory: Memory, key: string): Stream.Stream<string> =>
   Stream.filterEffect(
     Stream.suspend(() => Stream.fromIterable(Array.from(memory.revisions.keys()))),
@@ -169,7 +169,7 @@ const markOf = (memory: Memory, tenant: string): Mark => memory.tenantIndexes.ge
  */
 const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
-/** Whether the rows and keys of a transaction are unchanged. `found` was read at the start, `now` after the writes were computed. */
+/** Whether the rows and keys of a transaction are unchanged. `found` was read at its start, `now` after the writes were computed. */
 const isUnchanged = (found: Found, now: Found): boolean =>
   isSame(found.rows, now.rows, Object.is) &&
   isSame(found.byDedupeKey, now.byDedupeKey, isSameList) &&
@@ -243,7 +243,7 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
   if (revisions.size === 0) memory.revisions.delete(tenant)
 }
 
-/** Erases the vectors of texts that no record of the tenant has any more. Cost: proportional to the number of vectors erased. */
+/** Erases a tenant's orphaned vectors, whose texts no record has any more. Cost: proportional to the number of erased vectors. */
 const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
   if (embeddings.of(tenant).size > 0) tenantIndex.texts().build().erase()
 }
@@ -273,7 +273,7 @@ export class Cache {
     this.#make = make
   }
 
-  /** Returns the index of a tenant, building it if needed. A tenant without rows gets an empty index, which is not cached. */
+  /** Returns the index of a tenant, and builds it if it is not cached. The empty index of a tenant without rows is not cached. */
   get(tenant: string): TenantIndex.TenantIndex {
     const large = this.#large.get(tenant)
     if (large !== undefined) return large
@@ -285,9 +285,7 @@ export class Cache {
 
   readonly of = (tenant: string): Effect.Effect<TenantIndex.TenantIndex> => Effect.sync(() => this.get(tenant))
 
-  /**
-   * Returns the cached index of a large tenant: one with many rows, or one in which long texts were found; `undefined` for other tenants.
-   */
+  /** Returns the index of a tenant that is cached as large, for its many rows or long texts; `undefined` for other tenants. */
   large(tenant: string): TenantIndex.TenantIndex | undefined {
     return this.#large.get(tenant)
   }

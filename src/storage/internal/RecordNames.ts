@@ -20,13 +20,13 @@ export interface Mention {
 export const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
   origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
 
-/** Returns the folder of a record that is a Markdown file, normalised by `Wikilink.nameOf`; `undefined` for other records. */
+/** Returns the folder of a Markdown file's record, normalised by `Wikilink.nameOf`; `undefined` for other records. */
 export const folderOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
 }
 
-/** Returns the full path of a record that is a Markdown file, normalised by `Wikilink.namesOf`; `undefined` for other records. */
+/** Returns the full path of a Markdown file's record, normalised by `Wikilink.namesOf`; `undefined` for other records. */
 export const wholeNameOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.namesOf(path)[0]
@@ -53,7 +53,7 @@ export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
 /** Largest number of path segments in a name that is a suffix of a path. */
 const maxParts = 8
 
-/** Metadata key under which a renamed file keeps its earlier names, so that links to an earlier name still find the file. */
+/** Metadata key of the earlier names of a renamed file. Links to these names still find the file. */
 export const formerNames = "formerNames"
 
 /** Largest number of aliases and former names that are read from a file; further ones are ignored. */
@@ -125,13 +125,13 @@ const isUlid = Schema.is(MemoryId)
 /** Returns the keys of a reference: its names, preceded by its id if the reference has the form of an id. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
 
-/** Returns the hashes of the names of a record, possibly with repetitions. Only files have names besides the summary. */
+/** Returns the hashes of a record's names, possibly repeated. Only files have other names than the summary. */
 export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
   record.source.origin === "file"
     ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
     : [Wikilink.hashOfName(record.summary)]
 
-/** Returns the hashes of the names and ids that a record refers to. May also return repeated hashes, and hashes of other names. */
+/** Returns the hashes of the names and ids to which a record refers. Some hashes may be repeated or superfluous. */
 export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> => {
   const { body, links, metadata, source: { origin } } = record
   const isPlain = origin !== "file" && metadata["links"] === undefined
@@ -202,7 +202,7 @@ export class KeyIndex<V extends object> {
   }
 }
 
-/** One part of a split map: a table, and a buffer of keys that are not in the table yet. A small map is a single part. */
+/** A part of a split map. New keys are in a buffer first, and later in the table. A small map has a single part. */
 class Part<V extends object> {
   readonly #table = new Table<V>()
   #keys = new Int32Array(4)
@@ -288,7 +288,7 @@ class Table<V extends object> {
     let free = this.#slotOf(key)
     for (let at = (free + 1) & mask; values[at] !== undefined; at = (at + 1) & mask) {
       const home = this.#homeOf(keys[at]!)
-      if (((at - home) & mask) < ((at - free) & mask)) continue // the entry can stay, since its lookup starts behind the free slot
+      if (((at - home) & mask) < ((at - free) & mask)) continue // the entry stays, since its lookup starts after the free slot
       keys[free] = keys[at]!
       values[free] = values[at]
       free = at

@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
         const hers = yield* put(store, draft("hers", { id: id("x") }))
         const his = yield* put(store, draft("his", { id: id("x"), scope: { userId: "bob" } }), system)
         yield* store.forget(system, [id("x")])
-        const afterFirst = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // skips the first change, which both viewers receive
+        const afterFirst = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // both viewers receive the first change
         assert.deepEqual(afterFirst(yield* toAda), [written(hers), forgotten(id("x"))])
         assert.deepEqual(afterFirst(yield* toBob), [
           forgotten(id("x")),

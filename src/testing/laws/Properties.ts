@@ -1,4 +1,4 @@
-/** Laws that are checked with random drafts and random sequences of operations. Randomness is seeded, so that runs are repeatable. */
+/** Laws that are tested with random drafts and random operations. The random numbers are seeded, so that runs are repeatable. */
 import { assert } from "@effect/vitest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

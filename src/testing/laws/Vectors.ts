@@ -10,7 +10,7 @@ import type { Service, Vectors } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, found, put, system, whyNot } from "../Sample.ts"
 
-/** Makes a law about stores that can hold vectors. For a store without `vectors`, checks instead that `capabilities.vector` is false. */
+/** Makes a law of stores with vectors. For a store without `vectors`, only tests that `capabilities.vector` is false. */
 export const ofVectors = (
   title: string,
   check: (store: Service, vectors: Vectors) => Effect.Effect<unknown, unknown>

@@ -1,4 +1,4 @@
-/** Laws of viewers: which values are rejected as viewers, and which trust a record gets from the viewer that writes it. */
+/** Laws of viewers: a store rejects invalid viewers, and a record's trust depends on the viewer that writes the record. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

@@ -294,7 +294,7 @@ const strangers = [
   Viewer.system("elsewhere")
 ]
 
-/** Removes the id from an error, so that the errors for two different ids can be compared. The caller knows the id anyway. */
+/** Removes the id from an error, so that errors for different ids can be compared. */
 const anonymous = (
   { detail, id: _, message, op, reason }: {
     op: string

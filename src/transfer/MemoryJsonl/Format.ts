@@ -24,7 +24,7 @@ export const RecordLine = Schema.Struct({
   /** Numbers of the revisions that are tombstones. */
   forgotten: Schema.optional(Schema.Array(Revision)),
   uses: Schema.optional(Schema.Struct({ count: Schema.NonNegativeInt, accessedAt: Schema.optional(Millis) })),
-  /** Vectors by model, and then by the hash of the text. A vector is written as little-endian 32-bit floats in base64. */
+  /** Vectors by model, and then by the hash of the text. Each vector is base64 of little-endian 32-bit floats. */
   vectors: Schema.optional(
     Schema.Record({
       key: Schema.String,

@@ -21,7 +21,7 @@ import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
  * of a message uses its own cosine or the cosine lent to it, whichever is higher.
  */
 const lentShare = 0.8
-/** Number of nearest records that lend their cosine. It is fixed, so that scores do not depend on how many matches are retrieved. */
+/** Number of nearest records that lend their cosines. The number is fixed, so that scores do not depend on the depth of a round. */
 const maxLenders = 100
 
 /** A match, with the scores that are known so far. */
@@ -34,7 +34,7 @@ interface HybridCandidate {
   signals: Readonly<Signals> | undefined
 }
 
-/** Does one round: retrieves the best `depth` matches by vector and the best `depth` by words. Computes both scores of every match. */
+/** Retrieves the best `depth` matches by vector and the best `depth` by words. Computes both scores of each match. */
 export function* hybridSearch(
   search: Search,
   embedding: Embedding,
@@ -110,7 +110,7 @@ export function* hybridSearch(
   }
   return {
     found,
-    // matches found by vector only, plus matches by words. `matches.count` may be too low; if `lexicalCount` is higher, it is used instead
+    // matches by vector only, plus matches by words. The higher of two counts is used, since `matches.count` may be too low
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
     // a deeper round can change the hits in two cases. First: there are too few hits, although every match of this round reaches
     // `minScore`. Second: there are enough hits, but the last hit has the lowest cosine of this round. A deeper round may then find a newer
@@ -148,7 +148,7 @@ export function* hybridSearch(
 const above = (floor: number, near: Near): Near =>
   floor === 0 ? near : { ...near, hits: near.hits.filter(({ cosine }) => cosine > floor) }
 
-/** Makes a function that returns the cosine lent to a record: the best cosine of the messages next to it, times `share`. */
+/** Makes a function that returns the cosine lent to a record: `share` times the best cosine of an adjacent message. */
 const lentCosineOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
   const sessions = new Map<string, Array<Near["hits"][number]>>()
   for (const hit of share > 0 ? hits.slice(0, maxLenders) : []) {
@@ -167,7 +167,7 @@ const lentCosineOf = ({ hits }: Near, share: number): (fact: Fact) => number => 
   }
 }
 
-/** Sets the cosines of matches that were found by words only. Reads the vectors of these matches, except those that `known` returns. */
+/** Sets the cosines of matches that were found by words only. Reads the vectors that `known` does not return. */
 function* compare(
   { retrieval, access }: Search,
   model: string,
@@ -252,7 +252,7 @@ export const confidenceIn = (
   })
 }
 
-/** Returns the passage of a record that fits the query best. If the query was not searched by words, all terms have the same weight. */
+/** Returns the passage of a record that fits the query best. All terms have equal weights if there was no search by words. */
 export const passageIn = (
   { options: { analyzer } }: Search,
   matches: Matches | undefined,

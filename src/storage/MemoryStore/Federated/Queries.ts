@@ -34,7 +34,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Searches all members in parallel, for at most `limitOf(member)` hits each. Fails if the query is invalid, or if all members fail. */
+/** Searches all members in parallel. Each returns at most `limitOf(member)` hits. Fails if the query is invalid or all members fail. */
 export const search = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -195,7 +195,7 @@ const ownerIn = (
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 
-/** Returns the error of a query that no store answered: the first error if all have the same reason, else `unavailable`. */
+/** Returns the error of a query that no store answered. It is the first error if all reasons are equal, else `unavailable`. */
 const none = (
   op: string,
   failures: ReadonlyArray<{ readonly leg: string; readonly error: MemoryError.MemoryError }>
@@ -309,7 +309,7 @@ const failuresOf = (answers: ReadonlyArray<Answer>): SearchResult["failures"] =>
   ]
 }
 
-/** Makes the `Vectors` of the federation from those of its members. Each member keeps the vectors of the texts of its own records. */
+/** Makes the federation's `Vectors` from those of its members. Each member keeps the vectors of its own records' texts. */
 export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vectors.Vectors => {
   const all = Effect.map(members, (members) => members.flatMap(({ store }) => Option.toArray(store.vectors)))
   const each = <A, E>(ask: (vectors: Vectors.Vectors) => Effect.Effect<A, E>) =>

@@ -81,7 +81,7 @@ export const make = (): Replication => {
     }
   }
 
-  /** Updates the copies of `rows`, which are rows of other members, in one mirror. `known` has the mirror's rows that were read already. */
+  /** Updates a mirror's copies of `rows`, which belong to other members. `known` has the rows of the mirror that were read already. */
   const updateMirror = (
     member: StoreRegistry.Member,
     tenant: string,
@@ -216,7 +216,7 @@ export const changes = (
     const id = change._tag === "Written" ? change.record.id : change.id
     const before = all.slice(0, all.indexOf(member))
     if (isCopy(member, tenant, id)) return Effect.succeed(false)
-    // a member that fails to answer counts as not having the id. A change may then be reported twice, which is better than never
+    // a member that fails to answer is assumed not to have the id. A change may then be reported twice, but is not lost
     return Effect.map(
       StoreRegistry.findOwners(before, viewer, before.length === 0 ? [] : [id]),
       (ownerOf) => ownerOf(id).owner === undefined

@@ -53,11 +53,11 @@ export interface Named extends Pick<Entry, "description"> {
 
 /** The member stores, by name. */
 export interface Registry {
-  /** All stores: first the stores of the layer in their given order, then attached stores in the order of attachment. */
+  /** All stores: those of the layer in the given order, and then attached stores in the order of attachment. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
   /** Returns the store with this name. If there is none, fails with `not_found`; the error lists the stores' names. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** Adds a store until the Effect scope closes. A bad or used name fails with `invalid_id`, an invalid entry with `invalid_draft`. */
+  /** Adds a store until the Effect scope closes. Fails with `invalid_id` for a bad or used name, and `invalid_draft` for a bad entry. */
   readonly attach: <E, R>(
     name: string,
     entry: Entry<E, R>
@@ -68,12 +68,12 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
-  /** Redaction shared by all stores that the federation writes to (by all stores if it writes to none); `undefined` if they share none. */
+  /** The common redaction of all stores that get writes, or of all stores if none gets writes. `undefined` if there is none. */
   readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }
 
-/** Builds the stores with which a federation starts. Fails with `invalid_draft`, and lists all violations in the error. */
+/** Builds the stores with which a federation starts. Fails with `invalid_draft` if the configuration is invalid. */
 export const begin = (
   entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
   primary: string | undefined,
@@ -148,7 +148,7 @@ const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGen
     } satisfies Member
   })
 
-/** Returns the member with this name. If there is no such member, fails with `not_found`; the error lists the members' names. */
+/** Returns the member with this name. If there is none, fails with `not_found`. The error lists the names of all members. */
 export const memberOf = (op: string, members: Members, name: string) => {
   const member = members.find((member) => member.name === name)
   return member
@@ -182,11 +182,11 @@ export const ranked = (members: Members): Members => [
 
 /** The member that has an id. */
 export interface Ownership {
-  /** The first member that has the id. The record may be forgotten, or hidden from the viewer. Later members with this id have copies. */
+  /** The first member that has the id. The record may be forgotten, or hidden from the viewer. Later members with the id have copies. */
   readonly owner: Member | undefined
   /** The record in `owner`, even if the viewer may not see the record. */
   readonly record: MemoryRecord | undefined
-  /** The first member before `owner` that failed to answer; it may have the id. If there is no `owner`, the first of all that failed. */
+  /** The first member before `owner` that failed to answer, and so may have the id. Without an `owner`, all members are considered. */
   readonly unanswered: { readonly member: Member; readonly error: MemoryError.MemoryError } | undefined
 }
 
@@ -224,7 +224,7 @@ const ownersFrom = (
   return (id) => owners.get(id) ?? noOwner
 }
 
-/** Rows of one member by id. Every requested id is a key, with the value `undefined` if the member has no such row. */
+/** Rows of one member by id. Every requested id is a key. Its value is `undefined` if the member has no such row. */
 export type Rows = ReadonlyMap<MemoryId, MemoryStore.Stored | undefined>
 
 /** The rows with the ids of a batch, by member. The rows are read once, and used by all steps of a write. */
@@ -233,7 +233,7 @@ export interface Located {
   readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
 }
 
-/** Reads the rows of these ids from all members in parallel. Cost: one read of each member; none if there are no ids. */
+/** Reads the rows with these ids from all members in parallel. Cost: one read of each member. */
 export const locate = (
   members: Members,
   tenant: string,
@@ -251,7 +251,7 @@ export const locate = (
     })
   )
 
-/** Reads rows of a member, including tombstones. A store without a `reader` (a federation) is read by its operations, as `System`. */
+/** Reads rows of a member, including tombstones. A store without `reader` (a federation) is read by its operations, as `System`. */
 export const rowsOf = (
   { store }: Member,
   tenant: string,
@@ -265,7 +265,7 @@ export const rowsOf = (
   return Effect.map(answer, (rows) => new Map(ids.map((id, n) => [id, Option.getOrUndefined(rows[n]!)])))
 }
 
-/** Reads rows with a store's operations, as the viewer `System`. Cost: one `get`, and a page of the trash if the `get` found a record. */
+/** Reads rows with a store's operations, as the viewer `System`. If `get` finds a record, the trash is read, too. */
 const rowsSeen = (store: MemoryStore.Service, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const system = Viewer.system(tenant)
@@ -295,7 +295,7 @@ export const revisionsOf = (
 
 const noOwner: Ownership = { owner: undefined, record: undefined, unanswered: undefined }
 
-/** Returns the member that has an id; `undefined` if no member has it. Fails if no owner was found, but a member failed to answer. */
+/** Returns the member that has an id; `undefined` if none has it. Fails if a member failed to answer and no owner was found. */
 export const ownerOrError = (
   { owner, unanswered }: Ownership
 ): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>

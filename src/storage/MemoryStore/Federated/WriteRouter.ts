@@ -74,7 +74,7 @@ export const make = (
     const withIdLocks =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
-          .sort((a, b) => b - a) // the lowest stripe becomes the outermost lock: all writers lock in ascending order, so no deadlock occurs
+          .sort((a, b) => b - a) // the lowest lock is taken first. All writers take locks in ascending order, so there is no deadlock
           .reduce((self, stripe) => locks[stripe]!.withPermits(1)(self), self)
 
     const write: WriteRouter["write"] = (op, members, home, viewer, mutations, provenance = {}) =>
@@ -227,7 +227,7 @@ const refused = (
     }
   })
 
-/** Whether a part of a batch cannot be rolled back after it was written: it purges a record, or names an id in a store without history. */
+/** Whether a part of a batch cannot be rolled back. Such a part purges a record, or names an id in a store without history. */
 const isIrreversible = ({ member, indexes }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   indexes.some((n) => {
     const mutation = batch[n]!
@@ -245,7 +245,7 @@ interface Part {
 const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
   mutation._tag === "Put" ? mutation.draft.id : mutation.id
 
-/** Applies all parts or none. If the process crashes in between, the parts applied so far remain. Each part is atomic in its store. */
+/** Applies all parts or none. A crash in between can leave some parts applied. Each part is atomic in its store. */
 const apply = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,

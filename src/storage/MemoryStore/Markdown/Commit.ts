@@ -1,4 +1,4 @@
-/** Commits batches: plans the files of a batch, makes the batch durable by appending it to the history, and then replaces the files. */
+/** Commits batches. First plans the files of a batch. Then appends the batch to the history. Finally replaces the files. */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,7 @@ import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A batch of changed records, its planned files, and the data that decides which other batches can be written together with this batch. */
+/** A batch of changed records with its planned files. The other fields decide which batches can be written together. */
 export interface Prepared {
   readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
@@ -60,7 +60,7 @@ export interface Dependencies extends WritePlan.Dependencies {
   readonly isClean: () => boolean
   /** Overwrites the history lines of the records that a batch purged. */
   readonly erasePurged: (batch: Batch, isPurge: boolean) => Io<void>
-  /** Called once the files of a batch are written. `batch` is `undefined` for a purge on a full disk, which has no line in the history. */
+  /** Called once the files of a batch are written. A purge on a full disk has no line in the history, and so no `batch`. */
   readonly written: (batch: Batch | undefined) => void
   /** Deletes the snapshot. */
   readonly removeSnapshot: Io<void>
@@ -70,7 +70,7 @@ export interface Dependencies extends WritePlan.Dependencies {
 export const make = (dependencies: Dependencies): Commit => {
   const { erasePurged, fs, guard, history, isClean, isOurs, removeSnapshot, rollBack, state, written } = dependencies
 
-  /** Writes and removes files as planned, but leaves files that a person edited since then. Such an edit becomes the next revision. */
+  /** Replaces and removes files as planned. A file that a person has edited meanwhile stays. The edit becomes the next revision. */
   const writeFiles = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
       for (const { before, content, entry, removed, parts } of plans) {
@@ -91,7 +91,7 @@ export const make = (dependencies: Dependencies): Commit => {
       if (entry) state.set(entry.path, entry)
     }
   }
-  /** Purges records on a full disk: removes their files and erases their lines in the history, without appending to the history. */
+  /** Purges records on a full disk. Removes their files, and erases their lines in the history. Appends nothing to the history. */
   const purgeInPlace = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
       const locations = Array.from(ids).flatMap((id) => history.locations(tenant, id))
@@ -107,7 +107,7 @@ export const make = (dependencies: Dependencies): Commit => {
     Effect.gen(function*() {
       const view = writeFiles(plans)
       yield* view.pipe(
-        // writes are rejected if another process took over the lock by mistake. If this process holds the lock again, it writes again
+        // writes fail if another process took over the lock by mistake. They are repeated if this process has the lock again
         Effect.catchAll((error) =>
           Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(fs.createStaging, view) : Effect.fail(error))
         ),
@@ -134,12 +134,12 @@ export const make = (dependencies: Dependencies): Commit => {
       }
       const done = yield* Effect.either(applyBatch(plans, appended.right))
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
-      // all batches were rolled back, because the files of at least one could not be written. Now each batch is written separately
+      // the files of at least one batch could not be written, so all batches were rolled back. Now each batch is written by itself
       const writeSeparately = (one: Prepared) =>
         Effect.forEach(one.plans, (plan) => WritePlan.replanned(fs, plan)).pipe(
           Effect.flatMap((plans) => writeUnchanged([{ ...one, plans }])),
           Effect.map(([outcome = done]) => outcome),
-          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // the error is an outcome: earlier batches are already written
+          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // only this batch fails: earlier batches are already written
         )
       return yield* Effect.forEach(batches, (one) => isClean() ? writeSeparately(one) : Effect.succeed(done))
     })
@@ -198,17 +198,17 @@ export const make = (dependencies: Dependencies): Commit => {
  * their outcomes and publish changes in the order of the queue.
  */
 export interface Writers {
-  /** Runs an effect with the vault's lock held, after earlier commits were written and the writes of other processes were read. */
+  /** Runs an effect under the vault's lock. Before that, writes earlier commits, and reads the writes of other processes. */
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Queues a writer that reads these records and dedupe keys, and runs the writer in its turn. The writer may call `commit` once. */
+  /** Runs a writer in its turn. `about` has the records and dedupe keys that the writer reads. The writer may call `commit` once. */
   readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
-  /** Commits the batch of the running writer in a group with others, and waits until it is on disk. The next writer starts meanwhile. */
+  /** Commits the batch of the running writer in a group with others. Waits until the batch is on disk. The next writer starts meanwhile. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
-  /** Writes the batches of earlier writers. If one of these batches fails, fails with `lost`, so that the running writer runs again. */
+  /** Writes the batches of earlier writers. Fails with `lost` if one of them fails. The running writer then runs again. */
   readonly writePending: Io<void>
 }
 
-/** Records and dedupe keys that a writer reads. All committed batches with any of these are written to disk before the writer starts. */
+/** The records and dedupe keys that a writer reads. Committed batches with one of these are written before the writer starts. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -216,7 +216,7 @@ export interface About {
 
 /** A queued or running writer. */
 interface QueuedWriter {
-  /** Records and dedupe keys that the writer reads. `undefined` if the writer may read any; it then runs alone while the lock is held. */
+  /** The records and dedupe keys that the writer reads. `undefined` if it may read any; the writer then has the lock for itself. */
   readonly about: (About & { readonly tenant: string }) | undefined
   /** Done when the writer may start; fails if the lock could not be taken. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
@@ -224,7 +224,7 @@ interface QueuedWriter {
   readonly released: Deferred.Deferred<void>
   /** Done when the writer has finished. */
   readonly finished: Deferred.Deferred<void>
-  /** Done when the lock under which the writer ran is released. The writer's caller waits for this; `undefined` if it need not wait. */
+  /** Done when the lock of the writer's turn is released. The writer's caller waits for this. `undefined` if it need not wait. */
   unlocked?: Deferred.Deferred<void> | undefined
 }
 
@@ -235,15 +235,15 @@ interface Waiting {
   readonly outcome: Deferred.Deferred<void, MemoryError.MemoryError>
 }
 
-/** Approximate limits of a group of batches: records, and characters in files. A larger group would block other writers for too long. */
+/** Approximate limits of a group of batches: its records, and the characters in its files. A larger group would block other writers. */
 const maxRecords = 256
 const maxCharacters = 524_288
-/** Number of writers after which the lock is left free for `yieldMillis`. Other processes, which retry every 5 ms, can then take it. */
+/** Number of writers after which the lock is left free for a while. Another process, which retries every 5 ms, can then take it. */
 const maxWriters = 128
 /** Milliseconds for which the lock stays free after `maxWriters` writers. */
 const yieldMillis = 8
 
-/** Characters of planned files after which the leader yields to the event loop. Each writer counts as 4,096 more characters. */
+/** Number of characters in planned files after which the leader lets the event loop run. Each writer counts as 4,096 more. */
 const charactersPerPause = 65_536
 
 /**

@@ -48,7 +48,7 @@ const isTag = Schema.is(Tag)
 /** Whether a file is directly in the root folder. Deuz writes files only there. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
-/** Whether a file with these properties is a Deuz file. Such a file is in the root folder, has a scope field, and is named after its id. */
+/** Whether a file is a Deuz file. A Deuz file is in the root folder, has a scope field, and is named after its id. */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
@@ -74,7 +74,7 @@ export interface Read {
   readonly extra: Readonly<Record<string, unknown>>
 }
 
-/** Reads the record of a Deuz file. The id of the record is derived from Deuz's id. `Left` names the field that cannot be read. */
+/** Reads the record of a Deuz file. The record's id is derived from Deuz's id. `Left` names the field that cannot be read. */
 export const read = (matter: Matter & typeof Head.Type, body: string): Either.Either<Read, string> =>
   Either.gen(function*() {
     const scope: Record<string, string> = {}
@@ -236,7 +236,7 @@ export const vectors = (
 
 const isVector = Schema.is(Schema.NonEmptyArray(Schema.Number))
 
-/** Returns the most common length of the vectors. It is assumed to be the model's dimensions, since a few vectors may be damaged. */
+/** Returns the most common length, which is taken as the model's dimensions. A few vectors may be damaged. */
 const mostCommon = (lengths: ReadonlyArray<number>): number | undefined => {
   const counts = new Map<number, number>()
   for (const length of lengths) counts.set(length, (counts.get(length) ?? 0) + 1)

@@ -28,10 +28,10 @@ export interface Stat {
 /** The methods of an open file that the vault uses. */
 export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAlloc" | "writeAll">
 
-/** Status of a file, symbolic link or folder. For a link, this is the status of the link itself, not of its target. */
+/** Status of a file, symbolic link or folder. The status of a link is that of the link itself, not of its target. */
 export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
 
-/** The file system calls of the vault. The `FileSystem` service of @effect/platform implements all calls that are not optional. */
+/** The file system calls of the vault. The `FileSystem` service of @effect/platform has all calls that are required here. */
 export interface Files extends
   Pick<
     FileSystem.FileSystem,
@@ -42,9 +42,9 @@ export interface Files extends
     path: string,
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
-  /** Synchronous status of a path; links are not followed. "nothing" if the path does not exist; `undefined` if it cannot be read. */
+  /** Synchronous `lstat`. Returns "nothing" if the path does not exist. Returns `undefined` if the status cannot be read. */
   readonly linkStatNow?: (path: string) => LinkStat | "nothing" | undefined
-  /** Synchronous `stat`: "nothing" if there is no file; `undefined` on errors, or after many calls in this iteration of the event loop. */
+  /** Synchronous `stat`. Returns "nothing" if there is no file. Returns `undefined` on errors, or after many calls without a pause. */
   readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
   /**
    * Opens a file, writes the bytes, and closes the file. If `force` is true, syncs the file before closing it. The file is closed even if a
@@ -55,7 +55,7 @@ export interface Files extends
     options: FileSystem.OpenFileOptions & { readonly force: boolean },
     bytes: Uint8Array
   ) => Effect.Effect<void, PlatformError>
-  /** Reads up to `length` bytes from an offset. If this method is absent, callers open the file, and then seek and read. */
+  /** Reads up to `length` bytes from an offset. If this method is absent, callers open the file, seek and read. */
   readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
 }
 
@@ -72,7 +72,7 @@ export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
         : service
   )
 
-/** Node's `FileSystem`, set by a program that bundles @effect/platform-node. Default: `None`; the package is then imported by name. */
+/** Node's `FileSystem`, set by programs that bundle @effect/platform-node. Default: `None`. The service is then imported at run time. */
 export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles", {
   defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
 }) {}
@@ -81,7 +81,7 @@ export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles
 const reads = ["stat", "readFile", "readDirectory", "readLink", "open"] as const
 const writes = ["makeDirectory", "rename", "remove", "link"] as const
 
-/** Node's `FileSystem` service, imported from @effect/platform-node-shared; `None` if this package is not installed. */
+/** Node's `FileSystem` service from @effect/platform-node-shared; `None` if this package is not installed. */
 const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
   const name: string = "@effect/platform-node-shared/NodeFileSystem" // a variable, so that bundlers do not include the package
   return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // the type of the published module
@@ -92,12 +92,12 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that one synchronous call reads or writes. */
 export const most = 262_144
-/** Largest number of synchronous calls per event loop iteration. Each 16,384 bytes, or 16 names in a folder, count as one more call. */
+/** Largest number of synchronous calls per event loop iteration. 16,384 bytes, or 16 names in a folder, count as one more call. */
 const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Makes a file system that calls Node directly. Only recursive calls, and `readFile` of a large file, use `service`. */
+/** Makes a file system that calls Node directly. `service` is used only for recursive calls, and to read large files. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
@@ -116,7 +116,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     isPausing = false
     return open.open
   })))
-  /** Runs a synchronous call, after a pause if the budget of this iteration is spent. A call costs 1, plus what `work` returns. */
+  /** Runs a synchronous call. Pauses first if the budget of this iteration is spent. A call costs 1 plus the result of `work`. */
   const now = <A>(
     method: string,
     path: string,
@@ -389,7 +389,7 @@ export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
   ino
 })
 
-/** Whether a file is unchanged, given its earlier metadata (`was`) and its status `now`. False for anything but a regular file. */
+/** Whether a regular file still has the earlier metadata `was`. False for anything else, such as a link or a folder. */
 export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born

@@ -36,7 +36,7 @@ export interface Parsed {
    */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /** Whether the text has a signature that is invalid in this vault, for example one of another vault. Default: false. */
+  /** Whether the text has an invalid signature, for example that of another vault. Default: false. */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
   /**
@@ -44,14 +44,14 @@ export interface Parsed {
    * library did not write has such reasons. Empty or absent if every part was read.
    */
   readonly issues?: ReadonlyArray<string>
-  /** Whether the record has only the beginning of the text. Writing the record to the file would lose the rest. Default: false. */
+  /** Whether the record has only the beginning of the text. A write to the file would lose the rest. Default: false. */
   readonly isPartial?: boolean
-  /** Text around the body. Present only for a note that the library did not write and that has no `hash` in the library's format. */
+  /** The text around the body of a note that the library did not write. Absent if the note has a `hash` in the library's format. */
   readonly frame?: Frontmatter.Frame | undefined
 }
 
 const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
-/** Makes a record from the fields in a text. Does not use the constructor of `MemoryRecord`, which would validate the fields again. */
+/** Makes a record from the fields in a text. Bypasses the constructor of `MemoryRecord`, which would validate the fields again. */
 const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
@@ -96,7 +96,7 @@ export const print = (
   })
   const fields = { ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }
   const framed = (yaml: string) => `---\n${yaml}---\n\n${record.body}\n`
-  // simple YAML, at the library's own path and without extra properties, is always read back correctly, so it needs no full check
+  // simple YAML without extra properties, at the library's own path, is always read back correctly. It needs no full check
   const isPlain = path === Layout.pathOf(tenant, scope, record.id) && Object.keys(properties).length === 0 &&
     record.body.isWellFormed()
   const plain = isPlain ? Frontmatter.printPlain(fields) : undefined
@@ -121,7 +121,7 @@ export const print = (
  */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
-  // an `id` in the library's format stays in the metadata: next to `hash`, it would make the note count as the copy of a record
+  // an `id` in the library's format stays in the metadata. As a property next to `hash`, it would make the note a copy of a record
   const names = new Set(Object.keys(extra).filter((key) => key !== "id" || !isId(metadata["id"])))
   const [properties, rest] = [true, false].map((isProperty) =>
     Object.fromEntries(Object.entries(metadata).filter(([key]) => names.has(key) === isProperty))
@@ -248,7 +248,7 @@ const strict = (
           metadata: { ...ForeignNote.jsonOf(Object.entries(extra)), ...asObject(written.metadata) }
         })
         : ours
-      // earlier releases did not copy a note's properties to the metadata, so their signatures cover only `ours`, without properties
+      // earlier releases did not copy a note's properties to the metadata. Their signatures cover only `ours`
       if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
         return { tenant, record: frozen(whole.right), signed: true, extra }
       }
@@ -302,7 +302,7 @@ const asObject = (value: unknown): object => typeof value === "object" && value 
 const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)
 
-/** Returns the default summary: the file's name if the author chose that name, else a summary derived from the body. */
+/** Returns the default summary. It is the file's name if the author chose that name, else a summary derived from the body. */
 const summaryOf = (recordPath: Layout.RecordPath, body: string): string | undefined =>
   recordPath.id === undefined ? deriveSummary(recordPath.name) : deriveSummary(body) || undefined
 

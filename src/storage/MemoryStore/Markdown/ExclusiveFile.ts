@@ -20,15 +20,15 @@ import type { Files, OpenFile } from "./DirectFiles.ts"
 /** An open file with which this process claims a path. While the file is open, no other file can have its inode. */
 export interface ExclusiveFile<E = PlatformError> {
   readonly ino: number
-  /** Whether the claim is a new hard link to a file in the staging folder. If so, the folder existed when the path was claimed. */
+  /** Whether the claim is a new hard link to a file in the staging folder. If so, the folder existed at the time of the claim. */
   readonly isFromStaging: boolean
-  /** Overwrites the content in place. The text must be at least as long as the previous one, since the file is not truncated. */
+  /** Overwrites the content in place. `text` must not be shorter than the previous text, since the file is not truncated. */
   readonly write: (text: string) => Effect.Effect<void, E>
   /** Closes the file at the end of the claim. Does nothing if the file is kept for further claims. */
   readonly close: Effect.Effect<void>
 }
 
-/** The file that this process keeps open in its staging folder. Each claim is a hard link to this file. `name` is the file's own path. */
+/** The file that this process keeps open in its staging folder. Claims are hard links to this file. `name` is its own path. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
   /** Whether the file system supports hard links, and reports the same inode for two names of one file. */
@@ -90,7 +90,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
             (file) => claimOf(file, Scope.close(scope, Exit.void))
           )
           let isOpen = true
-          // writes nothing once the file is closed: a late heartbeat of the lock could reach another file with the same descriptor
+          // a closed file is not written: a late heartbeat of the lock could reach another file with the same descriptor
           const claim = {
             ...file,
             write: (text: string) => Effect.suspend(() => isOpen ? file.write(text) : Effect.void)
@@ -119,7 +119,7 @@ export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder:
       return close
     })
 
-    /** Makes the path a hard link to the kept file. Uses the link of an earlier claim if that link could not be removed. */
+    /** Makes the path a hard link to the kept file. A link that remains from an earlier claim is used again. */
     const linked = (file: HeldFile, path: string): Effect.Effect<Option.Option<ExclusiveFile>, PlatformError> =>
       Effect.matchEffect(fs.link(file.name, path), {
         onFailure: (error) => alreadyExists(error) ? Effect.succeed(false) : Effect.fail(error),

@@ -1,4 +1,4 @@
-/** Reads files of the vault. Finds out whether a file is a record, which record it is, and which revision of the record the text is. */
+/** Reads files of the vault. Determines which record a file contains, if any, and which revision of the record. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -52,13 +52,13 @@ export interface FileReader {
     location: RevisionLocation,
     seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
   ) => Io<Entry | undefined>
-  /** Whether the history has a newer revision of a note than the note's file. The record then cannot be read from the file alone. */
+  /** Whether the history has a newer revision of a note than the file. The record then cannot be read from the file alone. */
   readonly isBehind: (known: Entry | Bad) => boolean
   /** Starts a scan. Clears the caches that were computed from the history, since the history may have grown. */
   readonly begin: () => void
 }
 
-/** Two changes of a file within this time, in milliseconds, may have the same mtime. The second change then goes unnoticed. */
+/** Time in milliseconds within which two changes of a file may have the same mtime. The second change then goes unnoticed. */
 const racy = 2_000
 
 /** Makes the reader of a vault. `vault` returns what is known about a file or a record. */
@@ -215,7 +215,7 @@ const noValidation = { disableValidation: true }
 
 /** The record of a note that is not new. The note's text is the current or the next revision of this record. */
 export interface KnownNote extends ForeignNote.Previous {
-  /** Whether the text is unchanged. The record is then unchanged too, except for the fields that are derived from the path. */
+  /** Whether the text is unchanged. If so, the record is unchanged too, except for fields that are derived from the path. */
   readonly isSame: boolean
 }
 
@@ -226,7 +226,7 @@ export interface NoteIdentity {
    * file. `hash` is the hash of the note's text.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
-  /** Returns the record of a new note. The record gets another id if its id belongs to a note that was at this path and has moved away. */
+  /** Returns the record of a new note. The record gets another id if a note that has moved away from this path still has the id. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
   /** Clears the caches that were computed from the history. */
   readonly reset: () => void

@@ -33,7 +33,7 @@ interface Property {
 interface Note {
   readonly body: readonly [start: number, end: number]
   readonly eol: string
-  /** Range of the frontmatter's YAML in the text. Absent if the note has no frontmatter, or if its YAML cannot be parsed. */
+  /** Range of the frontmatter's YAML in the text. Absent if there is no frontmatter, or if the YAML cannot be parsed. */
   readonly matter?: readonly [start: number, end: number]
   readonly isFlow: boolean
   readonly properties: ReadonlyArray<Property>
@@ -147,7 +147,7 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
 
 const same = (a: unknown, b: unknown): boolean => canonicalJson(a ?? null) === canonicalJson(b ?? null)
 
-/** Returns the property `tags` without the removed tags and with the added tags. Returns the old value itself if nothing changed. */
+/** Returns the new value of the property `tags`. Returns the old value itself if no tag was added or removed. */
 const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord): Json => {
   const added = ForeignNote.without(after.tags, before.tags)
   const removed = ForeignNote.without(before.tags, after.tags)
@@ -163,7 +163,7 @@ const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord
 
 const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 
-/** Ways to write a changed property, in the order in which they are tried: single list items (fewest bytes), whole value, quoted value. */
+/** Ways to write a changed property, in the order of trial: only the changed list items, the whole value, the value in quotes. */
 type Way = "items" | "values" | "quoted"
 
 /**
@@ -222,7 +222,7 @@ const replacement = (
   const tail = /\r?\n$/.exec(text.slice(start, end))?.[0] ?? ""
   const replaced = lines.join(note.eol + " ".repeat(isLong ? column : 0)) + tail
   if (!isBlock || isLong) return [{ start, end, text: replaced }]
-  // the old value starts below the line of its key. The new value goes on the key's line, before the comment of that line
+  // the old value starts below its key. The new value goes on the line of the key, before a comment on that line
   const colon = text.indexOf(":", offset + (key.range?.[1] ?? 0)) + 1
   const line = trimmedEnd(text, text.indexOf("\n", colon) + 1)
   return line > start
@@ -230,7 +230,7 @@ const replacement = (
     : [{ start: colon, end: colon, text: ` ${inline(next)}` }, { start: line, end: end - tail.length, text: "" }]
 }
 
-/** Changes a list by removing items and appending new items. Returns `undefined` if the list changed in another way. */
+/** Removes items from a list, and appends new items. Returns `undefined` if the list changed in another way. */
 const itemwise = (
   text: string,
   offset: number,

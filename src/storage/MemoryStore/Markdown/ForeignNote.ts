@@ -32,7 +32,7 @@ type Matter = Readonly<Record<string, unknown>>
 /** The record that was last read from a note's file, for comparison. */
 export interface Previous {
   readonly record: MemoryRecord
-  /** Names of the properties that the file had when `record` was read. The author has removed those that are missing now. Default: none. */
+  /** Names of the properties in the file when `record` was read. The author has removed those that are missing now. Default: none. */
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
@@ -58,13 +58,13 @@ export interface Read {
   readonly isPartial: boolean
 }
 
-/** Names of properties that are never written as extra properties: the fields of a record, and properties that the library adds. */
+/** Names of the fields of a record, and of the properties that the library adds. These are never written as extra properties. */
 export const fieldNames: ReadonlySet<string> = new Set([
   ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "source", "body"].includes(key)),
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
   ...MemoryScope.fields
 ])
-/** Names of properties that the library wrote if the text has a hash of the library. Otherwise, they are properties of the author. */
+/** Names of properties that belong to the library in a text with a hash of the library. Elsewhere, they belong to the author. */
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /**
@@ -196,7 +196,7 @@ const readAt = (
   const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
     createdAt
   const stated = take("metadata", asObject) ?? {}
-  // properties of drover (another memory program) that are not fields of a record are kept in `extra`, not in the metadata
+  // drover is another memory program. Its own properties are kept in `extra`, not in the metadata
   const properties = Array.from(rest).filter(([key]) => !recordPath.isOurs || fieldNames.has(key))
   const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.properties.has(key))
   return {
@@ -286,7 +286,7 @@ const tagsOf = (
 
 const maxTags = 32
 
-/** Returns the property `tags` as a list. The value may be a list or, as in Obsidian, a line of words. Empty if there is no value. */
+/** Converts the property `tags` to a list. The value may be a list, or a line of words as in Obsidian. No value gives an empty list. */
 export const listOf = (tags: unknown): ReadonlyArray<unknown> =>
   typeof tags === "string"
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "")
@@ -304,7 +304,7 @@ export const without = (tags: ReadonlyArray<string>, others: ReadonlyArray<strin
   return tags.filter((tag) => !known.has(tag.normalize("NFC").toLowerCase()))
 }
 
-/** Converts properties to JSON. Values of types that JSON lacks become text. Values that are nested too deeply become null. */
+/** Converts properties to JSON. A value that is not JSON becomes text. A value that is nested too deeply becomes null. */
 export const jsonOf = (
   properties: ReadonlyArray<readonly [string, unknown]>,
   issues: Array<string> = []
@@ -334,7 +334,7 @@ const defined = (fields: Matter): Matter =>
 const cut = (body: string): string =>
   body.length <= maxFileBody ? body : body.slice(0, maxFileBody).replace(/[\uD800-\uDBFF]$/, "")
 
-/** Returns a value as one line of at most 200 characters. Cuts a longer text between words, and then calls `wasCut`. */
+/** Converts a value to one line of at most 200 characters. Cuts a longer text between words, and then calls `wasCut`. */
 const asLine = (value: unknown, wasCut: () => void): string | undefined => {
   if (typeof value === "object") return undefined
   const text = String(value).toWellFormed()

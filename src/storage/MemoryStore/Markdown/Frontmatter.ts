@@ -8,7 +8,7 @@ import * as Yaml from "yaml"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Wikilink from "../../../domain/Wikilink.ts"
 
-/** Largest frontmatter that is parsed, in UTF-16 units: `maxSigned` if the frontmatter has a hash of the library, else `maxMatter`. */
+/** Largest size of a parsed frontmatter, in UTF-16 units: `maxSigned` if it has a hash of the library, otherwise `maxMatter`. */
 const maxSigned = 262_144
 const maxMatter = 32_768
 
@@ -21,7 +21,7 @@ export type Extra = Readonly<Record<string, unknown>>
 export interface Parts {
   /** The YAML between the `---` lines; absent if the text does not start with such a line. */
   readonly matter: readonly [start: number, end: number] | undefined
-  /** The body. One line break before the body and one at its end are left out, since they belong to the file's format. */
+  /** The body, without one line break before it and one at its end. These belong to the file's format. */
   readonly body: readonly [start: number, end: number]
   readonly eol: "\n" | "\r\n"
 }
@@ -53,7 +53,7 @@ const trimmed = (text: string, start: number, eol: string): readonly [number, nu
   return [from, text.length - eol.length >= from && text.endsWith(eol) ? text.length - eol.length : text.length]
 }
 
-/** Splits a text into properties and body. `read` parses the frontmatter. `Left` is the reason why the frontmatter cannot be read. */
+/** Splits a text into properties and body. `read` parses the frontmatter. `Left` tells why the frontmatter cannot be read. */
 export const split = (
   text: string,
   read: (matter: string) => Either.Either<Matter, string> = yaml
@@ -73,7 +73,7 @@ export const within = <A>(
     ? Either.left("the frontmatter is too large")
     : read(matter)
 
-/** Parses YAML whose root is a map. Cost: linear in the text's length. `Left` is a message that quotes nothing from the text. */
+/** Parses YAML with a map as root. The message in a `Left` quotes nothing from the text. Cost: linear in the length of the text. */
 export const yaml = (text: string): Either.Either<Matter, string> => {
   const plain = readPlain(text)
   return plain === undefined ? full(text) : Either.right(plain)
@@ -95,7 +95,7 @@ const full = (text: string): Either.Either<Matter, string> =>
       })
     ))
 
-/** Parses YAML into nodes with their ranges in the text. Finds duplicate keys itself: the YAML library takes quadratic time for this. */
+/** Parses YAML into nodes with their ranges. Looks for duplicate keys itself, since the YAML library takes quadratic time for this. */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({
     try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", uniqueKeys: false }),
@@ -128,7 +128,7 @@ const hasKeyTwice = (document: Yaml.Document.Parsed): boolean => {
 export const time = (millis: number | undefined): string | number | undefined =>
   millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
 
-/** Reads a field that is a date or a number of epoch milliseconds, which is rounded down. Returns `absent` if the field is missing. */
+/** Reads a time: a date, or epoch milliseconds, which are rounded down. Returns `absent` if the field is missing. */
 export const timeOf = <A>(
   fields: Readonly<Record<string, unknown>>,
   name: string,
@@ -158,7 +158,7 @@ export const instantOf = (value: unknown): number | undefined => {
 }
 const instant = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.,]\d+)?)?)? ?(Z|[+-]\d\d:\d\d)?$/
 
-/** Describes a YAML error by its code and position. The YAML library's message is not used, since it may quote the text. */
+/** Describes a YAML error by its code and position. The original message is not used, since it may quote the text. */
 const fault = (error: unknown): string => {
   if (!(error instanceof Yaml.YAMLParseError)) return "not YAML"
   const [start] = error.linePos ?? []
@@ -181,7 +181,7 @@ const fault = (error: unknown): string => {
 export const printLinks = ({ links }: Pick<MemoryRecord, "links">) =>
   links.length === 0 ? undefined : links.map(({ to, type, weight }) => ({ to: `[[${to}]]`, type, weight }))
 
-/** Reads links. The id of a link may be in brackets. An invalid item is returned unchanged, so that the schema rejects it. */
+/** Reads links. The id of a link may be in brackets. An invalid item stays as it is, so that the schema rejects it. */
 export const readLinks = (links: unknown): unknown => Array.isArray(links) ? links.map(linkOf) : links ?? []
 
 const linkOf = (link: unknown): unknown => {
@@ -210,7 +210,7 @@ export interface Frame {
   readonly tail: string
 }
 
-/** Returns the frame of a file (the text before and after `body`); `undefined` if the file's text does not contain `body`. */
+/** Returns the frame of a file: the text before and after `body`. Returns `undefined` if `text` does not contain `body`. */
 export const frameIn = (path: string, text: string, body: string): Frame | undefined => {
   const at = text.lastIndexOf(body)
   return at < 0 ? undefined : { path, head: text.slice(0, at), tail: text.slice(at + body.length) }
@@ -219,7 +219,7 @@ export const frameIn = (path: string, text: string, body: string): Frame | undef
 /** Returns the text of a file: the frame's text before the body, the body, and the frame's text after it. */
 export const framed = ({ head, tail }: Frame, body: string): string => head + body + tail
 
-/** Returns the names of the properties in the frontmatter, which precedes the body. Empty if the frontmatter cannot be parsed. */
+/** Returns the names of a file's properties. The result is empty if the frontmatter cannot be parsed. */
 export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
   Either.match(split(head), { onLeft: () => [], onRight: ([matter]) => Object.keys(matter) })
 
@@ -229,7 +229,7 @@ export const propertiesOf = ({ head }: Frame): ReadonlyArray<string> =>
  * might return other values, the reader returns `undefined`. The YAML library then parses the text.
  */
 
-/** Returns the keys and values of simple YAML; `undefined` if the YAML library has to parse the text. Cost: one pass. */
+/** Reads the keys and values of simple YAML. Returns `undefined` if the YAML library must parse the text. */
 export const readPlain = (text: string): Readonly<Record<string, unknown>> | undefined => {
   const found = new Map<string, unknown>()
   const lines = text.split("\n")
@@ -307,7 +307,7 @@ const plain = /^\p{L}(?:[\p{L}\p{M}\p{N}\p{So} _.,;/()'!?%&*+=@$^~|<>"-]|:(?! |$
 const numbered = /^[0-9]+\.? \p{L}(?:[\p{L}\p{M}\p{N} _.,/()'-]*[\p{L}\p{M}\p{N}_.)])?$/u
 /** Matches a number in JSON format, with so few digits that every parser reads the same value. */
 const number = /^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$/
-/** Matches a hash or id that starts with a digit and has a letter other than e, so that YAML does not read it as a number. */
+/** Matches a hash or id that starts with a digit. The text must have a letter other than e, so that YAML does not read a number. */
 const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
 /** Matches a date, a time, or both, with or without seconds and a zone. */
 const timeText =

@@ -40,13 +40,13 @@ export interface History {
   readonly records: () => number
   /** Number of erasures of records (purges) that were read since the history was last rewritten. */
   readonly erasures: () => number
-  /** Reads a revision. `None` if its line was erased or damaged, or if the file has been rewritten. Cost: one read of the line. */
+  /** Reads a revision. `None` if its line was erased or damaged, or if the file was rewritten. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
-  /** Whether the line at a location is undamaged, and is still the line of this revision. Cost: one read of the line. */
+  /** Whether the undamaged line of a revision is still at its location. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
-  /** Counter, incremented when a rewrite of the file is noticed and when the new file is read. Earlier locations are then invalid. */
+  /** Counter of rewrites. It increases when a rewrite is noticed, and when the new file is read. Earlier locations are then invalid. */
   readonly generation: () => number
-  /** Whether the file was rewritten, and the new file is not read completely yet. Locations are then invalid until `news` is called. */
+  /** Whether the file was rewritten, and is not read again yet. Locations are then invalid until `news` is called. */
   readonly isReplaced: Io<boolean>
   /**
    * Files that other processes wrote or removed, and that this process has not read yet. Each file is mapped to the number of the last
@@ -57,7 +57,7 @@ export interface History {
   readonly last: () => number
   /** Returns the pending batches, whose `.md` files may not be on disk yet, oldest first. */
   readonly pending: () => ReadonlyArray<HistoryLine.Batch>
-  /** Index of all that was read, for the snapshot. `None` if a batch is pending or incomplete. Cost: reads 8 KiB, visits all locations. */
+  /** Index of everything read so far, for the snapshot. `None` if a batch is pending or incomplete. Cost: visits all locations. */
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Returns the number of bytes read so far. */
   readonly size: () => number
@@ -75,22 +75,22 @@ export interface History {
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
   /** Rolls back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
-  /** Reads what was appended, and rolls back failed appends of this process and incomplete batches of dead processes. Needs the lock. */
+  /** Reads new lines. Rolls back failed appends of this process and incomplete batches of dead processes. Needs the lock. */
   readonly rollBackFailed: Io<void>
   /** Whether there is a failed append that was not rolled back yet. */
   readonly hasFailedAppend: () => boolean
   /** Appends a checkpoint: a line which states that the `.md` files of all batches so far are on disk. */
   readonly checkpoint: Io<void>
-  /** Overwrites the lines in place. The batch of each line must have its `.md` files on disk, or must consist of this line only. */
+  /** Overwrites lines in place. The `.md` files of a line's batch must be on disk, unless the batch consists of this line only. */
   readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>) => Io<void>
-  /** Replaces the whole history by these revisions. The revisions of one record must be in order, oldest first. Needs the lock. */
+  /** Replaces the whole history by these revisions. Those of one record must be in order, oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
-  /** Rewrites the file without the lines of erased and outdated revisions, if such lines are most of the file. Needs the lock. */
+  /** Rewrites the file without erased and outdated lines, if these are most of the file. Needs the lock. */
   readonly compact: Io<void>
 }
 
 const file = `${hidden}/history`
-/** The file is rewritten if its erased and outdated lines have at least this many bytes, and at least as many as all other lines. */
+/** Size of erased and outdated lines, in bytes, from which the file is rewritten. They must also be at least half of the file. */
 const tolerated = 1_048_576
 
 /** Makes the history of a vault. Reads nothing until `news` or `restore` is called. */
@@ -104,7 +104,7 @@ export const make = (fs: VaultFileSystem): History => {
   const unreadFiles = new Map<string, number>()
   let isTorn = false // whether a failed append may have left some of its lines in the file
   const queue = EventLoop.makeSerialQueue()
-  /** Runs readers and writers of the file one at a time, uninterruptibly, since each continues where the previous one stopped. */
+  /** Runs one reader or writer of the file at a time, uninterruptibly. Each continues where the previous one stopped. */
   const serialized = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(queue(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
@@ -113,7 +113,7 @@ export const make = (fs: VaultFileSystem): History => {
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
-  /** Adds a batch to the index and to `pending`. If its `.md` files are on disk (`isSynced`), adds the batch to the index only. */
+  /** Adds a batch to the index. Also adds it to `pending`, unless its `.md` files are on disk (`isSynced`). */
   const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, { isOurs = false, isSynced = false }) => {
     const made: HistoryLine.Batch = { number, locations: parts, erased: revisions.add(parts), isOurs }
     batch = Math.max(batch, number)
@@ -144,7 +144,7 @@ export const make = (fs: VaultFileSystem): History => {
     pending = []
   }
 
-  /** Parses lines from offset `end` on. Applies complete batches, and all readable parts of a batch whose `.md` files are on disk. */
+  /** Parses lines from offset `end` on. Applies complete batches. Also applies readable parts of a batch whose `.md` files are on disk. */
   const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
       const { at, checkpoint, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
@@ -214,7 +214,7 @@ export const make = (fs: VaultFileSystem): History => {
       return Effect.flatMap(fs.bytesFrom(file, end), (bytes) => parse(bytes, locked))
     }).pipe(Effect.map(() => void ([generation, isPartial] = [generation + Number(isPartial), false])))
 
-  /** Appends lines, checks that they are in the file, and returns their offset. `make` returns the lines, given their offset. */
+  /** Appends the lines that `make` returns for an offset. Checks that the lines are in the file. Returns the offset. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
     Effect.gen(function*() {
       const from = end + torn
@@ -234,7 +234,7 @@ export const make = (fs: VaultFileSystem): History => {
       return start
     })
 
-  /** Rolls back the batch of `length` bytes at offset `at`: appends a line that says so or, on a full disk, blanks the batch's lines. */
+  /** Rolls back a batch at offset `at`. Appends a line that says so. On a full disk, blanks the batch's `length` bytes instead. */
   const undo = (number: number, at: number, length: number): Io<void> =>
     appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(
       Effect.asVoid,
@@ -261,12 +261,12 @@ export const make = (fs: VaultFileSystem): History => {
   /** Rolls back failed batches, if there are any. */
   const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
 
-  /** Fails if the file has changed since it was read. The change was made by a process that appended although it had lost the lock. */
+  /** Fails if the file has changed since it was read. Another process has then appended after it had lost the lock. */
   const failIfChanged: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Replaces the file by a new one: a first line, and the lines that `make` returns for all values. `make` gets a few values at a time. */
+  /** Replaces the file by a first line, and the lines that `make` returns for all values. `make` gets a few values at a time. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>
