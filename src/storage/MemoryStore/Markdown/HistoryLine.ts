@@ -41,18 +41,18 @@ export interface Part extends View {
   readonly record: MemoryRecord | null
   readonly forgotten: boolean
   readonly extra: Extra
-  /** Text before and after the body in a note that the library did not write. A tombstone has the frame of the removed file. */
+  /** The text around the body of a note that the library did not write. A tombstone has the frame of the removed file. */
   readonly frame?: Frame | undefined
 }
 
-/** The position of a revision's line in the history file, and the metadata of this line. The record is not included. */
+/** Position and metadata of a revision's line in the history file. The record itself is not included. */
 export interface RevisionLocation extends View {
   readonly tenant: string
   readonly id: MemoryId
   readonly batch: number
   readonly revision: number
   readonly forgotten: boolean
-  /** Times of a tombstone, which compaction needs. Absent if the revision is no tombstone, or if its line is damaged. */
+  /** Times of a tombstone, used by compaction. Absent for other revisions, and if the line is damaged. */
   readonly times?: Times | undefined
   /** Offset of the line in the file, and its length, in bytes. */
   readonly offset: number
@@ -64,14 +64,14 @@ export interface RevisionLocation extends View {
   readonly isKept: boolean
 }
 
-/** Times of a tombstone, in epoch milliseconds: when the record was forgotten, and when the record expires, if ever. */
+/** Times of a tombstone, in epoch milliseconds. `expires` is absent if the record never expires. */
 export type Times = readonly [forgotten: number, expires?: number]
 
 /** A batch of revisions, which take effect together. */
 export interface Batch {
   readonly number: number
   readonly locations: ReadonlyArray<RevisionLocation>
-  /** Locations of the earlier revisions of the records that the batch erases. The lines at these locations have to be overwritten. */
+  /** Locations of the revisions that the batch erases. The lines of these revisions have to be overwritten. */
   readonly erased: ReadonlyArray<RevisionLocation>
   /** Whether this process appended the batch. Its files count as read once this process has written them. */
   readonly isOurs: boolean
@@ -121,7 +121,7 @@ export const print = (meta: Meta, row = ""): Uint8Array => {
   return encoder.encode(`${sha256(body)}\t${body}\n`)
 }
 
-/** Prints an erased line, which has no content. The line has `length` bytes, like the line that it overwrites in the file. */
+/** Prints a line without content. The line overwrites an erased line of `length` bytes, and is filled up with spaces. */
 export const blank = (meta: Meta, length: number): Uint8Array => {
   const body = `${JSON.stringify({ ...meta, state: "blank" } satisfies Meta)}\t`.padEnd(length - checksumLength - 2)
   return encoder.encode(`${sha256(body)}\t${body}\n`)
@@ -138,7 +138,7 @@ export const encode = ({ extra, frame, record }: WrittenRevision): string =>
 /** Returns the content of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
-/** Decodes the revision in a line. `None` if the line is damaged or erased, or has another revision than `location` states. */
+/** Decodes the revision in a line. `None` if the line is damaged, is erased, or has another revision than `location`. */
 export const read = (line: Uint8Array, location: RevisionLocation): Option.Option<WrittenRevision> =>
   isOf(line, location)
     ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
@@ -182,7 +182,7 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
     const lines: Array<Line> = []
     let checkpoint = 0
     let newest = 0
-    /** Maps the offset of each rolled-back batch to its number. The number matters, since a later batch may start at the same offset. */
+    /** The numbers of the rolled-back batches, by offset. The number is needed, since a later batch may have the same offset. */
     const undone = new Map<number, number | undefined>()
     let at = 0
     for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
@@ -196,7 +196,7 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
       if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
       at = next + 1
     }
-    /** `newest` is the highest epoch, `checkpoint` the highest batch number of a checkpoint, `at` the end of the last complete line. */
+    /** `newest` is the highest epoch. `checkpoint` is the highest number of a checkpoint. `at` is the end of the last complete line. */
     return { at, checkpoint, lines, newest, undone }
   })
 
@@ -277,7 +277,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, parsed }
 }
 
-/** Prints a history file: `head`, then the lines of all values. Calls `make` with 16 values at a time, and pauses between calls. */
+/** Prints a history file: first `head`, then the lines of all values. `make` prints at most 16 values in one call. */
 export const printFile = <A>(
   head: Uint8Array,
   all: ReadonlyArray<A>,
@@ -323,7 +323,7 @@ export interface HistoryIndex {
   readonly locations: ReadonlyArray<RevisionLocation>
 }
 
-/** Number of bytes that are hashed at the start and at the end. A rewritten file differs there, since all its lines have a new epoch. */
+/** Number of bytes to hash at the start and at the end. A rewrite changes both, since every line then has a new epoch. */
 const compared = 4_096
 
 /** Returns a hash of the start and the end of the first `end` bytes of a file. */
@@ -337,7 +337,7 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
 /** Concatenates bytes. */
 export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(concatSteps(parts))
 
-/** Concatenates `room` zero bytes and `parts`. Works in steps, since writing to new memory takes a millisecond per megabyte. */
+/** Concatenates `room` zero bytes and all parts, in steps. A megabyte takes about a millisecond. */
 export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
@@ -367,7 +367,7 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Returns metadata and content of the undamaged lines at `locations`, in reverse order. `bytes` is the whole history file. */
+/** Returns the metadata and the content of lines, in reverse order. Skips damaged lines. `bytes` is the whole history file. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -381,7 +381,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Adds missing times to tombstones in an index of an earlier release. Maps each location without times to a copy with the times. */
+/** Finds missing times of tombstones, for an index of an earlier release. Maps a location to a copy with the times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

@@ -18,7 +18,7 @@ import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } fr
 
 /** The folder of the library's own files. Only the files in its subfolder `internal` are records. */
 export const hidden = ".effect-memory"
-/** The folder of the library's internal records. They contain raw conversations, so git ignores them like the rest of `hidden`. */
+/** The folder of the library's internal records. These records contain raw conversations. Git ignores all files in `hidden`. */
 export const internal = `${hidden}/outbox`
 
 const folders: Readonly<Record<Field, string>> = {
@@ -56,7 +56,7 @@ export const idOf = (segment: string): string | undefined => {
 }
 const isScopeId = Schema.is(ScopeId)
 
-/** Whether a path segment stands for an id: the segment is the escaped id that the library writes, or the unescaped id. */
+/** Whether a path segment stands for an id. The segment may be the escaped id (see `segmentOf`) or the id itself. */
 export const encodes = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
@@ -85,7 +85,7 @@ const folderOf = (scope: MemoryScope.MemoryScope): string =>
 export interface RecordPath {
   /** Path segment of the tenant; `undefined` for the default tenant. */
   readonly tenant: string | undefined
-  /** Path segments of the ids in the scope, by field. `Global` if there are no such segments; `internal` for internal records. */
+  /** Path segments of the scope's ids, by field. `Global` if there are none. `internal` for the library's internal records. */
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
   /** The file's name, if it is the id of a record; `undefined` if the author chose another name. */
   readonly id: MemoryId | undefined
@@ -132,14 +132,14 @@ const parse = (path: string): RecordPath => {
   const isScope = scope.size > 0 ? 2 * scope.size === parts.length : parts.length === 1 && parts[0] === "global"
   return {
     tenant,
-    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // folders below those of the scope do not change the scope
+    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // deeper folders do not change the scope
     id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // `ULID_RE` matches only ids
     isOurs: isInternal(path) || (ULID_RE.test(name) && isScope),
     name
   }
 }
 
-/* Checks that a text and the path of its file state the same tenant and scope. If not, `Left` names the field that differs. */
+/* Compares the tenant and scope in a file's text with those in the file's path. `Left` says which field differs. */
 
 /**
  * Whether the library wrote a text, that is, whether the frontmatter has a hash. Such a text must state every id that its path states. A
@@ -206,7 +206,7 @@ export const claimedScope = (
     return yield* agreed(ids, matter)
   })
 
-/** Tenant and scope of a note that the library did not write. `properties` names the properties that state the tenant or scope. */
+/** Tenant and scope of a note that the library did not write, and the names of the properties that state them. */
 export interface Belonging {
   readonly tenant: string
   readonly scope: MemoryScope.MemoryScope
@@ -245,7 +245,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Checks that the property `scope`, written by drover (another memory program), agrees with the scope of the path. */
+/** Compares the property `scope` with the scope of the path. Drover, another memory program, writes this property. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"

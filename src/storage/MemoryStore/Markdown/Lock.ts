@@ -30,7 +30,7 @@ export interface Lock {
 }
 
 const file = `${hidden}/lock`
-/** Largest number of heartbeats in a session (one holding of the lock): enough for nine hours with a timeout of 0.1 seconds. */
+/** Largest number of heartbeats while a process holds the lock. Enough for nine hours if the timeout is only 0.1 seconds. */
 const perSession = 1_000_000
 /** Pause between two attempts to take the lock while another process holds the lock. */
 const wait = Duration.millis(5)
@@ -43,7 +43,7 @@ const patience = 20
 /** Time of a monotonic clock in milliseconds. A change of the system time must not make a lock look old. */
 const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
-/** Makes the lock of a folder. `timeout` is the time without a heartbeat after which another process may steal the lock. */
+/** Makes the lock of a folder. Another process may steal the lock if there is no heartbeat for the time `timeout`. */
 export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Effect<Lock, never, Scope.Scope> =>
   Effect.gen(function*() {
     const queue = EventLoop.makeSerialQueue()
@@ -70,7 +70,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
         const aside = `${file}.${fs.writerId}.${++thefts}` // numbered, since the path of an earlier theft may still exist
-        // first moves away the holder's temporary files. Otherwise the holder might resume, and overwrite files of the next holder
+        // first moves away the holder's temporary files. Otherwise the holder could resume later, and overwrite newer files
         yield* fs.fence(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
           // another process may have stolen the lock first. The moved file is then the lock of that process, and is put back. Nothing is
@@ -97,7 +97,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock is a link to a file in this process's staging folder. So the folder exists, and a thief can move the folder away
+            // the lock is a link to a file in this process's staging folder. So a process that steals the lock can move this folder away
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
@@ -147,7 +147,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
       isUsed = false
-      // `held` is the file that this process created. So a heartbeat never changes the lock file of a process that stole the lock
+      // this process created the file `held`. So a heartbeat never changes the lock file of another process
       const written = Effect.suspend(() => held?.write(textOf(++beats)) ?? Effect.void)
       return inWriting(Effect.catchAll(written, (error) => Effect.logDebug("no heartbeat", error))).pipe(
         Effect.zipRight(due)
@@ -199,7 +199,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     }
   })
 
-/** Whether a holder has written a heartbeat between two observations of the lock file, without releasing the lock meanwhile. */
+/** Whether the holder wrote a heartbeat between two observations of the lock file. False if the lock was released in between. */
 const isBeat = (before: string | undefined, after: string | undefined): boolean => {
   const [, owner, beats, ino] = holding.exec(before ?? "") ?? []
   const [, again, more, same] = holding.exec(after ?? "") ?? []
@@ -208,10 +208,10 @@ const isBeat = (before: string | undefined, after: string | undefined): boolean 
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
-/** Returns the id of the process that holds a lock, from an observation of the lock file; `nobody` if the file has another format. */
+/** Returns the id of the process that wrote the lock file. Returns `nobody` if the file has another format. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
-/** Error of a writer if its lock was stolen, or if another process has written meanwhile. The caller runs the writer again. */
+/** The error of a writer whose lock was stolen. Also the error if another process wrote first. The caller then tries again. */
 export const lost = MemoryError.make("conflict", {
   op: "lock",
   message: "the lock was taken away",
@@ -220,7 +220,7 @@ export const lost = MemoryError.make("conflict", {
 /** Whether an error is `lost`. Compares fields, since a span wraps errors in new objects. */
 export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
-/* Removes the temporary files of killed writers. Such a file is hidden, and is next to the file that was to be replaced. */
+/* Removes the temporary files of killed writers. */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 

@@ -101,7 +101,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   tenantIndex: (tenant) => Effect.sync(() => vault.state.tenantIndex(tenant))
 })
 
-/* Keeps a vault up to date with edits by hand and writes of other processes. Scans less often while the store is not used. */
+/* Finds the changes that people and other processes make in a vault. Scans are rarer while the store is not used. */
 
 /** Polling stops after this many polls without a call of the store and without an open stream of changes. */
 const patience = 60
@@ -164,7 +164,7 @@ export const keepCurrent = (
     yield* Effect.forkScoped(Effect.forever(watch))
     yield* scanOnEvents(fs, logFailure(vault.follow))
 
-    /** Scans the vault and starts polling again, if polling has stopped. Further calls of the store wait until the scan has ended. */
+    /** Starts polling again, after a scan of the vault. Does nothing if polling has not stopped. Calls of the store wait for this scan. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(
@@ -198,9 +198,7 @@ const pause = Duration.millis(20)
 /** Pause between the end of a watch, by an error or by itself, and the next watch. Polling continues meanwhile. */
 const pauseBetweenWatches = Duration.minutes(1)
 
-/**
- * Runs `scan` after each event until the Effect scope closes. If the watch ends, logs that at debug level, and watches again later.
- */
+/** Runs `scan` after each event, until the Effect scope closes. If the watch ends, starts a new watch a minute later. */
 const scanOnEvents = (
   fs: VaultFileSystem.VaultFileSystem,
   scan: Effect.Effect<void>

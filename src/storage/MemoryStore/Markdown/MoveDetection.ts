@@ -159,7 +159,7 @@ export interface Vanished {
   readonly path: string
   /** SHA-256 of the file's last text, in hex. */
   readonly hash: string
-  /** The file's last text; absent if unknown. A file without a known text can be continued only by a new file with equal content. */
+  /** The file's last text; absent if unknown. A move of the file is then found only by the hash. */
   readonly text?: string | undefined
 }
 
@@ -255,7 +255,7 @@ interface Words {
   readonly words: Pairs
 }
 
-/** The pairs of adjacent words in a text. `counts` has the number of occurrences of each pair, and `total` is their sum. */
+/** The pairs of adjacent words in a text. `counts` says how often each pair occurs. `total` is the number of all pairs. */
 interface Pairs {
   readonly counts: ReadonlyMap<string, number>
   readonly total: number

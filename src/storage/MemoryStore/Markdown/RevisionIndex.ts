@@ -19,15 +19,15 @@ export interface RevisionIndex {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records, of all tenants. */
   readonly records: () => number
-  /** Collects all locations, one record per step. The index must not change meanwhile. A record's locations are adjacent, newest first. */
+  /** Returns all locations, in steps. The index must not change between steps. The locations of a record are adjacent, newest first. */
   readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
-  /** Adds the revisions of a batch. Returns the locations of all earlier revisions of the records that the batch erases. */
+  /** Adds the revisions of a batch. Returns the locations of the revisions that the batch erases. */
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known revisions of its record. */
   readonly addEarlier: (location: RevisionLocation) => void
   /** Removes the location of a revision. `at` then finds the record's newest remaining revision, if that revision has a path. */
   readonly remove: (location: RevisionLocation) => void
-  /** Returns the number of bytes in unused lines: lines of revisions that were erased, were replaced, or exceed `revisionsKept`. */
+  /** Returns the number of bytes in lines that are no longer needed, such as the lines of erased or replaced revisions. */
   readonly dead: () => number
   /** Returns how many erasures `add` has applied. */
   readonly erasures: () => number

@@ -30,9 +30,7 @@ export interface RevisionReader {
    * `None` if no revision can be read.
    */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
-  /**
-   * Reads at most `limit` revisions, newest first, including the current one. Leaves out revisions whose lines in the history are damaged.
-   */
+  /** Returns up to `limit` revisions, newest first, including the current one. Skips a revision if its line in the history is damaged. */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /**
    * Returns the tombstones of a tenant, one for each record without a file. A tombstone has the record's last revision in the history. A
@@ -46,9 +44,7 @@ export interface RevisionReader {
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
 
-/**
- * Makes the reader of a vault's revisions. `lastReadBatch` returns the number of the last batch whose files this process wrote or has read.
- */
+/** Makes the reader of a vault's revisions. `lastReadBatch` returns the last batch whose files this process has read or written. */
 export const make = (history: History, state: VaultState, lastReadBatch: () => number): RevisionReader => {
   /** Repeats a read if the history was rewritten during the read, since a rewrite moves the lines of the history. */
   const current = <A>(read: Io<A>): Io<A> =>
@@ -87,7 +83,7 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     (history.unreadFiles.has(path) ||
       (batch > lastReadBatch() && history.pending().some(({ number }) => number === batch)))
 
-  /** Returns a record's revisions, newest first. Starts again if another process has purged the record, which erases the record's lines. */
+  /** Returns a record's revisions, newest first. Starts again if another process has erased the record meanwhile. */
   const revisionsOf = (tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
     Effect.gen(function*() {
       const row = state.entry(tenant, id)?.row
@@ -153,7 +149,7 @@ const atATime = 2_048
 
 /* Finds edits by hand: revisions that are in the vault's files, but not in the history. */
 
-/** A record that may have been edited by hand. `before` is the entry of its file before the edit; `undefined` if unknown. */
+/** A record that a person may have edited. `before` is the earlier entry of the record's file, if known. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
 /** Returns the records that a scan found changed, each with the entry of its file before the first change. */
@@ -301,7 +297,7 @@ export const readFormat1 = (
     return all
   })
 
-/** Rolls back an incomplete batch of format 1. Does not touch files that were changed after the batch. The caller must hold the lock. */
+/** Rolls back an incomplete batch of format 1. Skips files that were changed after the batch. Needs the vault's lock. */
 export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
   Effect.gen(function*() {
     const left = yield* fs.readLoose(journal)
@@ -325,7 +321,7 @@ export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
 export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
   Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
-/** Returns the revisions of format 1 as parts of a batch. The earlier revisions of a record come first, and then its current state. */
+/** Returns the revisions of format 1 as parts of a batch. The revisions of a record are in order, the current one last. */
 export const migratedParts = (
   fs: VaultFileSystem,
   state: VaultState,
@@ -359,7 +355,7 @@ export const migratedParts = (
     return [...all, ...parts.values()]
   })
 
-/** Sets the update time of a tombstone to 1970. The next compaction then erases the tombstone, as format 1 would have done. */
+/** Sets the update time of a tombstone to 1970, so that the next compaction erases the tombstone. */
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 

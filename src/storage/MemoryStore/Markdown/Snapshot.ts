@@ -37,9 +37,9 @@ import type { VaultState } from "./VaultState.ts"
 /** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** The search index of each tenant. `encoding` encodes the index in steps, and the event loop can run between the steps. */
+  /** The search index of each tenant. `encoding` encodes the index in steps. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
-  /** Index of the history: the locations of all revisions. Absent, for example, while the `.md` files of a batch are not synced. */
+  /** Locations of all revisions in the history. Absent, for example, if some `.md` files are not synced yet. */
   readonly history?: HistoryLine.HistoryIndex | undefined
 }
 
@@ -49,13 +49,13 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Whether every entry has a revision in the history, and the newest one has the same content as the entry's file. */
   readonly isPlaced: boolean
-  /** Whether the snapshot was signed with the vault's key. Also true if the snapshot is ignored because its version or kinds differ. */
+  /** Whether the snapshot was signed with the vault's key. May be true even if the rest of the snapshot is ignored. */
   readonly isSigned: boolean
 }
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Number of bytes that count as one unit of work. With 32, the event loop runs after each part (half a megabyte, decoded in 4 ms). */
+/** Number of bytes per unit of work. The event loop thus runs after each part, which takes about 4 ms to decode. */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
@@ -74,7 +74,7 @@ const Head = Schema.parseJson(Schema.Struct({
     hash: Schema.String,
     places: Schema.Array(Part)
   })),
-  /** Compressed size of each part with indexes, and the tenant and the uncompressed size of each index in the part. Sizes are in bytes. */
+  /** The compressed size of each part. Then the tenant and the uncompressed size of each index in the part. Sizes are in bytes. */
   indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
 type Head = typeof Head.Type
@@ -90,12 +90,12 @@ const Early = Schema.parseJson(Schema.Struct({
 }))
 const decodeEarly = Schema.decodeOption(Early)
 
-/** Returns a text that identifies the settings on which entries depend: the kinds, and `notes`, which says how notes are read. */
+/** Encodes the settings on which entries depend: the kinds, and the setting `notes`. Equal settings give equal texts. */
 const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Reads the snapshot. Returns an empty snapshot if there is none, or if its signature, format, kinds or setting `notes` do not match. */
+/** Reads the snapshot. Returns an empty one if the file is missing, or if the signature, format or settings do not match. */
 export const readSnapshot = (fs: VaultFileSystem, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = yield* opened(yield* fs.bytesFrom(file, 0), context.key)
@@ -175,7 +175,7 @@ export const signedBy = (fs: VaultFileSystem, key: string): Effect.Effect<boolea
       ? Effect.succeed(undefined)
       : Effect.map(opened(bytes, key), (body) => body !== undefined))
 
-/** Returns the bytes after the signature of a snapshot. Returns `undefined` if the signature is not valid for this key. */
+/** Returns the bytes after a snapshot's signature; `undefined` if the signature is not valid for the key. */
 const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | undefined> => {
   const end = bytes.indexOf(lineBreak) + 1
   const body = bytes.subarray(end)
@@ -272,11 +272,11 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** A new snapshot is saved if the number of changed and newly indexed files is more than `least`, and more than `share` of all records. */
+/** Changes needed for a new snapshot: more than `least`, and more than `share` of all records. A newly indexed record is a change, too. */
 const least = 20
 const share = 1 / 50
 
-/** Number of bytes appended to the history after which a new snapshot is saved. The next process must read them to open the vault. */
+/** A snapshot is saved if the history has grown by this many bytes. Otherwise the next process would have to read these bytes. */
 const appended = 4_194_304
 
 /**
@@ -313,7 +313,7 @@ export const load = (
       const records = tenantIndexes.reduce((sum, [, tenantIndex]) => sum + tenantIndex.size(), 0)
       const news = Array.from(changed.values())
       const grown = Math.abs(history.size() - read)
-      const isLost = wasThere && Option.isNone(yield* fs.stat(file)) // a purge, perhaps of another process, has removed the snapshot
+      const isLost = wasThere && Option.isNone(yield* fs.stat(file)) // a purge has removed the snapshot
       const isStale = built + news.length > Math.max(least, records * share) ||
         (isLost && records > 0) || grown >= appended || isOfEarlierRelease
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return true
@@ -356,7 +356,7 @@ export const load = (
 const settling = "10 seconds"
 /** Shortest time between two saves while the vault is in use, in milliseconds. */
 const spacing = 60_000
-/** Shortest pause after a save, as a multiple of the save's duration. Saving then takes at most a twentieth of the time. */
+/** The pause after a save is at least this many times as long as the save. So saving takes at most a twentieth of the time. */
 const rest = 20
 
 /**

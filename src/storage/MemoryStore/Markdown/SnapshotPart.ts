@@ -13,18 +13,18 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/** Version of the snapshot's format. It is incremented if `Entry` changes, or if the library parses the same text into another record. */
+/** Version of the snapshot's format. Incremented if `Entry` changes, or if the library reads a different record from the same text. */
 export const version = 5
-/** Versions that can be read. An entry is an object in version 2, and an array that contains the record as an object in version 3. */
+/** Versions that can be read. In version 2, an entry is an object. In version 3, an entry is an array, but its record is an object. */
 export const versions = [2, 3, version] as const
 
-/** An entry, and the location of its newest revision in the history. The location is absent if the history lacks the revision. */
+/** An entry and the location of its revision in the history. The location is absent if there is none, or if it is stored separately. */
 export interface Placed {
   readonly entry: Entry
   readonly location?: RevisionLocation | undefined
 }
 
-/** The rows of a part, one per entry. `orders` has the lists of field names of the records; equal lists are stored only once. */
+/** The rows of a part, one per entry. Each list in `orders` has the field names of one or more records. */
 export interface Rows {
   readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
   readonly rows: ReadonlyArray<Row>
@@ -42,7 +42,7 @@ type Row = readonly [
   dedupeKey: string | 0,
   /** Fields that most entries lack; 0 if this entry lacks all of them. */
   rest: Rest | 0,
-  /** Offset of the newest revision's line in the history, or −1 if there is no line. The fields from `before` to `isKept` are then 0. */
+  /** Offset of the revision's line in the history, or −1 without a location. The fields from `before` to `isKept` are then 0. */
   offset: number,
   before: string | null | 0,
   length: number,
@@ -52,7 +52,7 @@ type Row = readonly [
   isKept: boolean | 0,
   /** Length of the body in UTF-16 units. */
   body: number,
-  /** Index in `orders` of the list of the record's field names. The values follow in the same order, with 0 in place of the body. */
+  /** Index in `orders` of the record's field names. The values of these fields follow, with 0 in place of the body. */
   order: number,
   ...values: ReadonlyArray<unknown>
 ]
@@ -185,7 +185,7 @@ export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> =
   ...entries.map(({ entry: { row } }) => row.record.body)
 ]
 
-/** Decodes the entries of a part. `made` is the version of the snapshot. Validates nothing: the caller has verified the signature. */
+/** Decodes the entries of a part, without validation. The caller has checked the signature. `made` is the snapshot's version. */
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
@@ -214,7 +214,7 @@ export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Step
   return groups
 }
 
-/** Approximate uncompressed size of a part, in bytes. A part ends with the value that reaches this size, so a part may be larger. */
+/** Approximate least size of an uncompressed part, in bytes. A part ends after the value that reaches this size. */
 const part = 524_288
 
 /** The byte of a line break. */
@@ -224,7 +224,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // keeps a U+FEFF 
 export const text = (bytes: Uint8Array): string => decoder.decode(bytes)
 /** Encodes UTF-8. */
 export const encoder = new TextEncoder()
-/** Makes a function that encodes texts as UTF-8 and concatenates them. The function reuses one buffer, to save garbage collection. */
+/** Makes a function that concatenates texts as UTF-8. The function reuses one buffer, to save garbage collection. */
 export const makeEncoder = () => {
   let buffer = new Uint8Array(0)
   return (texts: ReadonlyArray<string>): Uint8Array => {
@@ -281,7 +281,7 @@ export function* signed(key: string, bytes: Uint8Array): Steps<string> {
 
 const megabyte = 1_048_576
 
-/** A `RevisionLocation` (the position of a revision in the history) as a JSON array. Earlier releases did not store `times`. */
+/** The location of a revision in the history, as an array for JSON. Earlier releases did not store `times`. */
 export type Tuple = readonly [
   tenant: string,
   id: HistoryLine.RevisionLocation["id"],
@@ -333,10 +333,10 @@ export const fromTuple = (
   }
 }
 
-/** The fields of a `RevisionLocation` (the position of a revision in the history) that cannot be computed from the revision's `Entry`. */
+/** The fields of a `RevisionLocation` that cannot be computed from the `Entry` of the revision. */
 export type Beside = readonly [before: string | null, at: At]
 
-/** Finds the location of each entry's newest revision in the history. Also returns all remaining locations, as `others`. */
+/** Finds the location of each entry's current revision in the history. `others` has the remaining locations. */
 export function* locate(
   entries: ReadonlyArray<Entry>,
   locations: ReadonlyArray<RevisionLocation>
@@ -371,7 +371,7 @@ export function* locate(
 /** Number of entries or locations that are processed per step. */
 const atATime = 256
 
-/** Whether a location is that of an entry's current revision. If so, the snapshot stores the fields common to both only once. */
+/** Whether an entry and a location agree in all common fields. The snapshot then stores these fields only once. */
 export const sharesFields = (
   { hash, path, row: { record }, tenant }: Entry,
   location: HistoryLine.RevisionLocation
@@ -379,7 +379,7 @@ export const sharesFields = (
   location.tenant === tenant && location.id === record.id && location.path === path && location.after === hash &&
   location.revision === record.revision && !location.forgotten && location.removed.length === 0
 
-/** Makes the `RevisionLocation` of an entry's newest revision. The location shares its strings with the entry, to save memory. */
+/** Makes the location of an entry's current revision. The location and the entry share their strings, to save memory. */
 export const fromBeside = (
   { hash, path, row: { record: { id, revision } }, tenant }: Entry,
   [before, at]: Beside

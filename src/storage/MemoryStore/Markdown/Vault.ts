@@ -44,7 +44,7 @@ export interface Vault {
   readonly revisions: RevisionReader.RevisionReader
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Writes a batch of changes to records. The caller must hold the vault's lock, that is, call this within `exclusive`. */
+  /** Writes a batch of changes to records. Must be called within `exclusive`, which takes the vault's lock. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /**
    * Queues a writer: an effect that reads only the records and dedupe keys in its `Commit.About`. The writer runs when its turn comes, and
@@ -53,7 +53,7 @@ export interface Vault {
   readonly enqueue: Commit.Writers["enqueue"]
   readonly groupCommit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly vectorBackend: VectorBackend
-  /** The key with which `MemoryStore.sign` signs. It is derived from the vault's key, so that signatures stay valid after a restart. */
+  /** The signing key of `MemoryStore.sign`. This key is derived from the vault's key, so signatures stay valid after a restart. */
   readonly secret: string
   /** Returns an issue if the vault was opened without its hidden folder, and its records are not adopted yet. */
   readonly unsealed: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
@@ -61,13 +61,13 @@ export interface Vault {
   readonly refresh: Io<void>
   /** Reads what other processes appended to the history, and scans the files that the new lines name. */
   readonly follow: Io<void>
-  /** Makes a checkpoint if this process wrote files since the last one: syncs them, and notes in the history that they are on disk. */
+  /** Syncs written files, and notes this in the history. Does nothing if this process wrote no file since the last checkpoint. */
   readonly checkpoint: Io<void>
   /** Makes a checkpoint if files may be unsynced, and saves the snapshot. */
   readonly save: Io<void>
 }
 
-/** Largest number of revisions whose files may be unsynced. No revision can be lost, since the history has them all and is synced. */
+/** Largest number of revisions whose files may be unsynced. These revisions are already safe in the history. */
 const waiting = 256
 
 /** Number of files or records that are processed before the event loop runs. */
@@ -104,7 +104,7 @@ export const open = (
     const ahead = VaultFile.makeAhead(history, { lastReadBatch: () => lastReadBatch, rowOf: state.rowOf })
     const changeFeed = ChangeFeed.make()
     const { unreadFiles } = history
-    /** Batches to roll back, since their files could not be written. Each is mapped to the earlier content of its files. */
+    /** Batches whose files could not be written, with the earlier content of these files. These batches must be rolled back. */
     const failed = new Map<History.Batch, WritePlan.Before>()
     /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
@@ -119,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends those revisions of the records `about` that the history lacks. If not `locked`, first takes the lock and scans again. */
+    /** Appends the revisions of these records that the history lacks. If `locked` is false, first takes the lock, and scans again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -128,7 +128,7 @@ export const open = (
         const again = Effect.flatMap(state.scanPaths(Array.from(new Set(paths))), publish)
         return exclusive(Effect.zipRight(again, complete(about, true)))
       })
-    /** Appends edits by hand to the history. Only logs a failure, since the vault's state in RAM has the edits already. */
+    /** Appends edits by hand to the history. Only logs a failure, since the edits are already in the vault's state in RAM. */
     const record = (news: ReadonlyArray<VaultState.News>, locked: boolean) =>
       Effect.catchAll(
         complete(Effect.succeed(RevisionReader.touched(news)), locked),
@@ -144,7 +144,7 @@ export const open = (
     /** Reads what other processes appended to the history, and scans the files that the new lines name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.flatMap(history.news(locked), () => isUpToDate() ? Effect.void : readAppended(locked))
-    /** Whether this process has read the files of all batches, and has scanned all files since the history was last rewritten. */
+    /** Whether this process has read the files of all batches. False if the history was rewritten since the last full scan. */
     const isUpToDate = () =>
       history.generation() === readGeneration && history.isThere() && unreadFiles.size === 0 &&
       history.pending().every(({ number }) => number <= lastReadBatch)
@@ -180,7 +180,7 @@ export const open = (
           lastReadBatch = number
         }
       })
-    /** Whether a file is as new as the history: it has the content of its newest revision, or that revision's batch is complete on disk. */
+    /** Whether a file has the content of its newest revision. Also true if all files of this revision's batch are on disk. */
     const matchesHistory = (path: string, pending: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const location = history.at(path)
@@ -189,7 +189,7 @@ export const open = (
     }
 
     const print: WritePlan.Print = (path, tenant, kept) => WritePlan.print(context, path, tenant, kept)
-    /** Whether the history lines of a batch were overwritten with blanks. A writer does this to roll a batch back on a full disk. */
+    /** Whether all history lines of a batch were overwritten. A writer does so to roll a batch back while the disk is full. */
     const isBlanked = ({ locations }: History.Batch): Io<boolean> =>
       Effect.map(Effect.findFirst(locations, history.isWhole), (whole) => locations.length > 0 && whole._tag === "None")
     /** Writes the files of batches whose writer died. Needs the vault's lock. */
@@ -204,12 +204,12 @@ export const open = (
           yield* erasePurged(batch)
         }), { discard: true })
     )
-    /** Rolls back the failed batches. Must run before a checkpoint, since a checkpoint states that the files of all batches are on disk. */
+    /** Rolls back the failed batches. Must run before a checkpoint, which states that the files of all batches are on disk. */
     const rollBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : rollBackAll)
     const rollBackAll: Io<void> = Effect.gen(function*() {
       yield* history.rollBackFailed
       for (const [batch, before] of failed) {
-        // a batch that is no longer pending keeps its files: another holder of the lock has synced them, or has replaced the history
+        // restores the files only if the batch is still pending. Otherwise another process has synced the files or replaced the history
         if (history.pending().includes(batch)) yield* WritePlan.rollBack(fs, batch.locations, before)
         yield* history.undo(batch)
         failed.delete(batch)
@@ -224,7 +224,7 @@ export const open = (
       return Effect.zipRight(fs.force(touched), history.checkpoint)
     })
 
-    /** Brings state and history up to date; needs the vault's lock. Fails with the error `lost` if another process took over the lock. */
+    /** Brings state and history up to date. Needs the vault's lock. Fails with `lost` if another process has taken over the lock. */
     const catchUp: Io<void> = Effect.gen(function*() {
       yield* rollBackFailed
       yield* follow(true)
@@ -292,7 +292,7 @@ export const open = (
       },
       removeSnapshot: Effect.suspend(() => snapshot.remove)
     })
-    /** Erases the purged texts of a batch from the history and the snapshot. If this fails, tries again when the lock is next taken. */
+    /** Erases the purged texts of a batch from the history and the snapshot. Tries again later if this fails. */
     const erasePurged = (batch: History.Batch, isPurge = false) =>
       batch.erased.length === 0 && !isPurge
         ? Effect.void

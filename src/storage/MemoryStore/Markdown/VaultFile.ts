@@ -20,7 +20,7 @@ import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
 export interface Context {
   readonly key: string
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
-  /** Whether every signature counts as valid, so that a record has the trust and origin that its text states. Default false. */
+  /** Whether every signature counts as valid. Each record then has the trust and the origin that its text states. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
    * Selects how to read notes that this library did not write. With `whole`, each note is a record (see `ForeignNote`). If absent, a note
@@ -51,7 +51,7 @@ export interface Entry extends Seen {
   readonly extra: Extra
   /** Text around the body of a note that this library did not write. Absent if the file has the library's format. */
   readonly frame?: Frame | undefined
-  /** The error that prevents the file from being read. `row` is then the last good revision. Absent if the file can be read. */
+  /** The error of a damaged or unreadable file. `row` is then the last good revision. Absent if the file can be read. */
   readonly damage?: MemoryError.MemoryError | undefined
   /** Reasons why parts of the text could not be read. Absent if there are none. */
   readonly issues?: ReadonlyArray<string> | undefined
@@ -63,13 +63,13 @@ export interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
-/** The result of a scan for one path; `undefined` if there is nothing at the path, or nothing that can be a record. */
+/** The result of a scan for one path; `undefined` if no file at the path can be a record. */
 export type Found = Entry | Bad | undefined
 
 /** Stands for the status of a file that was not scanned yet. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
-/** Largest number of bytes that are read of a note that this library did not write. Other files that are larger are not read at all. */
+/** Largest size of a file that is read, in bytes. A larger note that this library did not write is read up to this size. */
 export const maxBytes = 4_194_304
 
 /** The text of a file, or as much as could be read. */
@@ -111,14 +111,14 @@ const partly = (text: string, loss: string): Text => ({ text, hash: sha256(text)
 
 /* Detects damage (content that no person would have written) in a file that the history knows. */
 
-/** Describes the damage in a text; `undefined` if there is none. A text from which a part was deleted is an edit, not damage. */
+/** Describes the damage in a text; `undefined` if there is none. A text with a deleted part is not damaged. */
 export const damageIn = (text: string): string | undefined => {
   if (text === "") return "empty"
   if (/^\0+$/.test(text)) return "nothing but zeros"
   return isInConflict(text) ? "an unresolved conflict: its markers are still there" : undefined
 }
 
-/** Whether a text has all three markers of a merge conflict, in order, each at the start of a line and outside of code fences. */
+/** Whether a text has the three markers of a merge conflict, in order. Markers in code fences do not count. */
 const isInConflict = (text: string): boolean => {
   if (!text.includes("<<<<<<< ")) return false
   const markers = [/^<{7} /, /^={7}$/, /^>{7} /]
@@ -135,7 +135,7 @@ const isInConflict = (text: string): boolean => {
   return false
 }
 
-/** Longest message of an issue, in UTF-16 units. Longer messages, for example with a long file name or schema error, are cut. */
+/** Longest message of an issue, in UTF-16 units. A longer message is cut. */
 const maxMessage = 300
 
 /** Makes the `corrupt` error for a file that is not a record, or is damaged. */
@@ -145,7 +145,7 @@ export const corrupt = (location: string, message: string): MemoryError.MemoryEr
   return MemoryError.make("corrupt", { op: "read", message: shown, detail: { location } })
 }
 
-/** Makes the issue for a vault that was opened without its hidden folder. `records` is the number of records signed with another key. */
+/** Makes the issue of a vault without its hidden folder. `records` is the number of records signed with another key. */
 export const unsealed = (records: number) => ({
   path: Layout.hidden,
   error: MemoryError.make("corrupt", {
@@ -163,7 +163,7 @@ export const unsealed = (records: number) => ({
 
 const concurrency = 32
 
-/** Lists the paths of all files that can be records. If a folder cannot be read, lists the paths that `unreadable` returns instead. */
+/** Returns the paths of all files that can be records. `unreadable` returns the paths to use for a folder that cannot be read. */
 export const listFiles = (
   fs: VaultFileSystem,
   unreadable: (folder: string, error: MemoryError.MemoryError) => ReadonlyArray<string>
@@ -174,7 +174,7 @@ export const listFiles = (
         folder === "" ? name : `${folder}/${name}`
       )
       const notes = paths.filter((path) => path.endsWith(".md"))
-      const others = paths.filter((path) => !path.endsWith(".md")) // most of them are folders; only these paths get a fiber each
+      const others = paths.filter((path) => !path.endsWith(".md")) // mostly folders; each of these paths gets a fiber
       return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => {
         for (const some of all) for (const path of some) notes.push(path) // a loop, since `flat` takes ten times as long
         return notes
@@ -197,16 +197,16 @@ export const listFiles = (
 
 /** Selects the samples of successive scans. */
 export interface Sampling {
-  /** Returns the next sample of `paths`, which must be in the same order in every call. Cost: linear in the size of the sample. */
+  /** Returns the next sample of `paths`. The order of the paths must be the same in every call. */
   readonly next: (paths: ReadonlyArray<string>, now: number) => ReadonlySet<string>
 }
 
-/** Number of scans after which every file was sampled, if there are at most 1,600. With up to 100 files, each sample has one file. */
+/** Number of scans in which every file is sampled at least once, if there are at most 1,600 files. */
 export const rounds = 100
-/** Largest number of files in a sample, which keeps scans fast. Sampling more than 1,600 files takes more than `rounds` scans. */
+/** Largest number of files in a sample, so that scans stay fast. Sampling more than 1,600 files takes more than `rounds` scans. */
 const maxSample = 16
 
-/** Makes a sampling. Its start depends on the time, so that processes that scan only once do not all sample the same files. */
+/** Makes a sampling. The first sample depends on the time. Otherwise processes that scan only once would all sample the same files. */
 export const makeSampling = (): Sampling => {
   let at: number | undefined
   return {
@@ -233,9 +233,9 @@ export const makeSampling = (): Sampling => {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The result of a scan before it is completed from the history. Some files may be older than their newest revision in the history. */
+/** The result of a scan before newer revisions are added from the history. Some files may still be older than the history. */
 export interface PendingScan {
-  /** Whether this is the first scan, which runs while the vault is opened. Nobody uses the vault yet, so the first scan may pause. */
+  /** Whether this is the first scan. The first scan may pause, since nobody uses the vault yet. */
   readonly isFirstScan: boolean
   /** Files that the scan found changed or missing. */
   readonly found: Map<string, Found>
@@ -243,7 +243,7 @@ export interface PendingScan {
   readonly unread: ReadonlySet<string>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /** Registers that the file at a path now agrees with the history. Other scans then ignore what they read at this path earlier. */
+  /** Registers that the file at a path agrees with the history. Other scans then ignore what they read from this file before. */
   readonly confirm: (path: string) => void
 }
 
@@ -262,7 +262,7 @@ export interface Ahead {
 /** Number of paths or revisions that are processed in one step. */
 const atATime = 256
 
-/** Makes the service that completes scans. `lastReadBatch` returns the number of the last batch whose files this process wrote or read. */
+/** Makes the service that completes scans. `lastReadBatch` returns the last batch whose files this process has read or written. */
 export const makeAhead = (
   history: History,
   { rowOf, lastReadBatch }: {
@@ -272,7 +272,7 @@ export const makeAhead = (
 ): Ahead => {
   const ahead = new Set<string>()
 
-  /** Returns the newest revision that the history has at a path. If there is none, returns the newest revision of the record in `file`. */
+  /** Returns the newest revision at a path in the history. If there is none, returns the newest revision of the record in `file`. */
   const newest = (path: string, file: Found): RevisionLocation | undefined =>
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
@@ -315,7 +315,7 @@ export const makeAhead = (
       const all = history.locations(tenant, id)
       const texts = new Set([before, ...all.map((old) => old.after)])
       const isCreation = (one: RevisionLocation) => one.batch > since && one.path !== null && one.before === null
-      /** Whether a file is as it was before the revision: with an earlier text of the record, or absent if its record is new. */
+      /** Whether a file is as it was before the revision. The file then has an earlier text, or is missing if the record is new. */
       const isBefore = (path: string, file: Found) =>
         file === undefined ? all.some(isCreation) : file.path === path && file._tag === "Entry" && texts.has(file.hash)
       for (const old of removed) {

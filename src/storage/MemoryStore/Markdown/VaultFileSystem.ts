@@ -1,4 +1,4 @@
-/** The file system of a vault. Paths are relative to the vault's folder. Fenced writes fail once another process took over the lock. */
+/** The file system of a vault. Paths are relative to the vault's folder. A fenced write fails if another process took over the lock. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -32,22 +32,22 @@ export interface VaultFileSystem {
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
   /** Runs an effect if the file's status is no longer `was`, or if the status cannot be read. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
-  /** Whether the file's status is still `was`; `false` if the status cannot be read synchronously. Cost: a few microseconds. */
+  /** Whether the file's status is still `was`. False if the status cannot be read synchronously. */
   readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
-  /** Returns the status of a file, or of the target of a link, and whether the path is a link. Cost for a regular file: one system call. */
+  /** Returns the status of a path, and whether the path is a link. The status of a link is the status of its target. */
   readonly status: (path: string) => Io<PathStatus>
   /** Like `status`, but synchronous. Returns `undefined` if the status cannot be determined synchronously. */
   readonly statusNow: (path: string) => PathStatus | undefined
-  /** Returns the topmost symbolic link among the folders above a path, if any. A path below a link may be outside of the vault. */
+  /** Returns the topmost symbolic link among the folders above a path, if any. The path may then be outside of the vault. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** Reads a text; `None` if there is no file. Fails with `corrupt` if the file is not valid UTF-8. */
   readonly read: (path: string) => Io<Option.Option<string>>
   /** Fails with `path_escape` if a folder above the path is a symbolic link, since the vault must not write there. */
   readonly within: (path: string) => Io<void>
-  /** Like `read`, but also returns the SHA-256 of the bytes, in hex. Callers then need not encode the text again to hash it. */
+  /** Like `read`, but also returns the SHA-256 of the bytes, in hex. */
   readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
-  /** Reads a text, and replaces invalid UTF-8 by U+FFFD; the caller has to detect such damage. `None` if there is no file. */
+  /** Reads a text. `None` if there is no file. Invalid UTF-8 becomes U+FFFD, and the caller has to detect this. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
   /** Reads all bytes of a file; `None` if there is no file. */
   readonly readBytes: (path: string) => Io<Option.Option<Uint8Array>>
@@ -68,7 +68,7 @@ export interface VaultFileSystem {
     options?: { readonly force?: boolean; readonly guard?: Io<void>; readonly isFenced?: boolean }
   ) => Io<void>
   readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
-  /** Overwrites bytes in place. Writes nothing and returns `false` if the file was replaced, that is, its inode is not `ino`. */
+  /** Overwrites bytes of a file. Returns `false`, and writes nothing, if the file now has another inode than `ino`. */
   readonly overwrite: (path: string, offset: number, content: Uint8Array, ino: number | undefined) => Io<boolean>
   /** Syncs files and the folders that contain them, each once. Ignores paths that do not exist any more. */
   readonly force: (paths: Iterable<string>) => Io<void>
@@ -76,9 +76,9 @@ export interface VaultFileSystem {
   readonly writerId: string
   /** Creates the staging folder of this process, which fenced writes and removals need. */
   readonly createStaging: Io<void>
-  /** Removes the staging folder of another process. If that process is only suspended, its fenced writes and removals fail from now on. */
+  /** Removes the staging folder of another process. Fenced writes and removals of that process then fail. */
   readonly fence: (writerId: string) => Io<void>
-  /** Creates the file of a lock, with a text. Returns `None` if the path exists, for example because another process holds the lock. */
+  /** Creates the file of a lock, with a text. Returns `None` if there is already something at the path. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
   /** Removes a file. `isFenced` has the same effect as in `write`. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
@@ -89,7 +89,7 @@ export interface VaultFileSystem {
   /** Makes `to` a hard link to the file `from`. Returns `false` if `to` exists. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
-  /** Emits when a file or folder directly in `folder` may have changed. Events that nobody has read yet are merged into one. */
+  /** Emits when a file or folder directly in `folder` may have changed. */
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
@@ -152,7 +152,7 @@ export const make = (
         onSuccess: (value) => Effect.succeed(done(value)),
         onFailure: (error) => alreadyExists(error) ? Effect.succeed(existing) : Effect.fail(failure(relative)(error))
       })
-    /** Returns the status of a path, not following links. `undefined` on file systems other than Node's, and for some missing paths. */
+    /** Returns the status of a path; for a link, the status of the link itself. `undefined` if Node's `lstat` fails. */
     const linkStat = (relative: string) =>
       fs.linkStatNow ? Effect.succeed(fs.linkStatNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
@@ -282,7 +282,7 @@ export const make = (
         const [before, renamed] = isFenced
           ? [
             Effect.catchIf(made, alreadyExists, () => Effect.zipRight(discard, made)), // a dead process may have left the file
-            // creates the target folder, and renames again. If instead the staging folder was moved away, this rename fails as well
+            // creates the target folder, and renames again. The second rename also fails if the staging folder was moved away
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
@@ -290,7 +290,7 @@ export const make = (
           Effect.zipRight(guard),
           // a failed rename runs `guard` again: if another process took over the lock meanwhile, the error of `guard` says so
           Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
-          Effect.tapError(() => Effect.option(discard)), // ignores a failure of `discard`, since the first failure is the relevant one
+          Effect.tapError(() => Effect.option(discard)), // ignores a failure of `discard`: the first failure is reported
           (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole
         )
       },
@@ -341,7 +341,7 @@ export const make = (
     }
   })
 
-/** Returns the status if the path is a regular file or does not exist; otherwise `undefined`, since more calls are needed. */
+/** Returns the status of a regular file or of a missing path. Returns `undefined` for anything else, which needs more calls. */
 const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStatus | undefined =>
   found === "nothing"
     ? nothing
@@ -374,7 +374,7 @@ const text = (location: string, bytes: Uint8Array): Io<string> =>
       })
   })
 
-/** Converts a `PlatformError`, whose message has an absolute path, to an error whose message has none. The `PlatformError` is the cause. */
+/** Converts a `PlatformError`. The new message has no absolute path. The `PlatformError` becomes the cause. */
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
   MemoryError.make("io", {
     op: cause.method,

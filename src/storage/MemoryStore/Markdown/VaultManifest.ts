@@ -50,15 +50,13 @@ const VaultManifest = Schema.Struct({
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
 })
-/**
- * The manifest of a vault: the version of its format, the key with which it signs, and how to read notes that the library did not write.
- */
+/** The manifest of a vault: the version of its format, its signing key, and how to read notes that the library did not write. */
 export type VaultManifest = typeof VaultManifest.Type
 
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
-/** Encodes a manifest that `summed` (below) made. Equal manifests give equal texts, since `summed` fixes the order of the properties. */
+/** Encodes a manifest made by `summed`. Equal manifests give equal texts, since `summed` fixes the order of the properties. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
 /** The result of reading one of the two manifest files. */
@@ -196,7 +194,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // the checksum is valid with this release's version number; if the file states another number, only that number is damaged
+      // the checksum is valid for the version of this release. If the file states another version, only that number is damaged
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined
@@ -263,7 +261,7 @@ const most = 256
  * larger, the file was changed after the library wrote it.
  */
 const moment = 2_000
-/** Number of invalid signatures that disprove a key with a valid checksum. Only files unchanged since the library wrote them count. */
+/** Number of invalid signatures that disprove a key with a valid checksum. Files that a person may have edited do not count. */
 const many = 8
 
 /**
@@ -302,7 +300,7 @@ const sealedAt = (fs: VaultFileSystem, path: string): Effect.Effect<ReadonlyArra
   })
 const largest = 262_144
 
-/** Runs a read. If it fails, logs the error and returns `otherwise`, since a failed read says nothing about the key. */
+/** Runs a read. Returns `otherwise` if the read fails, since a failure says nothing about the key. */
 const available = <A>(self: Io<A>, otherwise: A): Effect.Effect<A> =>
   Effect.catchAll(self, (error) => Effect.as(Effect.logDebug("left out of the check of the key", error), otherwise))
 

@@ -48,7 +48,7 @@ export interface VaultState {
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly tenantIndex: (tenant: string) => TenantIndex.TenantIndex
   readonly tenants: () => ReadonlyArray<string>
-  /** Returns the error that makes a file, or a folder above it, unreadable at present; `undefined` if there is no such error. */
+  /** Returns the reason why a file, or a folder above the file, cannot be read at present; `undefined` if there is none. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
   /** Whether any file or folder cannot be read at present. */
   readonly isTroubled: () => boolean
@@ -58,14 +58,14 @@ export interface VaultState {
    */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Sets the entry of a file that this process wrote; `undefined` if this process removed the file. The next scan checks the file. */
+  /** Sets the entry of a file that this process has written; `undefined` for a removed file. The next scan checks the file. */
   readonly set: (path: string, entry: Entry | undefined) => void
   /** Adds an entry that was read from the snapshot. Called before the first scan. Publishes no change. */
   readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
-  /** Scans every file, and returns the changes. Cost: a `stat` of each file; changed files and a sample of the others are also read. */
+  /** Scans every file, and returns the changes. Cost: a `stat` of each file. Also reads changed files, and a sample of the others. */
   readonly scan: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
-  /** Makes the entry of an unreadable file from a revision in the history; `undefined` if the revision has no file or is unreadable. */
+  /** Makes the entry of an unreadable file from a revision in the history; `undefined` if the revision cannot be read or has no file. */
   readonly lastGood: (
     location: RevisionLocation,
     damage: MemoryError.MemoryError
@@ -75,7 +75,7 @@ export interface VaultState {
 }
 
 const concurrency = 32
-/** Largest number of files that are checked without a pause for the event loop. Checking an unchanged file takes a few microseconds. */
+/** Largest number of files that are checked between two pauses for the event loop. */
 const filesPerPause = 256
 /** Largest number of paths that a loop without file access processes without a pause for the event loop. */
 const atATime = 4_096
@@ -84,14 +84,14 @@ const atATime = 4_096
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Starts a scan. The returned function adds newer revisions from the history to the scan's result: see `VaultFile.Ahead`. */
+  /** Starts a scan. The returned function adds newer revisions from the history to the result (see `VaultFile.Ahead`). */
   readonly ahead: Ahead["begin"]
 }
 
 /** Makes the state of a vault, which is empty at first. Scans, `set` and `restore` add files. */
 export const make = (fs: VaultFileSystem, history: History, context: Options): VaultState => {
   const files = new LargeMap<string, Entry | Bad>()
-  // all files with the same record id, by tenant and id, sorted by the function `better`; the first file counts as the record
+  // the files of each record id, by tenant and id. The function `better` sorts the files, and the first one counts as the record
   const claims = new Map<string, LargeMap<MemoryId, ReadonlyArray<Entry>>>()
   const tenantIndexes = new Map<string, TenantIndex.TenantIndex>()
   const troubles = new Map<string, MemoryError.MemoryError>()
@@ -100,7 +100,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
    * result is ignored.
    */
   const touched = new LargeMap<string, number>()
-  /** Time (a value of the counter `epoch`) at which the last full scan started. What other scans read before that time is ignored. */
+  /** The value of `epoch` when the last full scan started. Earlier results of other scans are ignored. */
   let seen = 0
   const changed = new LargeMap<string, Found>()
   const sampling = VaultFile.makeSampling()
@@ -142,7 +142,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** Updates the list of files with the id of `one` after the file at `path` has changed to `next`. Returns the first file of the list. */
+  /** Updates the list of files with the id of `one`, since `path` now has the file `next`. Returns the first file of the list. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Entry>>()
@@ -163,7 +163,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** Returns the known file at a path if its `stat` is enough to detect a change (the usual case); `undefined` if the file must be read. */
+  /** Returns the known file at a path if its `stat` can show a change. Otherwise returns `undefined`, and the file must be read. */
   const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
@@ -267,7 +267,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
         if (found.has(path)) order.add(path)
       })
       yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
-      // the first scan may pause between changes; later scans apply all changes at once, since other fibers already read the state
+      // the first scan may pause. Later scans apply all changes at once, since other fibers already read the state
       const stretch = scan.isFirstScan ? 64 : Infinity
       yield* EventLoop.forEach(order, stretch, applyFinding)
       if (scan.isWhole) seen = Math.max(seen, began)
@@ -343,12 +343,12 @@ interface Scan {
   readonly listed: ReadonlySet<string>
   /** Files that are read even if their `stat` is unchanged. */
   readonly sampled: ReadonlySet<string>
-  /** Whether this is the first scan, made while the vault is opened. Nobody reads the state yet, so the results may be applied in steps. */
+  /** Whether this is the first scan. The first scan may apply its changes in steps, since nobody reads the state yet. */
   readonly isFirstScan: boolean
   /** Whether the scan covers every file of the vault. */
   readonly isWhole: boolean
 }
-/** The result of a scan so far. `times` has the time at which each file was read, as a value of the counter `epoch`. */
+/** The result of a scan so far. `times` has the value of the counter `epoch` when each file was read. */
 interface Findings {
   /** Files that could not be read. `found` has their last known state. */
   readonly unread: Set<string>

@@ -74,7 +74,7 @@ export const make = (
       const known = positions.get(path)
       const stat = Option.getOrUndefined(yield* fs.stat(path))
       if (stat === undefined) {
-        if (known !== undefined) embeddings.retain(() => false, model) // another process erased all vectors, or a person deleted the file
+        if (known !== undefined) embeddings.retain(() => false, model) // another process or a person deleted the file
         positions.delete(path)
         return
       }
@@ -106,9 +106,7 @@ export const make = (
       ? fs.remove(fileOf(tenant, model), { force: false })
       : fs.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
 
-  /**
-   * Divides a file with the vectors of all tenants into one file per tenant. Replaces the old file last, so that a crash loses no vector.
-   */
+  /** Divides a file with the vectors of all tenants into one file per tenant. Replaces the old file last, so a crash loses no vector. */
   const divide = (model: string): Io<void> =>
     Effect.gen(function*() {
       const path = fileOf(defaultTenant, model)
@@ -179,7 +177,7 @@ export const make = (
           if (known !== undefined && known.offset > 0 && known.offset === known.size) {
             yield* fs.append(path, body(fresh))
           } else {
-            // the file is missing, has another format or ends with an incomplete row, so it is written anew from the vectors in RAM
+            // nothing can be appended: the file is missing, has another format or ends with an incomplete row
             yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
           }
           yield* catchUp(tenant, model)
@@ -230,7 +228,7 @@ const headerOf = (bytes: Uint8Array) => {
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 
-/** Whether the bytes are a vector file of this model from an earlier release. The header of such a file has no tenant. */
+/** Whether an earlier release wrote this vector file of the model. The header of such a file has no tenant. */
 const isUndivided = (bytes: Uint8Array, model: string): boolean =>
   Option.exists(headerOf(bytes), (header) => header.tenant === undefined && header.model === model)
 
@@ -266,14 +264,14 @@ const print = (tenant: string, model: string, rows: ReadonlyArray<Row>): Uint8Ar
 
 const sizeOf = (header: typeof Header.Type, rows: number) => headOf(header).length + rows * (9 + header.dimensions) * 4
 
-/** Returns the dimensions in the header; `undefined` if the header cannot be read, or names another tenant or model. */
+/** Returns the dimensions in the header; `undefined` if the header is unreadable, or is of another tenant or model. */
 const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number | undefined =>
   Option.match(headerOf(bytes), {
     onNone: () => undefined,
     onSome: (header) => header.tenant === tenant && header.model === model ? header.dimensions : undefined
   })
 
-/** Returns the rows from offset `from` on, except rows with a wrong checksum. `end` is the offset at which the last complete row ends. */
+/** Returns the rows from the offset `from` on. Skips rows with a wrong checksum. `end` is the end of the last complete row. */
 const rowsIn = (bytes: Uint8Array, dimensions: number, from: number) => {
   const rows: Array<Row> = []
   const words = 9 + dimensions

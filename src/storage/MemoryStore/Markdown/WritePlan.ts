@@ -1,4 +1,4 @@
-/** Plans the write of one record: the revisions for the history, and the new file. First checks whether a person has edited the file. */
+/** Decides how a record is written: the revisions for the history, and the new file. Also detects edits by hand. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -27,7 +27,7 @@ export interface Dependencies {
   readonly state: VaultState
   readonly history: History
   readonly context: Document.Context
-  /** Runs a scan, publishes the changes that it finds, and appends them to the history. The caller must hold the vault's lock. */
+  /** Runs a scan, then publishes the changes, and appends them to the history. Needs the vault's lock. */
   readonly publishScan: (status: Io<ReadonlyArray<News>>) => Io<void>
 }
 
@@ -53,7 +53,7 @@ export interface FileBefore {
 /** The files that a batch writes or removes, as they were before the batch, by path. */
 export type Before = ReadonlyMap<string, FileBefore>
 
-/** Returns the paths of files that changed since a batch was planned. Cost: one `stat` per path, synchronous if the platform allows it. */
+/** Returns the paths of files that have changed since a batch was planned. Cost: a `stat` per path. */
 export const changedSince = (
   fs: VaultFileSystem,
   before: Iterable<readonly [path: string, was: FileBefore]>
@@ -66,7 +66,7 @@ export const changedSince = (
     return changed
   })
 
-/** Updates a plan after its files were rolled back. Sets the current status of each file whose content is the same as before the batch. */
+/** Updates a plan whose files were rolled back. If a file has its old content again, the plan gets the new status of the file. */
 export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =>
   Effect.map(
     Effect.forEach(plan.before, ([path, was]) =>
@@ -179,7 +179,7 @@ export const make = (
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
-    // keeps the last `revisionsKept` revisions and every erasure (`next` is `undefined`), since an erasure removes all earlier revisions
+    // keeps the last `revisionsKept` writes. Also keeps each erasure (`next` is `undefined`), which removes the earlier revisions
     const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
     const parts = kept.map(({ next }, n): Part => ({
       tenant,
@@ -216,7 +216,7 @@ export const make = (
     return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
-/** Whether a plan purges a record whose file may be in the snapshot. True even if the history has no revision of the record. */
+/** Whether a plan purges a record that may be in the snapshot. The library's internal records are never in the snapshot. */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
@@ -234,12 +234,12 @@ export const print = (
     ? Effect.succeed(Frontmatter.framed(frame, record.body))
     : Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
 
-/** A note (a file whose name its author chose): its path, its current or last known text, and the record that was read from the text. */
+/** A file whose name its author chose. `text` is the current or last known text, and `record` is the record in this text. */
 interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
-  /** Whether the text has its author's own format. If not, an earlier release of this library wrote the text in the library's format. */
+  /** Whether the text has its author's own format. If not, an earlier release of this library wrote the text. */
   readonly isAuthors: boolean
 }
 

@@ -41,7 +41,7 @@ export interface MergedRows {
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
   /** Streams the tombstones of the base store. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
-  /** The vectors of the branch, and the vectors that were read from the base store; `undefined` if the base store has no vectors. */
+  /** The vectors of the branch and of the base store; `undefined` if the base store has no vectors. */
   readonly vectorBackend: VectorBackend | undefined
 }
 
@@ -95,7 +95,7 @@ export const make = (options: Options): MergedRows => {
       locks.withLock(tenant)
     )
 
-  /** Removes the vectors of texts that no record of the tenant has any more, for example after a purge in the base store. */
+  /** Removes the vectors of texts that no record of the tenant has any more. */
   const prune = (tenant: string, tenantIndex: TenantIndex.TenantIndex): void => {
     const vectors = embeddings(tenant)
     if (vectors.size === 0) return
@@ -103,7 +103,7 @@ export const make = (options: Options): MergedRows => {
     vectors.retain((hash) => left.has(hash))
   }
 
-  /** Updates the rows with these ids in the index. Takes each row from the branch, or from the base store if the branch has no such row. */
+  /** Updates the rows with these ids in the index. A row comes from the base store only if the branch has no such row. */
   const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))
@@ -120,7 +120,7 @@ export const make = (options: Options): MergedRows => {
       }
     })
 
-  /** Reads the vectors that are not in RAM yet from the base store. Each call requests again the vectors that the base store lacked. */
+  /** Reads missing vectors from the base store. The next call asks again for vectors that the base store did not have. */
   const loadVectors = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
       if (Option.isNone(baseStore.vectors)) return
@@ -161,7 +161,7 @@ export const make = (options: Options): MergedRows => {
   }
 }
 
-/** Streams the ids of a tenant's records in the base store, page by page. If `forgotten`, streams the ids of its tombstones instead. */
+/** Streams the ids of a tenant's records in the base store, page by page. If `forgotten`, streams ids of tombstones instead. */
 const idsOfBase = (
   reader: Reader,
   tenant: string,
@@ -184,7 +184,7 @@ const idsOfBase = (
 
 /** The state of one record in a branch. */
 export interface Row {
-  /** The row in the base store when the branch first wrote the record; `undefined` if the base store had no such row. */
+  /** The row that the base store had before the branch first wrote the record; `undefined` if there was none. */
   readonly base: Stored | undefined
   /** Whether the branch has purged the record. The revisions in the base store are then hidden. */
   readonly isPurged: boolean

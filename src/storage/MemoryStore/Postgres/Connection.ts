@@ -79,7 +79,7 @@ export const guarded = (
 /** Time that a statement may run after its caller is interrupted. Most statements end in this time, so their connections stay open. */
 const gracePeriod = Duration.millis(250)
 
-/** Waits for a statement whose caller was interrupted, and closes the connection if the statement takes longer than `gracePeriod`. */
+/** Waits for a statement whose caller was interrupted. Closes the connection if the statement still runs after `gracePeriod`. */
 const closeAfterGracePeriod = (connection: Connection, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
   Effect.gen(function*() {
     const limit = yield* Effect.forkDaemon(
@@ -94,7 +94,7 @@ const closeAfterGracePeriod = (connection: Connection, running: Fiber.Fiber<unkn
  * checks all statements once a second. A timer for each statement would cost more than the statement.
  */
 const watch = (patience: Duration.Duration) => {
-  const clock = Clock.make() // the real clock, since servers do not follow a TestClock; its time in nanoseconds never decreases
+  const clock = Clock.make() // the real clock, since servers do not follow a TestClock
   const startTimes = new Map<Connection, bigint>()
   let isWatched = false
   const checkOnce: Effect.Effect<void> = Effect.flatMap(sleepLive("1 second"), () =>

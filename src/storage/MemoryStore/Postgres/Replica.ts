@@ -16,21 +16,21 @@ export type Ask = (
   parameters: ReadonlyArray<string>
 ) => Effect.Effect<ReadonlyArray<ReadonlyArray<unknown>>, MemoryError>
 
-/** Approximate number of checks within the time `staleness`. There are more checks if `maxPause` limits the pause between two checks. */
+/** Approximate number of checks within the time `staleness`. A short `maxPause` can make the checks more frequent. */
 const checks = 4
-/** Longest pause between two checks, in milliseconds. The pause is short, so that reads return to the standby soon after a write. */
+/** Longest pause between two checks, in milliseconds. A short pause lets reads return to the standby soon after a write. */
 const maxPause = 500
 
 /** The result of the last check that found the standby up to date. */
 interface Known {
   /** Time until which the standby may be read. */
   readonly until: number
-  /** Number of writes of this process that the standby has replayed. The standby is read only if it has replayed all writes so far. */
+  /** Number of this process's writes that the standby has replayed. The standby is read only if it has replayed all writes. */
   readonly writes: number
   readonly history: string | undefined
 }
 
-/** Checks the standby until the Effect scope closes. Each check runs one statement on the primary, and one or more on the standby. */
+/** Keeps checking the standby until the Effect scope closes. Each check asks the primary once, and the standby at least once. */
 export const watchStandby = (
   primary: Ask,
   standby: Ask,
@@ -46,7 +46,7 @@ export const watchStandby = (
     const check = Effect.gen(function*() {
       const started = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
-      // the result is also false if the standby was promoted to a primary, since its data may then differ from those of the old primary
+      // false if the standby was promoted to a primary. The data may then differ from those of the old primary
       const hasReplayed = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])

@@ -23,7 +23,7 @@ export interface Batch {
   readonly writes: ReadonlyArray<Write>
   /** Whether to write without notifying the listeners of changes. */
   readonly isQuiet: boolean
-  /** Id of this process. Listeners in this process are notified directly, so they skip the changes in the table that have this id. */
+  /** Id of this process. Listeners in this process skip the table's changes with this id, since they are notified directly. */
   readonly writer: string
 }
 
@@ -53,7 +53,7 @@ export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<vo
       ...storeRows(tenant, outcomes, versions),
       ...replaceNames(tenant, outcomes),
       ...updateCounts(tenant, outcomes),
-      // registers the hashes of edited texts in `memory_litter`, so that a later compaction erases the vectors of these texts
+      // stores the hashes of replaced texts in `memory_litter`. A later compaction erases the vectors of these texts
       ...insertOrphans(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
       ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
     ]
@@ -316,10 +316,10 @@ const insertOrphans = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of the texts with these hashes, unless a record still has the text. The caller has encoded `tenant` by `text`. */
+/** Erases the vectors of texts with these hashes, unless a record still has the text. `tenant` must be encoded by `text`. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
-    // locks the rows of the tenant's models: a concurrent `attach` commits before this statement, or waits until this transaction ends
+    // locks the rows of the tenant's models, so that a concurrent `attach` waits until this transaction ends
     yield* query("UPDATE memory_models SET version = version WHERE tenant = ?", [tenant])
     const models = yield* query(
       `DELETE FROM memory_vectors WHERE tenant = ? AND hash {in} AND NOT EXISTS
@@ -328,7 +328,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
       [tenant, keys(hashes)]
     )
     for (const model of new Set(models.map(([model]) => String(model)))) {
-      // a model without vectors gets 0 dimensions, so that it can have others later; the new version tells caches of the change
+      // a model without vectors gets 0 dimensions, so that new vectors may have any dimensions. Caches notice the new version
       yield* query(
         `UPDATE memory_models SET version = version + 1, dimensions = 0 WHERE tenant = ? AND model = ? AND NOT EXISTS
            (SELECT 1 FROM memory_vectors AS v WHERE v.tenant = memory_models.tenant AND v.model = memory_models.model)`,
@@ -337,7 +337,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
     }
   })
 
-/** Makes the statements that log the changes of the batch, in the order of the writes, for listeners in other processes. */
+/** Makes the statements that log the changes of a batch, in order. Listeners in other processes read this log. */
 const logChanges = (
   { position }: Dialect,
   tenant: string,

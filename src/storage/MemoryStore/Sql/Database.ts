@@ -46,13 +46,13 @@ export interface Dialect {
   readonly bytes: string
   /** Collation that orders and compares a text column by its bytes. */
   readonly exact: string
-  /** SQL expression for the position of a new row in the table of changes: in PostgreSQL the transaction's id, in SQLite a counter. */
+  /** SQL expression for the position of a new change. In PostgreSQL, this is the transaction's id. In SQLite, it is a counter. */
   readonly position: string
-  /** SQL expression for a snapshot of the database, as a text. The text starts with a position below which every transaction has ended. */
+  /** SQL for a snapshot of the database, as text. The text starts with a position. All transactions below this position have ended. */
   readonly snapshot: string
-  /** SQL condition with two snapshots as parameters. True for a change that is visible in the second snapshot, but not in the first. */
+  /** SQL condition with two snapshots as parameters. True for a change that only the second snapshot contains. */
   readonly isBetween: string
-  /** Returns the statements that set up row-level security: a role that does not own the tables can read only one tenant's rows. */
+  /** Returns the statements that set up row-level security. A role that does not own the tables then sees only one tenant's rows. */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
 }
 
@@ -99,7 +99,7 @@ export interface Driver {
   readonly once?: Once | undefined
   /** Statement that begins a transaction. */
   readonly begin: string
-  /** Translates a statement to the driver's syntax. The translations of the first 1,000 statements are cached until the next failure. */
+  /** Translates a statement to the driver's syntax. The caller caches up to 1,000 translations. */
   readonly written: (sql: string) => string
   /** Converts a failure of the driver to an error. */
   readonly failureOf: (op: string, cause: unknown) => MemoryError
@@ -251,7 +251,7 @@ export const each = (rows: ReadonlyArray<ReadonlyArray<string | number | null>>)
 /** Encodes keys as the parameter of `{in}` in a statement. */
 export const keys = (all: Iterable<string>): string => JSON.stringify(Array.from(all, text))
 
-/** Largest number of rows per statement. It is large enough to make round trips rare, and small enough for one JSON parameter. */
+/** Largest number of rows per statement: enough to make round trips rare, but not too many for one JSON parameter. */
 export const batchSize = 500
 
 /** Calls a function with at most `batchSize` values at a time, and concatenates the results. */

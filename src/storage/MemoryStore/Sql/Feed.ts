@@ -1,6 +1,4 @@
-/**
- * The stream of the changes that other processes make. Polls the table of changes for changes that were committed after the subscription.
- */
+/** The stream of changes that other processes make after the subscription. The stream polls the table of changes. */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -24,7 +22,7 @@ export interface Options {
   readonly poll: Duration.Duration
 }
 
-/** Milliseconds for which a change is kept in the table. Polls are far more frequent, so no listener misses a change. */
+/** Milliseconds for which a change is kept in the table. Listeners poll far more often, so they miss no change. */
 const kept = 3_600_000
 /**
  * Number of recent versions of a partition that the table `memory_gone` covers. The table has the ids of records that were erased or left
@@ -109,7 +107,7 @@ export const others = <A>(
       ))
   )
 
-/** A poll reads the changes after the position `startAfter` that were committed between the snapshots `after` and `until`. */
+/** A poll reads the changes between the snapshots `after` and `until`. The poll starts after the position `startAfter`. */
 interface PollState {
   readonly after: string
   readonly until: string
@@ -146,7 +144,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns the record at a revision, or at the next later revision that is kept; `undefined` if there is none or it is a tombstone. */
+/** Returns a revision of a record, or the next later one that is kept; `undefined` if this is a tombstone or there is none. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

@@ -38,9 +38,9 @@ const bytesOfRecord = 1_000
 const bytesOfIndex = 30_000
 /** Measured size in bytes of a partition without records. */
 const bytesOfPartition = 500
-/** Returns the bytes per number of a vector. `numbers` is the total of all vectors. Large sets of vectors are quantized to fewer bytes. */
+/** Returns the bytes per number in a vector. If all vectors together have many numbers, each number is quantized to fewer bytes. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
-/** Number of rows that are read and added to the index in one step. A step takes about 10 ms. The event loop runs after each step. */
+/** Number of rows that are read in one step. A step takes about 10 ms, and then the event loop runs. */
 const stretch = 500
 
 /** A cached partition. */
@@ -55,9 +55,9 @@ interface Part {
 interface TenantCache {
   readonly index: OutlineIndex
   readonly parts: Map<string, Part>
-  /** State at the last read of each model's vectors: their version and dimensions in the database, and the value of `added`. */
+  /** Version and dimensions of each model's vectors at the last read, and the value of `added` at that time. */
   readonly models: Map<string, { readonly version: number; readonly added: number; readonly dimensions: number }>
-  /** Number of rows added to `index` so far. Removals do not lower this count. A higher count means that new rows may lack vectors. */
+  /** Number of rows ever added to `index`. If the number has grown, new rows may lack vectors. */
   added: number
   /** Estimated bytes per record, including its vectors. */
   weight: number
@@ -75,9 +75,9 @@ export interface IndexCache {
     question: (index: OutlineIndex, texts: Texts, vectors: Vectors) => Answer<A>,
     embedding?: { readonly model: string; readonly dimensions: number }
   ) => Io<A>
-  /** Returns the dimensions of a model's vectors as last read; 0 if there were no vectors, `undefined` if they were never read. */
+  /** Returns the last known dimensions of a model's vectors; 0 if there were none, `undefined` if they were never read. */
   readonly dimensions: (tenant: string, model: string) => number | undefined
-  /** Reads the row of each id, in the order of `ids`; `None` if there is no row. Caches the texts of the rows for later searches. */
+  /** Returns the row of each id, in order; `None` if there is no row. Caches the texts of these rows for later searches. */
   readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Option.Option<Stored>>>
 }
 
@@ -87,16 +87,16 @@ export interface IndexCache {
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
-  /** Id of the database's history (see `Dialect.history`) when the cached indexes were read; `undefined` while the id is unknown. */
+  /** Id of the database's history when the cache was filled (see `Dialect.history`); `undefined` if unknown. */
   let history: string | undefined
   const tenants = new Map<string, TenantCache>()
-  /** Partitions that were searched, least recently used first. The key contains tenant and partition. A Map keeps insertion order. */
+  /** Searched partitions, least recently used first, since a Map keeps insertion order. The key contains tenant and partition. */
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
   const analyzerFingerprint = fingerprint(analyzer.index)
   const snapshots = new WeakMap<Viewer.AccessFilter, ReadSnapshot>()
 
-  /** Empties the cache after a fail-over or restore of the database, since earlier and later versions cannot be compared. */
+  /** Empties the cache after a fail-over or a restore of the database. Cached versions are then no longer comparable. */
   const forget = () => {
     tenants.clear()
     used.clear()
@@ -115,7 +115,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     return known
   }
 
-  /** Marks the wanted partitions as used. Then evicts the least recently used other partitions if the cache is too large. */
+  /** Marks the wanted partitions as used. If the cache is too large, evicts other partitions, least recently used first. */
   const makeRoom = (tenant: string, wanted: Wanted) => {
     for (const partition of wanted.keys()) {
       const key = `${tenant}\n${partition}`
@@ -149,7 +149,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     }
   }
 
-  /** Updates the index of a tenant. Reads all rows of visible partitions that are not cached, and only the changes of cached ones. */
+  /** Updates the index of a tenant. Reads only the changes of a cached partition, but all rows of any other visible partition. */
   const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.AccessFilter,
@@ -177,7 +177,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       cache.index.pack()
-      // `vectors` comes from a statement that returns a row per visible partition, so `vectors` is unknown if `wanted` is empty
+      // `vectors` is unknown if `wanted` is empty: both come from one statement, with a row per visible partition
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, cache))
@@ -255,7 +255,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
             if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
           if (!isCurrent(versions)) continue
-          const cache = cacheOf(access.tenant) // no other fiber runs after `isCurrent`, so the index has the history of `versions`
+          const cache = cacheOf(access.tenant) // no other fiber has run since `isCurrent`, so the history is the same
           yield* bringUpToDate(source, access, versions, model, cache)
           if (!isComplete(access.tenant, cache, versions, model)) continue
           // no other fiber runs between `isComplete` and `question`, so no partition is evicted in between
@@ -272,7 +272,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
 /** The versions of the partitions that one call sees, and the database from which the call reads. */
 interface ReadSnapshot {
-  /** Database from which the whole call reads. One call never mixes primary and replica, since the replica may lack rows of the primary. */
+  /** The database from which the whole call reads. A replica may lack rows that the primary has. */
   readonly source: Reading
   readonly versions: PartitionVersions
   readonly model: string | undefined
@@ -304,7 +304,7 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // `memory_gone` is complete only above the version `floor`. One statement reads `memory_gone` and `floor`, so that they match
+      // `memory_gone` is complete only above the version `floor`. One statement reads both, so that they match
       const erased = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
@@ -313,7 +313,7 @@ const follow = (
       )
       // ids that were erased between `part.version` and `floor` are unknown, so the partition is read completely
       if (Number(erased[0]?.[0] ?? Infinity) > part.version) part.version = 0
-      // removes erased ids before rows are added, since an erased id may have been written again, in this or another partition
+      // removes erased ids before rows are added, since an erased id may have been written again meanwhile
       else for (const [, id] of erased) if (id !== null && part.ids.delete(idOf(id))) cache.index.remove(idOf(id))
     }
     if (part.version === 0) clear(cache, part) // an earlier read may have added rows before it failed
@@ -346,7 +346,7 @@ const follow = (
 /** Adds a row to a partition and to the index. A row with an empty entry is a tombstone, and is removed instead. */
 const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && cache.index.has(id)) {
-    // the record is cached in another partition. It is unknown which of the two rows is newer, so the other partition is read again
+    // the record is also cached in another partition. Either row may be the newer one, so that partition will be read again
     for (const other of cache.parts.values()) if (other.ids.delete(id)) other.version = 0
   }
   if (entry === "") {
@@ -375,7 +375,7 @@ const followModel = (
       const { added } = cache
       const known = cache.models.get(model)
       if (known !== undefined && known.version >= now.version && known.added === added) return
-      // `now` may be older than `known`: another fiber may have read a newer version, or `now` may come from a replica that lags behind
+      // `now` may be older than `known`, if another fiber has read meanwhile or if a replica lags behind
       const { dimensions, version } = known === undefined || now.version > known.version ? now : known
       if (index.dimensions(model) !== dimensions) index.detach(model)
       const missing = dimensions === 0 ? [] : index.withoutVector(model, dimensions)
@@ -396,5 +396,5 @@ const followModel = (
     }
   })
 
-/** Number of vectors that are read between two yields to the event loop. With 512 dimensions, these vectors take half a MB. */
+/** Number of vectors that are read between two pauses for the event loop. This is half a megabyte for 512 dimensions. */
 const vectorsAtATime = 250

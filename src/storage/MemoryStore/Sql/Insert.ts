@@ -1,6 +1,4 @@
-/**
- * Makes statements that insert rows. A statement for one row has a parameter per value, which is fastest. Several rows are passed as JSON.
- */
+/** Makes INSERT statements. A statement for one row has a parameter per value, which is fastest. Several rows are passed as JSON. */
 import { batchSize, each, type Parameter } from "./Database.ts"
 
 /** A statement with its parameters. */
@@ -12,7 +10,7 @@ export type Cells = ReadonlyArray<string | number | null>
 /** The table and columns of an insert. */
 export interface Options {
   readonly table: string
-  /** The columns that the cells of a row fill, in the order of the cells, with the types of the cells. `tenant` is not among them. */
+  /** Names and types of the columns, in the order of the cells. The column `tenant` is not among them. */
   readonly columns: Readonly<Record<string, "text" | "integer" | "number">>
   /** SQL expressions for the values of further columns. Default: none. */
   readonly set?: Readonly<Record<string, string>> | undefined
@@ -20,7 +18,7 @@ export interface Options {
   readonly conflict?: string | undefined
 }
 
-/** Makes a function that returns statements to insert rows of a tenant. The caller encodes `tenant` and key cells by `Database.text`. */
+/** Makes a function that returns INSERT statements. The caller must encode the tenant and all key cells by `Database.text`. */
 export const insert = (
   { columns, conflict, set = {}, table }: Options
 ): (tenant: string, rows: ReadonlyArray<Cells>) => ReadonlyArray<Statement> => {

@@ -1,4 +1,4 @@
-/** Converts records to the columns of a SQL store and back. Reads rows by id, by name, by page, and for compaction. */
+/** Converts records to the rows of a SQL store, and back. Also reads rows by id, by name or by page, and for compaction. */
 import * as Effect from "effect/Effect"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -47,7 +47,7 @@ type Fields = { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** Whether the JSON of a row has the fields on which the library relies, with the right types. A damaged row may lack some. */
+/** Whether the JSON of a row has all needed fields, with the right types. Detects damaged rows. */
 const isRecord = (json: Partial<Fields> | null): json is Fields =>
   json !== null && typeof json.id === "string" && typeof json.kind === "string" && typeof json.body === "string" &&
   typeof json.summary === "string" && typeof json.revision === "number" && typeof json.createdAt === "number" &&
@@ -79,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id. Calls `seen` with each row, the version of its partition when the row was written, and the length of its JSON. */
+/** Reads rows by id, and calls `seen` with each row. `version` is the partition's version at the write. `length` is the JSON's length. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -113,7 +113,7 @@ export const vectorsOf = (
 ): Io<ReadonlyMap<string, Float32Array>> =>
   Effect.flatMap(
     inBatches(Array.from(new Set(hashes)), (batch) =>
-      // looks up each hash separately: a planner without statistics underestimates the number of vectors, and would scan all of them
+      // looks up each hash separately. Otherwise a planner without statistics would scan all vectors
       query(
         `SELECT e.value->>0, (SELECT {vector} FROM memory_vectors WHERE tenant = ? AND model = ? AND hash = e.value->>0)
          FROM {each} AS e`,
@@ -135,7 +135,7 @@ export const vectorsOf = (
       })
   )
 
-/** Decodes a vector from hexadecimal digits. `Buffer` is five times as fast as a loop, and the drivers need `Buffer` anyway. */
+/** Decodes a vector from hexadecimal digits. `Buffer` is five times as fast as a loop. */
 const vectorOf = (digits: string): Float32Array => {
   const bytes = new ArrayBuffer(digits.length / 2)
   Buffer.from(bytes).write(digits, "hex")
@@ -195,7 +195,7 @@ export const gather = (
     return { analyzer, rows, withDedupeKeys }
   })
 
-/** Returns visible records that pass the filter. They have one of the names (role `n`), or they refer to one of the names (role `r`). */
+/** Finds visible records that pass the filter. With role `n`, they have one of the names. With role `r`, they refer to one. */
 export const byName = (
   { query }: Reading,
   role: "n" | "r",
@@ -287,7 +287,7 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
 /** Largest number of rows that one statement reads. */
 const maxRowsPerStatement = 1_000
 
-/** Returns up to `limit` records after `after` that pass the filter, newest first, then by id. Cost: the rows up to the last result. */
+/** Returns up to `limit` records that pass the filter, newest first, then by id. Starts after the position `after`. */
 export const page = (
   { query }: Reading,
   access: Viewer.AccessFilter,
@@ -344,17 +344,17 @@ const rowsAfter = (
     )
 }
 
-/** SQL for the time 0. PostgreSQL would treat a bare 0 as an integer, a type that is too small for today's times in milliseconds. */
+/** SQL for the time 0. In PostgreSQL, a bare 0 would be an integer. That type is too small for times in milliseconds. */
 const never = "CAST(0 AS double precision)"
 
-/** Returns up to `limit` rows after `after`, in order of the times at which compaction may erase them. Tombstones stay `trash` ms. */
+/** Returns up to `limit` rows after `after`, in the order in which compaction may erase them. Tombstones stay for `trash` ms. */
 export const due = (
   { query }: Reading,
   trash: number,
   after: Due | undefined,
   limit: number
 ): Io<ReadonlyArray<Due>> => {
-  /** Reads rows. `at` is SQL for the time at which a row is due. This time is the indexed column `key` plus `offset` milliseconds. */
+  /** Returns rows in the order of the indexed column `key`. `at` is SQL for the due time: `key` plus `offset` milliseconds. */
   const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
     Effect.map(
       query(

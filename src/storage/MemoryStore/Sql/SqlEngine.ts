@@ -31,7 +31,7 @@ import * as VectorTable from "./VectorTable.ts"
 export interface Options {
   /** Shortest time for which a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
-  /** Time between two polls for writes of other processes. The store polls only while a stream of changes is open. Default 500 ms. */
+  /** Time between two polls for writes of other processes. Used only while a stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
    * Largest size in bytes of the indexes that this process caches. Default 80 MB. The estimate is 1,000 bytes per record, and 1.2 bytes per
@@ -52,7 +52,7 @@ interface Context {
   readonly changeFeed: ChangeFeed.ChangeFeed
 }
 
-/** Creates or migrates the tables if necessary, and makes an engine over them. `name` is used in the engine's errors. */
+/** Makes an engine. Creates or migrates the tables if necessary. `name` is used in the engine's errors. */
 export const make = (
   name: string,
   database: Database,

@@ -1,4 +1,4 @@
-/** Makes the functions that the modules of the SQL databases export. Each module passes the function that opens its database. */
+/** Makes the exported functions of the modules `Postgres` and `Sqlite`. Each module passes a function that opens its database. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
@@ -8,7 +8,7 @@ import * as MemoryStore from "../../MemoryStore.ts"
 import type { Database } from "./Database.ts"
 import * as SqlEngine from "./SqlEngine.ts"
 
-/** Makes the functions `engine`, `make`, `layer` and `reindex` of a kind of database. `name` is used in errors, spans and metrics. */
+/** Makes the exported functions of one kind of database. `name` is used in errors, spans and metrics. */
 export const over = <Options extends SqlEngine.Options>(
   name: string,
   open: (options: Options) => Effect.Effect<Database, MemoryError, Scope.Scope>

@@ -26,7 +26,7 @@ import type { Database, Dialect, Query } from "./Database.ts"
 
 type Step = (dialect: Dialect) => ReadonlyArray<string>
 
-/** The migrations in order. The first one creates the tables, each later one changes them. A released migration is never edited. */
+/** The migrations, in order. The first one creates the tables. A released migration is never edited. */
 const steps: ReadonlyArray<Step> = [
   ({ bytes, exact }) => [
     `CREATE TABLE memory_records (
@@ -87,7 +87,7 @@ const steps: ReadonlyArray<Step> = [
 /** Version of the tables that this release reads and writes. */
 export const current = steps.length
 
-/** Returns the version of the tables; 0 if no tables exist yet. Fails with `unsupported` if a later release made the tables. */
+/** Returns the version of the tables; 0 if there are none. Fails with `unsupported` if a later release made the tables. */
 export const checkVersion = (name: string, query: Query): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     const version = Number((yield* metaOf(query, "version")) ?? 0)

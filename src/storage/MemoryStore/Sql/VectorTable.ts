@@ -153,7 +153,7 @@ const attach = (
   )
 }
 
-/** Erases the vectors of edited or erased texts that no record has any more. Cost: linear in the number of edited or erased texts. */
+/** Erases the vectors of texts that no record has any more. Checks only the texts in the table `memory_litter`. */
 export const prune = (database: Database): Io<void> =>
   Effect.gen(function*() {
     for (;;) {
@@ -181,7 +181,7 @@ export const prune = (database: Database): Io<void> =>
     }
   })
 
-/** Makes the use counts of an engine. Each statement writes rows in the order of their ids, so that two statements cannot deadlock. */
+/** Makes the use counts of an engine. Each statement writes rows in the order of the ids, which prevents deadlocks. */
 export const uses = ({ query }: Database): EngineUses => ({
   touch: (tenant, ids, now) =>
     Effect.asVoid(query(

@@ -60,7 +60,7 @@ export const get = (
     return rows.map((row) => Option.flatMapNullable(row, (row) => shown(viewer, row, now)))
   })
 
-/** Returns the revisions that the viewer may see, newest first. The list is empty if the viewer may not see the record itself. */
+/** Returns the visible revisions of a record, newest first. Returns no revisions if the viewer may not see the record itself. */
 export const history = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -232,7 +232,7 @@ const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: Me
     return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
   })
 
-/** Returns the error that prevents a search by the query's vector, or `undefined`. Fails if the vector has the wrong dimensions. */
+/** Returns the error that prevents a vector search, or `undefined`. Fails if the query's vector has the wrong dimensions. */
 const vectorProblem = (
   { engine: { vectors }, name }: BySearch,
   op: string,
@@ -251,10 +251,10 @@ const vectorProblem = (
       : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
   })
 
-/** Largest number of records whose use counts are kept in RAM. The counts of the least recently used records are evicted. */
+/** Largest number of records whose use counts are kept in RAM. The least recently used records are evicted first. */
 const capacity = 100_000
 
-/** The use counts of a store's records. `touch` and `uses` check what the viewer may see. `kept` takes no viewer and checks nothing. */
+/** The use counts of a store's records. Unlike `touch` and `uses`, `kept` takes no viewer, and has access to all records. */
 interface KeptUsage extends Usage {
   readonly kept: Reader["uses"]
 }
@@ -264,7 +264,7 @@ type Get = (
   ids: ReadonlyArray<MemoryId>
 ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
 
-/** Makes the table of use counts: `given`, else the engine's table, else a table in RAM, which is lost when the process ends. */
+/** Returns the use counts: `given`, or those of the engine, or new ones in RAM. The counts in RAM are lost at the end of the process. */
 export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
   given !== undefined
     ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
@@ -296,7 +296,7 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
 
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, Uses>()
-  // the key includes the scope: a new record with the id of an erased record, but in another scope, must not get the old count
+  // the key includes the scope. A new record in another scope must not get the count of an erased record with the same id
   const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
     (record && table.get(keyOf(tenant, record))) ?? { count: 0 }

@@ -42,7 +42,7 @@ export interface Batch {
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The outcome of a batch. `Taken` means that nothing was written because the generated `ids` are in use. The caller makes new ids. */
+/** The outcome of a batch. `Taken`: nothing was written, since the generated `ids` are in use. The caller then makes new ids. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }
@@ -92,7 +92,7 @@ const sizeOf = (mutation: MemoryMutation): number => {
   return 128 + (edit.body?.length ?? 0) / 8 + Payload.sizeOf(edit.data ?? null) + Payload.sizeOf(edit.metadata ?? null)
 }
 
-/** Returns the hash by which duplicates of a draft are found; `undefined` if the draft has an id, or its kind keeps duplicates. */
+/** Returns the key for finding duplicates of a draft; `undefined` if the draft has an id, or if its kind allows duplicates. */
 const dedupeKeyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
   generatesId(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
@@ -125,13 +125,13 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const origin = provenance.origin ?? "user"
   const context: Revision.WriteContext = { provenance, now, kinds }
   const rows = new Map<MemoryId, Stored | undefined>(found.rows)
-  const replaced = new Map<MemoryId, Array<Stored>>() // rows of each id that this batch replaced, oldest first; a purge deletes them
+  const replaced = new Map<MemoryId, Array<Stored>>() // rows that this batch replaced, by id, oldest first
   const purged = new Set<MemoryId>()
   const dedupeLookup = Revision.makeDedupeLookup(found, rows)
   const applied: Array<Applied> = []
   const writes: Array<Write> = []
   let refusal: MemoryError.MemoryError | undefined
-  /** Id of the first put with the id of a record hidden from the viewer. The put fails only if the batch has no other error. */
+  /** Id of the first put that uses the id of a hidden record. Any other error of the batch takes precedence. */
   let unusable: MemoryId | undefined
 
   const isVisible = (row: Stored | undefined): row is Stored =>
@@ -160,7 +160,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
     return (replaced.get(id)?.findLast(isMeant) ?? kept.find(isMeant))?.record
   }
 
-  /** Returns the context of a write into this scope. Limits the trust by `Viewer.trustIn`, unless the origin is `instructions`. */
+  /** Returns the context of a write into a scope. `Viewer.trustIn` limits the trust, unless the origin is `instructions`. */
   const contextIn = (scope: MemoryScope): Revision.WriteContext =>
     origin === "instructions"
       ? context
@@ -317,7 +317,7 @@ export interface Dependencies {
   readonly entryOf: (stored: Stored) => Entry
 }
 
-/** Applies a batch in order, all or nothing. Replaces generated ids that are in use. Yields to the event loop if the batch is long. */
+/** Applies all mutations of a batch in order, or none. Replaces generated ids that are already in use. */
 export const apply = (
   { engine, entryOf, kinds, idGenerator, name }: Dependencies,
   op: string,
@@ -339,7 +339,7 @@ export const apply = (
       const withIds: Array<MemoryId> = []
       for (const id of ids) {
         withIds.push(id ?? (yield* idGenerator.next(tenant)))
-        if (withIds.length % (32 * few) === 0) yield* EventLoop.pause // every 4,096 ids, since generating an id takes little time
+        if (withIds.length % (32 * few) === 0) yield* EventLoop.pause // only every 4,096 ids, since making an id is fast
       }
       const { decide, needs } = plan({
         op,
@@ -357,7 +357,7 @@ export const apply = (
     }
   })
 
-/** Validates a batch. Yields to the event loop if the batch is long. Returns copies, which the caller cannot change later. */
+/** Validates a batch, in parts if it is long. Returns copies, which the caller cannot change later. */
 const validateInParts = (
   op: string,
   mutations: ReadonlyArray<MemoryMutation>,
@@ -385,7 +385,7 @@ const validateInParts = (
   )
 }
 
-/** Converts the path of an issue from a part of a batch to the whole batch. `start` is the index of the part's first mutation. */
+/** Makes the path of an issue relative to the whole batch. `start` is the index at which the validated part begins. */
 const from = (start: number, { message, path: [field, index, ...path] }: SchemaIssue): SchemaIssue => ({
   message,
   path: typeof index === "number" ? [field!, start + index, ...path] : [field!]

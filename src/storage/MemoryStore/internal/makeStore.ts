@@ -61,7 +61,7 @@ export const inMemory = (
     return yield* make("memory", MemoryEngine.make({ kinds, analyzer, trash }))
   })
 
-/** Makes a store from an engine. `name` is used in spans, metrics and errors. Runs one compaction before it returns. */
+/** Makes a store from an engine, and compacts it once. `name` is used in spans, metrics and errors. */
 export const make = (
   name: string,
   engine: Engine.Engine,
@@ -151,7 +151,7 @@ export const make = (
     return service
   })
 
-/** Makes the write operations of a store from a function that applies a batch of mutations. `op` is the operation's name in errors. */
+/** Makes the write operations of a store. `batch` applies mutations, and uses `op` as the name of the operation in errors. */
 export const writes = (
   batch: (
     op: "apply" | "put" | "update" | "forget",
@@ -182,7 +182,7 @@ export const writes = (
 
 const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // every put has a record
 
-/** Fails if the engine's index was made by another analyzer. The terms of such an index do not match the terms of queries. */
+/** Fails if another analyzer made the engine's index. The terms of such an index do not match the terms of queries. */
 const madeBy = (
   name: string,
   engine: Engine.Engine,
@@ -213,10 +213,10 @@ const observer = (name: string) => {
   }
 }
 
-/** Span options that turn off stack traces. A trace would show only the library's own code, and cost more than the rest of the span. */
+/** Span options without stack traces. A trace would cost more than the rest of the span, and show only the library's code. */
 const untraced = { captureStackTrace: false }
 
-/** Returns the secret for `sign`. A durable or shared engine must have one, since all processes that use the store need the same secret. */
+/** Returns the secret for `sign`. A durable or shared engine must have a secret, so that all processes use the same one. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
@@ -245,7 +245,7 @@ const readerOf = (
 
 const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 
-/** Wraps the vectors of a store. Validates the tenant of each call, and normalises it to NFC, the form in which tenants are stored. */
+/** Wraps the vectors of a store. Each call validates its tenant, and converts the tenant to NFC. */
 const vectorsOf = (
   { attach, models, pending, read }: Vectors.Vectors,
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
@@ -275,7 +275,7 @@ export interface Activity {
    * `ingest` and `tenantsWith` are not counted.
    */
   readonly since: (known: number) => Effect.Effect<number>
-  /** Earliest time at which a row may be erased, in epoch milliseconds, as computed by the last compaction; `Infinity` if there is none. */
+  /** Earliest time at which a row may be erased, in epoch milliseconds; `Infinity` if none. The last compaction computed this time. */
   readonly nextExpiry: Effect.Effect<number>
 }
 

@@ -4,7 +4,7 @@
  */
 type Done = (error: Error | null, result: Uint8Array) => void
 
-/** An empty object in place of Node's file system. `DirectFiles` uses `fs` only with Node's `FileSystem`, which browsers do not have. */
+/** An empty object in place of Node's file system, which browsers do not have. */
 export const fs = {}
 
 /** The numbers by which Node identifies the parameters of `brotliCompress`. */

@@ -17,7 +17,7 @@ export type Wanted = ReadonlyMap<string, number>
 /** The current versions of the visible partitions. */
 export interface PartitionVersions {
   readonly wanted: Wanted
-  /** Id of the database's history (`Dialect.history`). The id changes when commits may have been lost. `undefined` if it is unknown. */
+  /** Id of the database's history (see `Dialect.history`); `undefined` if unknown. A new id means that commits may have been lost. */
   readonly history: string | undefined
   /** Dimensions and version of the requested model's vectors. Without vectors, the dimensions are 0. */
   readonly vectors: { readonly dimensions: number; readonly version: number }

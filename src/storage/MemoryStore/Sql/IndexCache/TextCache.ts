@@ -28,7 +28,7 @@ export class TextCache {
     this.#capacity = capacity
   }
 
-  /** Returns a cached record; `undefined` if it is not cached. `version` is the version that the partition had when the row was written. */
+  /** Returns a record, if it is cached. `version` is the version of the record's partition when the row was written. */
   get(tenant: string, version: number, { id, scope }: Pick<MemoryRecord, "id" | "scope">): MemoryRecord | undefined {
     const key = keyOf(tenant, version, { id, scope })
     const entry = this.#entries.get(key)
@@ -38,7 +38,7 @@ export class TextCache {
     return entry.record
   }
 
-  /** Adds a record. `version` is the partition's version when the row was written. `length` is that of the JSON, in UTF-16 units. */
+  /** Adds a record. `version` is the partition's version when the row was written. `length` is the JSON's length in UTF-16 units. */
   add(tenant: string, version: number, record: MemoryRecord, length: number): void {
     const key = keyOf(tenant, version, record)
     if (this.#entries.has(key)) return
