@@ -32,7 +32,7 @@ const three = (memory: TaskMemory.Service) =>
 
 onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   law(
-    "`recordEpisode` defaults the summary to the action, `validAt` to now, and importance to 0.5, or 0.75 for a failed task",
+    "`recordEpisode` fills omitted fields with defaults, such as importance 0.75 for a failed task",
     (memory) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -94,7 +94,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "`getSimilarEpisodes` accepts any text, and returns the tasks that share words with the text, with scores of 0..1",
+    "`getSimilarEpisodes` returns the tasks that share words with a text, with scores of 0..1",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)

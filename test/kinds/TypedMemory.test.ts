@@ -88,7 +88,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "`put` and `update` refuse data that violates the kind's Schema, with an error that names the field, and write nothing",
+    "`put` and `update` fail with `invalid_draft` if the data violates the kind's Schema",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)
@@ -103,7 +103,7 @@ describe("TypedMemory", () => {
   )
 
   law(
-    "`get`, `list`, `search` and `modify` fail with `corrupt` and the record's id if stored data violates the Schema of the kind",
+    "`get`, `list`, `search` and `modify` fail with `corrupt` if stored data violates the kind's Schema",
     (_, store) =>
       Effect.gen(function*() {
         const Dish = MemoryKind.make({ name: "dish" })
@@ -170,7 +170,7 @@ describe("TypedMemory", () => {
     }))
 
   law(
-    "`update` changes only the fields in the patch, and fails with `conflict` if `ifRevision` is not the current revision",
+    "`update` changes only the fields in the patch, and fails with `conflict` if `ifRevision` is outdated",
     (recipes) =>
       Effect.gen(function*() {
         const { record } = yield* recipes.put(ada, soup)

@@ -129,7 +129,7 @@ describe("an MCP server over HTTP", () => {
       )
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a DELETE request ends its session: the session's calls are interrupted, its streams end, and later requests get 404", () =>
+  it.scopedLive("a DELETE request ends its session: running calls are interrupted, and later requests get 404", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -145,7 +145,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { method: "GET", headers })).status, 404)
     }))
 
-  it.scopedLive("refuses requests with an unsupported method or header, without a session id, or with an unknown session id", () =>
+  it.scopedLive("a request with an unsupported method or header, or without a valid session id, is refused", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -172,7 +172,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: initialize })).status, 400)
     }))
 
-  it.scopedLive("refuses a body of more than 4 MiB, with 413 if Content-Length declares the size, and still answers later requests", () =>
+  it.scopedLive("a body of more than 4 MiB is refused, and later requests are still answered", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -184,7 +184,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call(2, "recall") })).status, 200)
     }))
 
-  it.scopedLive("a token over its limit of requests per minute gets 429 and the time to wait, while other tokens are still served", () =>
+  it.scopedLive("a token over its limit of requests per minute gets 429, while other tokens are still served", () =>
     Effect.gen(function*() {
       const { ada, bob, url } = yield* guarded({ requestsPerMinute: 5 })
       const status = (headers: Record<string, string>) => ask(url, { method: "GET", path: "/page", headers })
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a session beyond the viewer's limit ends the longest idle session, or is refused with 429 if all sessions are busy", () =>
+  it.scopedLive("a new session beyond the limit ends the longest idle session, or gets 429 if no session is idle", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)
@@ -235,7 +235,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* ask(url, { headers, body: call("h", "recall") })).json.id, "h")
     }))
 
-  it.scopedLive("stops on SIGTERM: running calls are answered with an error, incomplete requests are dropped, and the process exits with 0", () =>
+  it.scopedLive("SIGTERM stops the server: running calls get an error, and the process exits with 0", () =>
     Effect.gen(function*() {
       const { exit, kill, stderr, url } = yield* httpProcess()
       const headers = yield* session(url)

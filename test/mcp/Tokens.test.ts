@@ -65,7 +65,7 @@ describe("McpTokens", () => {
       assert.isTrue(Option.isSome(tokens.holderOf(token)))
     }))
 
-  it.effect("`fromText` fails with `invalid_draft` if a line is invalid, and the error names the line's number but not its text", () =>
+  it.effect("`fromText` fails with `invalid_draft` if a line is invalid, and the error does not quote the line", () =>
     Effect.gen(function*() {
       const { line } = yield* McpTokens.generate("one", ada)
       const wrong = [

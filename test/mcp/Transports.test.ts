@@ -72,7 +72,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       yield* promised(() => client.ping())
     }))
 
-  it.scopedLive("the tool `recall` works without arguments, but `remember` without arguments is refused with an error that says why", () =>
+  it.scopedLive("the tool `recall` works without arguments, but `remember` without arguments is refused", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       assert.include(textOf(yield* promised(() => client.callTool({ name: "recall" }))), "no memories matched")
@@ -81,7 +81,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.match(textOf(refused), /^invalid_draft: kind: /)
     }))
 
-  it.scopedLive("arguments of a megabyte are accepted, but `remember` refuses a text of that size with an error that says why", () =>
+  it.scopedLive("a tool accepts arguments of a megabyte, but `remember` refuses a text of that size", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const text = "ä".repeat(524_288)
@@ -227,7 +227,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.notInclude(stderr.text(), "quiet words")
     }))
 
-  it.scopedLive("SIGTERM stops the server: running calls are interrupted and answered with an error, and the process exits with 0", () =>
+  it.scopedLive("SIGTERM stops the server: running calls get an error, and the process exits with 0", () =>
     Effect.gen(function*() {
       const { client, exit, kill, stderr } = yield* served
       const hanging = client.callTool({ name: "hang" }).catch((error: { readonly message: string }) => error.message)

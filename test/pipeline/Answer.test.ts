@@ -91,7 +91,7 @@ describe("readFacts", () => {
       assert.deepStrictEqual(Either.map(readFacts(answer), (all) => all.map(({ text }) => text)), Either.right(texts))
   )
 
-  it("a JSON object that is neither in a list nor under `facts` is a failure of the model, since the object may be an error message", () =>
+  it("a lone JSON object without `facts` is a failure of the model, since it may be an error message", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
   it("`readFacts` finds every fact that `parseFacts` finds", () => {
@@ -218,7 +218,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
 })
 
 describe("an Outbox with an unusable answer of the model", () => {
-  it.effect("the next flush of the Outbox extracts the messages again after an unusable answer, and the fact is remembered once", () =>
+  it.effect("the next flush extracts the messages again after an unusable answer, and the fact is remembered once", () =>
     Effect.gen(function*() {
       const outbox = yield* Outbox.Outbox
       yield* outbox.append(ada, "s", turns)
@@ -333,7 +333,7 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("`remember` either fails with the reason `model` and changes nothing, or makes all changes that its receipt lists", () =>
+  it.effect("`remember` fails with `model` and changes nothing, or makes exactly the changes in its receipt", () =>
     run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(

@@ -38,7 +38,7 @@ describe("parseFacts", () => {
     )
   })
 
-  it("`parseFacts` keeps valid kinds and importances, drops invalid values, and turns the names of importance levels into numbers", () => {
+  it("`parseFacts` keeps valid values, drops invalid ones, and reads the importance `high` as 0.75", () => {
     assert.deepStrictEqual(
       parseFacts(JSON.stringify({
         facts: [
@@ -129,7 +129,7 @@ describe("buildExtractionPrompt", () => {
     )
   })
 
-  it("the prompt leaves out memory that was injected into a message, and keeps text that only resembles injected memory", () => {
+  it("the prompt leaves out memory that was injected into a message, but keeps similar text", () => {
     const block = PromptBlock.render({
       hits: [],
       leftOut: { limit: 1, budget: 0, folded: 0 },

@@ -132,7 +132,7 @@ describe("the related memories shown to the model in one extraction", () => {
     })))
   })
 
-  it.effect("the model sees memories of at most 262,144 characters in total, and the best match of each fact comes first", () => {
+  it.effect("the model sees at most 262,144 characters of memories, starting with the best match of each fact", () => {
     const shown: Array<string> = []
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -163,7 +163,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
-  it("a conversation of over 262,144 characters is shortened: the ends of its longest messages are cut off, to one common length", () => {
+  it("a conversation of over 262,144 characters is shortened: its longest messages are cut to one length", () => {
     const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
     const room = (262_144 - 10 - 40_000) / 2
     assert.deepStrictEqual(read(messages), {

@@ -157,7 +157,7 @@ const reason = <A, R>(self: Effect.Effect<A, MemoryError.MemoryError, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryPipeline.remember", () => {
-  it.effect("a new fact is stored as one record in the given scope, with the origin `pipeline` and an expiry computed from `ttl`", () =>
+  it.effect("a new fact becomes one record in the given scope, with origin `pipeline` and an expiry after `ttl`", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(5_000)
       const { pipeline } = yield* both
@@ -278,7 +278,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("50 concurrent calls of `remember` with the same fact add one record, which supersedes the memory that the fact contradicts", () =>
+  it.effect("50 concurrent calls of `remember` with the same fact store the fact once", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
@@ -315,7 +315,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("a new fact supersedes the record that the fact contradicts, and a search with an earlier `asOf` still finds the old record", () =>
+  it.effect("a new fact supersedes the record that it contradicts; an earlier `asOf` still finds the old record", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
@@ -405,7 +405,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`customExtract` extracts the facts in place of the model and also receives tool messages; the model only decides", () =>
+  it.effect("`customExtract` extracts the facts in place of the model, and also receives tool messages", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const tool = new Message.Message({ role: "tool", content: "42 degrees" })
@@ -504,7 +504,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepStrictEqual(yield* everything, [])
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("`remember` fails with `invalid_draft` if the metadata of a fact has the reserved key `turn`; the error names the key", () =>
+  it.effect("`remember` fails with `invalid_draft` if a fact's metadata has the reserved key `turn`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const customExtract = () => Effect.succeed([{ text: "Ada sings", metadata: { turn: 3 } }])
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` and `plan` fail with `invalid_scope` and do not call the model if the viewer does not see the scope", () =>
+  it.effect("`remember` and `plan` fail with `invalid_scope` if the viewer does not see the scope", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -625,7 +625,7 @@ describe("MemoryPipeline.remember", () => {
       }
     }).pipe(within()))
 
-  it.effect("`remember` makes the same records again if the calls, the clock, the random seed and the model's answers are the same", () => {
+  it.effect("`remember` makes the same records from the same calls, clock, random seed and model answers", () => {
     const once = Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -698,7 +698,7 @@ describe("the related memories that `remember` shows to the model", () => {
       ])
     }))
 
-  it.effect("the option `topK`, default 5, limits the memories shown to the model for each fact; `topK: 0` fails with `invalid_draft`", () =>
+  it.effect("the option `topK`, by default 5, limits the memories that the model sees for each fact", () =>
     Effect.gen(function*() {
       const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
       assert.lengthOf(yield* seen(fill, { scope }), 5)
@@ -706,7 +706,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("the model is also shown the newest memories, up to five memories in all, if fewer than five match the fact", () =>
+  it.effect("the model sees up to five memories: first those that match the fact, then the newest", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -754,7 +754,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("a more trusted memory stays valid even if the model decides to delete the memory because of a tool message", () =>
+  it.effect("the model cannot delete a more trusted memory because of a tool message", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -774,7 +774,7 @@ describe("the related memories that `remember` shows to the model", () => {
 })
 
 describe("a fact given to `remember` that equals an existing record", () => {
-  it.effect("a fact that equals a more trusted record is not added; that record supersedes the memory that the fact contradicts", () =>
+  it.effect("a more trusted record with the text of a new fact takes the place of the new fact", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const porto = yield* put("Ada moved to Porto")
@@ -816,7 +816,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }
 
-  it.effect("`infer: false` stores the trimmed text of each message that is not blank, and calls neither the model nor the Embedder", () => {
+  it.effect("`infer: false` stores the text of each message, and calls neither the model nor the Embedder", () => {
     const embedder = counted()
     return Effect.gen(function*() {
       yield* TestClock.setTime(9_000)
@@ -840,7 +840,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })
 
-  it.effect("a message whose session and sequence number are already stored is not stored again, even if the stored text was edited", () =>
+  it.effect("a message is not stored again if its session and sequence number are already stored", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const first = yield* pipeline.remember(ada, turns, { ...raw, sequence: 0 })
@@ -905,7 +905,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
-  it.effect("messages expire after the option `ttl`, rounded up to whole milliseconds; a `ttl` of 0 or Infinity means never", () =>
+  it.effect("messages expire after `ttl`, rounded up to milliseconds; a `ttl` of 0 or Infinity means never", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
@@ -1016,7 +1016,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("`remember` asks the model again and applies the new decision if the record changes while the model decides", () =>
+  it.effect("`remember` asks the model again if the record changes while the model decides", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1035,7 +1035,7 @@ describe("a change by another writer between search and apply", () => {
       ]])
     }))
 
-  it.effect("`remember` fails with `conflict` and does not overwrite the record if another writer changes the record twice", () => {
+  it.effect("`remember` fails with `conflict` if another writer changes the record twice", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1056,7 +1056,7 @@ describe("a change by another writer between search and apply", () => {
     }).pipe(within({ script: [facts("Ada lives in Porto"), update, update], over: moving }))
   })
 
-  it.effect("the new fact is stored even if the model decides NOOP because of a memory that another writer purges meanwhile", () =>
+  it.effect("a new fact is stored if the memory that made the model decide NOOP is purged meanwhile", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Lisbon",
@@ -1067,7 +1067,7 @@ describe("a change by another writer between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("`remember` asks the model again if another writer changes the record immediately before the mutations are applied", () =>
+  it.effect("`remember` asks the model again if another writer changes the record just before the write", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Porto",
@@ -1248,7 +1248,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("`recall` without vectors or an Embedder searches by words; mode `hybrid` also reports a failure, and mode `vector` fails", () => {
+  it.effect("`recall` searches by words if there are no vectors or no Embedder; mode `vector` then fails", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1287,7 +1287,7 @@ describe("vectors of remembered texts", () => {
 })
 
 describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, store) => {
-  it.effect("`remember` supersedes a contradicted fact, `recall` finds the new fact, and `undo` makes the old fact valid again", () =>
+  it.effect("`recall` finds a new fact in place of the superseded fact, and `undo` makes the old fact valid again", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
@@ -1406,7 +1406,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* content, before)
     }).pipe(within({ script })))
 
-  it.effect("`undo` does nothing for a receipt without applied changes, and fails with `conflict` for a receipt that is already undone", () =>
+  it.effect("`undo` of a receipt without changes does nothing; a second `undo` of a receipt fails with `conflict`", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))
@@ -1525,7 +1525,7 @@ describe("MemoryPipeline.undo", () => {
   })
 
   it.effect.prop(
-    "MemoryPipeline.verify accepts a receipt that was encoded and decoded, and fails with `not_owned` if the receipt was changed",
+    "MemoryPipeline.verify accepts an encoded and decoded receipt, but not a changed receipt",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD with the text of an existing record adds nothing, and the existing record supersedes a deleted record", () => {
+  it("an ADD with the text of an existing record adds nothing; that record supersedes a deleted record", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{
@@ -336,7 +336,7 @@ describe("attribute", () => {
     )
   })
 
-  it("`attribute` adds both new facts, in order, if the model only decides to delete the two contradicted memories", () => {
+  it("`attribute` adds both new facts if the model only deletes the two memories that they contradict", () => {
     const facts = [{ text: "Now Porto" }, { text: "Now coffee" }]
     assert.deepStrictEqual(
       attribute([{ event: "DELETE", id: "0" }, { event: "DELETE", id: "1" }], facts, [lisbon, tea]).slice(2),

@@ -61,7 +61,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("the search covers the scope of the fact and broader scopes; for a viewer of reach `within`, that scope and narrower scopes", () =>
+  it.effect("the search covers the scope of the fact and broader scopes, or narrower scopes with reach `within`", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)

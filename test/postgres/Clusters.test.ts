@@ -130,7 +130,7 @@ if (hasClusters) {
         })
     )
 
-    it.scopedLive("calls to a suspended server fail with `unavailable` and can be interrupted; calls succeed after the server resumes", () =>
+    it.scopedLive("calls to a suspended server fail with `unavailable`, and succeed again once the server resumes", () =>
       Effect.gen(function*() {
         const cluster = yield* throwAway
         const at = placeOf(cluster.url, "memories")
@@ -180,7 +180,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("a store finds exactly the surviving records after its server is replaced by a standby that lacks the last commits", () =>
+    it.scopedLive("a store finds exactly the surviving records after a failover that lost the last commits", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -217,7 +217,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
       }))
 
-    it.scopedLive("a store reads from its standby only if the standby's lag is at most `staleness`, and sees its own writes at once", () =>
+    it.scopedLive("a store reads from a standby only if the lag is at most `staleness`, and sees its own writes at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -267,7 +267,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("reads still succeed for the duration `staleness` after the primary stops, but writes fail with `unavailable`", () =>
+    it.scopedLive("reads still succeed on the standby after the primary stops, but writes fail with `unavailable`", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica

@@ -97,7 +97,7 @@ if (isReal) {
   })
 
   describe("concurrent writers of a PostgreSQL store", () => {
-    it.scopedLive("concurrent batches that write the same ids in different orders do not deadlock, and all batches are applied", () =>
+    it.scopedLive("concurrent batches with the same ids in different orders are all applied, without a deadlock", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const [here, there] = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -122,7 +122,7 @@ if (isReal) {
         assert.deepStrictEqual(count, ["20"])
       }).pipe(seeded("orders")))
 
-    it.scopedLive("concurrent calls of `touch` for the same records in different orders do not deadlock, and every use is counted", () =>
+    it.scopedLive("concurrent calls of `touch` with the same ids in different orders count every use", () =>
       Effect.gen(function*() {
         const at = yield* withoutRescue(yield* place)
         const stores = yield* Effect.all([opened(at, options), opened(at, options)])
@@ -138,7 +138,7 @@ if (isReal) {
         assert.isTrue(counts.every(({ count }) => count === touches))
       }).pipe(seeded("uses")))
 
-    it.scopedLive("eight concurrent batches of 500 records do not exhaust the server's lock table, and all records are written", () =>
+    it.scopedLive("eight concurrent batches of 500 records do not exhaust the lock table of the server", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)

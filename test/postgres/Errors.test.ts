@@ -32,7 +32,7 @@ describe("opening a PostgreSQL store", () => {
       ["an invalid escape", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
     ] as const
   ) {
-    it.live(`the option \`url\` with ${what} makes opening fail with \`unsupported\`, and the error does not quote the url`, () =>
+    it.live(`the option \`url\` with ${what} makes opening fail with \`unsupported\`; the error omits the url`, () =>
       Effect.gen(function*() {
         const error = yield* refused(url)
         assert.strictEqual(error.reason, "unsupported")
@@ -41,7 +41,7 @@ describe("opening a PostgreSQL store", () => {
       }))
   }
 
-  it.live("opening fails with `unavailable` if the server refuses the connection, and the error does not contain the `url`", () =>
+  it.live("a refused connection makes opening fail with `unavailable`; the error omits the `url`", () =>
     Effect.gen(function*() {
       const port = yield* Effect.async<number>((resume) => {
         const probe = net.createServer().listen(0, "127.0.0.1", () => {

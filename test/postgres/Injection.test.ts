@@ -101,7 +101,7 @@ const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (key, value: unknown) => key === "next" ? undefined : value))
 
 describe("texts that contain SQL", () => {
-  it.scoped("SQL in any field of a PostgreSQL store is plain data: the answers equal those of an in-memory store, and the tables remain", () =>
+  it.scoped("SQL in any field is plain data: the answers equal those of an in-memory store", () =>
     Effect.gen(function*() {
       const at = yield* place
       const database = yield* opened(at)
@@ -146,7 +146,7 @@ if (isReal) {
   })
 
   describe("row-level security of a PostgreSQL store", () => {
-    it.scopedLive("a database role sees only rows of the tenant in the setting effect_memory.tenant, and no rows without the setting", () =>
+    it.scopedLive("a database role sees only rows of the tenant in the setting effect_memory.tenant", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)

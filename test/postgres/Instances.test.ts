@@ -38,7 +38,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("`get`, `list` and `search` of each instance immediately reflect every kind of change by the other instance", () =>
+    it.scopedLive("every change by one instance is immediately visible in `get`, `list` and `search` of the other", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])
@@ -130,7 +130,7 @@ if (isReal) {
   })
 
   describe("instances that open a PostgreSQL database", () => {
-    it.scopedLive("ten instances that open an empty database at the same time create the tables once and accept each other's cursors", () =>
+    it.scopedLive("ten instances can open an empty database at once, and accept each other's cursors", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const stores = yield* Effect.all(Array.from({ length: 10 }, () => opened(at, { maxConnections: 2 })), {
@@ -161,7 +161,7 @@ if (isReal) {
         assert.deepStrictEqual(yield* state, before)
       }))
 
-    it.scopedLive("concurrent puts of the same fact by three instances make one record, even if the default isolation is serializable", () =>
+    it.scopedLive("concurrent puts of a fact by three instances make one record, even with serializable isolation", () =>
       Effect.gen(function*() {
         const at = yield* place
         const url = new URL(Redacted.value(at.url))

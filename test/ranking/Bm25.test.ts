@@ -49,7 +49,7 @@ describe("bm25", () => {
     assert.closeTo(bm25("hot tea", [doc("", ["hot tea"])])[0]!.score, plain, 1e-12)
   })
 
-  it("the score is higher if the document has the term more often, if the term is rarer, or if the document is shorter", () => {
+  it("the score grows with the count and the rarity of the term, and falls with the document's length", () => {
     assert.deepStrictEqual(ids("tea", doc("tea milk"), doc("tea tea")), ["tea tea", "tea milk"])
     assert.deepStrictEqual(ids("tea rum", doc("tea x1"), doc("rum x2"), doc("tea x3")), ["rum x2", "tea x1", "tea x3"])
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])

@@ -45,7 +45,7 @@ const relevances = (
 }
 
 describe("vector relevance in hybrid search", () => {
-  it("the vector relevance of a conversation turn is at least 80% of the cosine of each adjacent turn in the session", () => {
+  it("the vector relevance of a conversation turn is at least 80% of the cosine of a turn next to it", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },
@@ -114,7 +114,7 @@ describe("Embedder.calibrate", () => {
       assert.strictEqual(yield* Embedder.calibrate(none), none)
     }))
 
-  it.effect("the embedding of a query contains the calibration of the embedder, even if the embedder has batches and a cache", () =>
+  it.effect("the embedding of a query contains the calibration of the embedder", () =>
     Effect.gen(function*() {
       const embedder = yield* Effect.flatMap(Embedder.make(crowded), Embedder.calibrate)
       const query = yield* EmbeddingSync.make(yield* MemoryStore, embedder).query("tea")

@@ -45,7 +45,7 @@ describe("the confidence of a search result", () => {
     assert.isAbove(sure("green tea from Uji in autumn"), sure("trains from Uji in autumn to the sea"))
   })
 
-  it("the result has a confidence only if the query has a text and `confidence: true`; all other fields stay the same", () => {
+  it("the result has a confidence only if the query has a text and `confidence: true`", () => {
     const search = (query: object) => index.search(Viewer.everyone(), { text: "harbour", ...query }, 0)
     const { confidence, ...asked } = search({ confidence: true })
     assert.isTrue(confidence! > 0 && confidence! < 1)

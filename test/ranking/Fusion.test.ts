@@ -11,7 +11,7 @@ const leg = (ids: string, weight?: number): RankedList<string> => ({
 const order = (...legs: ReadonlyArray<RankedList<string>>) => reciprocalRank(legs).map(({ id }) => id).join("")
 
 describe("reciprocalRank", () => {
-  it("the score of a hit is the sum of weight ÷ (60 + rank) over the rankings, divided by the largest possible sum", () => {
+  it("a hit's score is the sum of weight ÷ (60 + rank) over the rankings, scaled to at most 1", () => {
     const most = 1 / 61 + 2 / 61
     const scores = new Map(reciprocalRank([leg("ab"), leg("bc", 2)]).map(({ id, score }) => [id, score]))
     assert.deepStrictEqual(Array.from(scores.keys()), ["b", "c", "a"])
@@ -20,12 +20,12 @@ describe("reciprocalRank", () => {
     assert.closeTo(scores.get("c")!, 2 / 62 / most, 1e-15)
   })
 
-  it("a hit that is first in all rankings scores 1; a hit that is first in one of two rankings and absent from the other scores 0.5", () => {
+  it("a hit scores 1 if first in all rankings, and 0.5 if first in one of two and absent from the other", () => {
     assert.deepStrictEqual(reciprocalRank([leg("a"), leg("a", 7), leg("a", 0.1)]), [{ id: "a", score: 1 }])
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("a hit that is last in both of two rankings precedes a hit that is first in only one ranking, unless the constant `k` is 0", () => {
+  it("a hit that is last in two short rankings precedes a hit that is first in only one of them", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
@@ -36,7 +36,7 @@ describe("reciprocalRank", () => {
     assert.deepStrictEqual([a, b, c, d], [1, 1 / 2, 1 / 2, 1 / 4])
   })
 
-  it("hits with equal fused scores are in the order in which the rankings, read one after another, first contain them", () => {
+  it("hits with equal scores are in the order in which the rankings first contain them", () => {
     assert.strictEqual(order(leg("ab"), leg("ba")), "ab")
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })
@@ -48,7 +48,7 @@ describe("reciprocalRank", () => {
     assert.deepStrictEqual(reciprocalRank([leg(""), leg("a", 0)]), [])
   })
 
-  it("random rankings give one hit per id, with scores of 0..1 in descending order; doubling all weights changes nothing", () => {
+  it("random rankings give one hit per id, with scores of 0..1 in descending order", () => {
     const ids = FastCheck.uniqueArray(FastCheck.constantFrom(..."abcdefgh"), { maxLength: 8 })
     const legs = FastCheck.array(
       FastCheck.tuple(ids, FastCheck.double({ min: 1e-3, max: 100, noNaN: true })).map(([ids, weight]) =>

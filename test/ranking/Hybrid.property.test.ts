@@ -176,7 +176,7 @@ const begun = (): State => {
 }
 
 describe("vector search and hybrid search", () => {
-  it("search results after random changes equal those that the scoring formulas give for a plain list of the visible records", () => {
+  it("search results after random changes equal the scoring formulas applied to a plain list of records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add },
       { weight: 1, arbitrary: remove },

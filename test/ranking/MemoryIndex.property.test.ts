@@ -172,7 +172,7 @@ describe("MemoryIndex after random changes", () => {
     )
   })
 
-  it("the pages of a list contain each unchanged record exactly once, even if other records change between two pages", () => {
+  it("the pages of a list contain each unchanged record once, even if other records change meanwhile", () => {
     const change = oneof(add(40), add(40), remove(40))
     const changes = array(array(change, { maxLength: 4 }), { minLength: 1, maxLength: 10 })
     FastCheck.assert(

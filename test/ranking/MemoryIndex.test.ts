@@ -35,7 +35,7 @@ const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewe
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
 
 describe("MemoryIndex", () => {
-  it("a vector search finds the same records if vectors are prepared in steps and records change between the steps", () => {
+  it("a vector search finds the right records, even if records change while vectors are prepared in steps", () => {
     const vectors = Array.from({ length: 40 }, (_, n) => new Float32Array([n + 1, 40 - n]))
     const filled = () => {
       const index = indexOf(...vectors.map((_, n) => record(`${n}`, { body: `body ${n}` })))
@@ -120,7 +120,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(lookedUp(), 0)
   })
 
-  it("`add` replaces a record with the same id in any scope, and `remove` returns true only for an existing record", () => {
+  it("`add` replaces the record of the same id; `remove` returns true only for an existing record", () => {
     const index = indexOf(record("a", { body: "tea" }))
     index.add(record("a", { body: "coffee", scope: "global" }))
     assert.strictEqual(index.size, 1)
@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("scores are relative to the best hit; a query without a text returns all records, newest first; a text without terms finds no record", () => {
+  it("scores are relative to the best hit; a search without a text returns all records, newest first", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -192,7 +192,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
-  it("`restore` returns false if the format, byte order or tokenizer of the bytes differs, or if an encoded record no longer exists", () => {
+  it("`restore` returns false for bytes of another format or tokenizer, or with a record that is gone", () => {
     const records = [record("tea"), record("coffee")]
     const encoded = () => indexOf(...records).encode().slice()
     const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {
@@ -241,7 +241,7 @@ describe("MemoryIndex", () => {
     assert.isAtLeast(restoring - restoringOne, Math.floor(count / 256))
   })
 
-  it("the encoded bytes contain the records of the index when encoding began, even if the index changes between the steps", () => {
+  it("the encoded bytes contain the index as it was when encoding began, despite later changes", () => {
     /** Makes a record with so many words that it is indexed in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
@@ -333,7 +333,7 @@ describe("MemoryIndex", () => {
     assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
   })
 
-  it("`leftOut` counts the hits beyond the limit and the budget; the first hit that exceeds the budget ends the results", () => {
+  it("`leftOut` counts the hits beyond the limit and the hits beyond the budget", () => {
     const index = indexOf(
       ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )
@@ -345,7 +345,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(left({ limit: 1_000 }), { limit: 0, budget: 0, folded: 0 })
   })
 
-  it("a search by text folds near-duplicates of the same kind and data into one hit, and counts the folded records", () => {
+  it("a search by text returns only one of several near-duplicates of the same kind and data", () => {
     const index = indexOf(
       record("green tea", { id: id("a"), tags: ["tea"] }),
       record("Green tea!", { id: id("b") }),

@@ -149,7 +149,7 @@ describe("isNear", () => {
 })
 
 describe("fold", () => {
-  it("`fold` keeps the first item of each group of near-duplicates, in order, and returns the number of dropped items", () => {
+  it("`fold` keeps the first item of each group of near-duplicates, and counts the dropped items", () => {
     const items = ["Tea.", "coffee", "tea", "TEA!", "Coffee", "milk"].map((text, n) => ({ text, n }))
     const { folded, kept } = fold(items, ({ text }) => text)
     assert.deepStrictEqual(kept.map(({ n }) => n), [0, 1, 5])

@@ -79,7 +79,7 @@ describe("search of a long record", () => {
     assert.strictEqual(plain(query).hits[0]?.record.body, `${needle} And more.`)
   })
 
-  it("the hit of a long record contains the passage with the words of the query, and the offset of the passage in the body", () => {
+  it("the hit of a long record contains the passage with the words of the query, and the passage's offset", () => {
     const [hit] = indexed([chapter])({ text: "rhubarb cordial" }).hits
     assert.include(hit?.passage?.text, needle)
     const { start, text } = hit!.passage!
@@ -115,7 +115,7 @@ describe("search of a long record", () => {
     assert.include(hits.find(({ record }) => record.body === chapter)?.passage?.text, needle)
   })
 
-  it.effect("a prompt block shows the passage of a long record with its offset, and only the passage counts against the budget", () =>
+  it.effect("a prompt block shows only a passage of a long record, and only the passage counts against the budget", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* store.put(ada, [draft(chapter, { summary: "Council reports" }), draft("A kiosk.")])

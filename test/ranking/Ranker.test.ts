@@ -35,13 +35,13 @@ describe("Ranker", () => {
     )
   })
 
-  it("the rank of a record without a session is its BM25 divided by the best BM25 if the question names no speaker or time", () => {
+  it("the rank is the BM25 divided by the best BM25 if no other signal (session, speaker, time) applies", () => {
     const { rank } = asked("tea")
     for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noSignals, words }, 0.7), words / 0.7)
     assert.strictEqual(rank({ ...noSignals, words: 1 }, 0), 0)
   })
 
-  it("weight 0 for `ranker` ranks by words only, and weight 0 for `conversation` ignores the session and neighbours of a turn", () => {
+  it("the weight `ranker: 0` ranks by words only; `conversation: 0` ignores the other turns of a session", () => {
     const turn = {
       ...noSignals,
       isTurn: true,
@@ -58,7 +58,7 @@ describe("Ranker", () => {
     assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
   })
 
-  it("`named` recognises the first name of a speaker in any letter case, and a long first name even with one wrong letter", () => {
+  it("`named` finds a speaker by first name, in any letter case and with a typo in a long name", () => {
     const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
     assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
     assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])

@@ -80,7 +80,7 @@ describe("RecencyIndex", () => {
     assert.deepStrictEqual(all, expected)
   })
 
-  it("records are ordered by recency even if the index is read or records are added between two steps of sorting", () => {
+  it("records are ordered by recency, even if records are added between the steps of sorting", () => {
     const { array, integer, property } = FastCheck
     FastCheck.assert(
       property(array(integer({ min: 0, max: 12 }), { maxLength: 40 }), (stops) => {

@@ -47,7 +47,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("`match` counts term statistics over all visible records, but returns only the `depth` best records that pass the filter", () => {
+  it("`match` takes term statistics from all visible records, but hits only from the filtered records", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -147,7 +147,7 @@ describe("Searcher", () => {
       assert.isFalse((yield* search(over(index, { vectors }), { embedding, mode: "vector" })).leftOut.exact)
     }))
 
-  it.effect("a ranked record is no hit if it is erased, forgotten, invisible or excluded by the filter when its body is read", () =>
+  it.effect("a ranked record is no hit if it is forgotten, invisible or filtered out when its body is read", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const match: Retrieval["match"] = (...args) =>

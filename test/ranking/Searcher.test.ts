@@ -60,7 +60,7 @@ const queries = times(400, 2_000)
 
 describe("Searcher over an index without bodies", () => {
   for (const { repeating, seed, size } of worlds) {
-    it.effect(`${queries} random queries give the same results as an in-memory index (${size} records; share of records that repeat a text: ${repeating})`, () =>
+    it.effect(`${queries} random queries give the results of an in-memory index (${size} records, share of copies: ${repeating})`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -188,7 +188,7 @@ describe("hybrid search, and search among copies", () => {
     }
   })
 
-  it.effect("search with limit 10 finds ten different texts among 50 copies of each of 40 texts with at most three calls of `match`", () =>
+  it.effect("search finds ten different texts among many copies with at most three calls of `match`", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

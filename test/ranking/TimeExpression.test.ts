@@ -75,7 +75,7 @@ describe("TimeExpression", () => {
     assert.strictEqual(at(40), 0)
   })
 
-  it("`asksWhen` is true for questions such as 'How long ago?', and `namesTime` for texts such as 'I went on Friday'", () => {
+  it("`asksWhen` recognises a question for a time, and `namesTime` a text that contains a time", () => {
     for (const text of ["When did she go?", "How long ago?", "On which day?", "what year was it"]) {
       assert.isTrue(TimeExpression.asksWhen(text), text)
     }

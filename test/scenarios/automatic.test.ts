@@ -49,7 +49,7 @@ describe.each(worldsOf)("an agent over the store %s that is interrupted or crash
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("a text is remembered exactly once if `turnEnd` or `add_memory` returned before the crash, and at most once otherwise", () =>
+  it.effect("a crash duplicates no text, and loses only texts whose calls had not returned", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -116,7 +116,7 @@ describe("isolation of viewers in MemoryManager", () => {
   const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })
 
   for (const [n, steps] of FastCheck.sample(worlds, { numRuns: 25, seed: 11 }).entries()) {
-    it.effect(`a viewer gets only texts of visible scopes from search, prompts and tools, after concurrent writes (world ${n})`, () =>
+    it.effect(`a viewer gets only texts of visible scopes from search, prompts and tools (world ${n})`, () =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
         const { accept, flush, inject, search } = yield* MemoryManager.MemoryManager

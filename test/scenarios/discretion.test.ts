@@ -147,7 +147,7 @@ describe("the text that a user said", () => {
       for (const event of events) unsaid(event._tag, encodeEvent(event))
     }).pipe(Effect.provide(federation(false))))
 
-  it.effect("the option `texts` puts the user's text into `memory_written` and `memory_recalled` events, and never into errors", () =>
+  it.effect("the option `texts` puts the user's text only into `memory_written` and `memory_recalled` events", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       const texts = events.filter((event) => encodeEvent(event).includes("7F3A"))
@@ -155,7 +155,7 @@ describe("the text that a user said", () => {
     }).pipe(Effect.provide(federation(true))))
 
   for (const [name, layer] of Object.entries(stores)) {
-    it.effect(`the user's text appears in no error of KeyValueMemory, BeliefMemory or EpisodicMemory over the store ${name}`, () =>
+    it.effect(`no error of KeyValueMemory, BeliefMemory or EpisodicMemory contains the user's text (store ${name})`, () =>
       Effect.gen(function*() {
         const values = yield* KeyValueMemory.KeyValueMemory
         const beliefs = yield* BeliefMemory.BeliefMemory

@@ -39,7 +39,7 @@ const draft: Draft = {
 const named = { [`notes${hostile}`]: { layer: memory, description: hostile, writable: true } }
 
 describe("text that a model reads", () => {
-  it.effect("the context, the index and the tool results of one store contain no invisible characters and no chat markup", () =>
+  it.effect("the context, index and tool results of a store contain no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const service = yield* MemoryService.MemoryService
       const store = yield* MemoryStore.MemoryStore
@@ -79,7 +79,7 @@ describe("text that a model reads", () => {
       clean("failure", (yield* Effect.flip(search!.call({ query: "tea", stores: [hostile] }))).message)
     }).pipe(Effect.provide(world({ stores: named }))))
 
-  it.effect("the results of a store's own tools and the denials of a plugin contain no invisible characters and no chat markup", () => {
+  it.effect("a store's own tools and a plugin's denials pass on no invisible characters and no chat markup", () => {
     const foreign = {
       ...note,
       call: (input: unknown) =>
@@ -129,7 +129,7 @@ describe("text that a model reads", () => {
       clean("failure", (yield* Effect.flip(failing.call({}))).message)
     }))
 
-  it.effect("instruction files and the prompts of the pipeline and AgenticMemory contain no invisible characters and no chat markup", () =>
+  it.effect("instruction files and the library's prompts contain no invisible characters and no chat markup", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const [put] = yield* store.put(ada, [draft])

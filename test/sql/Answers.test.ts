@@ -48,7 +48,7 @@ const queries = times(60, isLong ? 1_000 : 200)
 
 describe.each(Object.entries(databases))("the database store %s", (_, layer) => {
   for (const { repeating, seed, size } of worlds) {
-    it.scoped(`search, list and \`whyNot\` return the same as in an in-memory store (random queries, ${size} records, share of copies: ${repeating})`, () =>
+    it.scoped(`random queries give the answers of an in-memory store (${size} records, share of copies: ${repeating})`, () =>
       Effect.gen(function*() {
         const any = random(seed)
         const { below, next, of } = any
@@ -111,7 +111,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
       }))
   }
 
-  it.scoped("a vector search in a database returns the same records and cosines as in memory, even after records are edited", () =>
+  it.scoped("a vector search in a database returns the same hits as in memory, even after edits", () =>
     Effect.gen(function*() {
       const next = uniform(7)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
@@ -149,7 +149,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
 })
 
 describe("a database store with a small cache", () => {
-  it.scoped("concurrent searches that evict each other's partitions from the cache return the same as an in-memory store", () =>
+  it.scoped("concurrent searches that evict each other's cache entries give the answers of an in-memory store", () =>
     Effect.gen(function*() {
       const any = random(8)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)

@@ -99,7 +99,7 @@ describe("a damaged SQLite file", () => {
       }
     }).pipe(Effect.withRandom(Random.make("flip"))))
 
-  it.scoped("a file with invalid rows or a missing table never causes a defect: opening and use succeed or fail with a MemoryError", () =>
+  it.scoped("a file with invalid rows or a missing table causes at most a MemoryError, never a defect", () =>
     Effect.gen(function*() {
       const bytes = yield* sample
       let tried = 0

@@ -113,7 +113,7 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(fs.readdirSync(root), [])
     }))
 
-  it.scopedLive("opening fails with `unsupported` if no driver is installed, and the error names packages and versions to install", () =>
+  it.scopedLive("opening fails with `unsupported` if no driver is installed; the error names the packages to install", () =>
     Effect.gen(function*() {
       const { devDependencies } = JSON.parse(
         fs.readFileSync(path.join(import.meta.dirname, "../../package.json"), "utf8")
@@ -132,7 +132,7 @@ describe("opening a SQLite file", () => {
 })
 
 describe("a SQLite file without write access or space", () => {
-  it.scopedLive("a read-only file or folder makes opening or the first write fail with `read_only`, and the file is unchanged", () =>
+  it.scopedLive("a read-only file or folder makes opening or the first write fail with `read_only`", () =>
     Effect.gen(function*() {
       const { ask, tell } = yield* peer
       yield* tell("nobody")
@@ -187,7 +187,7 @@ describe("a SQLite file without write access or space", () => {
   // skipped on machines where no disk can be mounted; there, only the test above, which limits the pages of the file, covers this
   if (mayMount) {
     it.scopedLive(
-      "a write during which the disk becomes full fails with `io` and writes nothing, and later writes succeed once there is space",
+      "a write on a full disk fails with `io` and writes nothing; later writes succeed once there is space",
       () =>
         Effect.gen(function*() {
           const folder = yield* disk("2m")

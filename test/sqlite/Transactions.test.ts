@@ -53,7 +53,7 @@ describe("a SQL transaction of the caller", () => {
 })
 
 describe("an interrupted call of a SQLite store", () => {
-  it.scoped("an interrupted `put` writes its batch completely or not at all, and emits exactly the changes that it wrote", () =>
+  it.scoped("an interrupted `put` writes its whole batch or nothing, and emits exactly the written changes", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -131,7 +131,7 @@ describe("an interrupted call of a SQLite store", () => {
 })
 
 describe("opening a SQLite file that another process has locked", () => {
-  it.scopedLive("opening a locked file waits for the lock, and fails with `unavailable` after the time in the option `patience`", () =>
+  it.scopedLive("opening a locked file waits for the lock, at most as long as the option `patience` allows", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const sql = yield* SqliteClient.make({ filename, disableWAL: true })

@@ -63,7 +63,7 @@ describe("calls of an Engine", () => {
       assert.deepStrictEqual(yield* during(store.put(ada, drafts)), [{ op: "transact", asked: 500, given: 0 }])
     }))
 
-  it.effect("`update`, `forget` and Restore read one row, `get` one row per id, and `history` no more revisions than its limit", () =>
+  it.effect("`update`, `forget` and `Restore` read one row; `get` reads one row for each id", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       const { id: tea } = yield* put(store, draft("tea", { id: id("tea") }))
@@ -78,7 +78,7 @@ describe("calls of an Engine", () => {
       ])
     }))
 
-  it.effect("`list` reads one row more than its page, `search` at most twice its limit, and `whyNot` of an unknown id one row", () =>
+  it.effect("`list` reads one row more than its page, and `search` at most twice as many rows as its limit", () =>
     Effect.gen(function*() {
       const { during, store } = yield* counted(2_000)
       assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])
@@ -97,7 +97,7 @@ describe("calls of an Engine", () => {
       assert.strictEqual(calls.reduce((sum, { given }) => sum + given, 0), 2_050)
     }))
 
-  it.effect("MemoryStore.make refuses an engine with the index of another analyzer until MemoryStore.reindex rebuilds the index", () =>
+  it.effect("MemoryStore.make refuses an engine with another analyzer's index until MemoryStore.reindex has run", () =>
     Effect.gen(function*() {
       const made: { analyzer: string | undefined; entries: number } = { analyzer: undefined, entries: 0 }
       const engine = indexed(yield* inMemory, made)
@@ -192,7 +192,7 @@ it.effect("100 puts to 50 tenants take as long on a slow engine as two puts to o
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a store with `shared: true` and no index scans its backend only for searches, lists, deduplication and `compact`", () =>
+it.effect("a shared store without an index scans its backend only to search, list, deduplicate or compact", () =>
   Effect.gen(function*() {
     const rows = new Map<string, MemoryStore.Stored>()
     let scans = 0
@@ -228,7 +228,7 @@ it.effect("a store with `shared: true` and no index scans its backend only for s
   }))
 
 describe("the in-memory engine", () => {
-  it.effect("`tenantsWith` lists the tenants with records in a scope; `overCap` lists the scopes in which a kind exceeds its cap", () =>
+  it.effect("`tenantsWith` lists the tenants of a scope, and `overCap` lists the scopes that exceed a kind's cap", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)
@@ -342,7 +342,7 @@ it("the queue of rows to erase returns each row once and sorted by due time, wha
   )
 })
 
-it.effect("the index entry of a record contains the record's terms for search, and its names and references for `links`", () =>
+it.effect("the index entry of a record contains the record's search terms, names and references", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const record = yield* put(

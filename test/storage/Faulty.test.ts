@@ -119,7 +119,7 @@ law(
 )
 
 law(
-  "the first of two faults for the same call occurs, and each fault also counts the calls at which other faults occur",
+  "a call that fails counts for every planned fault; of two faults for one call, the first occurs",
   [
     { ops: ["list"], at: 2, fault: "unavailable" },
     { at: 2, fault: "corrupt" },

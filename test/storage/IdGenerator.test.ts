@@ -4,7 +4,7 @@ import * as TestClock from "effect/TestClock"
 import * as Transaction from "../../src/storage/MemoryStore/internal/Transaction.ts"
 
 describe("IdGenerator", () => {
-  it.effect("the ids of a tenant always increase, even if the clock goes back and the generator has forgotten idle tenants", () =>
+  it.effect("the ids of a tenant always increase, even if the clock goes back", () =>
     Effect.gen(function*() {
       const { next } = yield* Transaction.makeIdGenerator
       const lasts = new Map<string, string>()

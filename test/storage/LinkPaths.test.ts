@@ -170,7 +170,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("[[wikilinks]] in the properties of a file count as links; [[wikilinks]] in the metadata of other records do not", () => {
+  it("[[wikilinks]] in the properties of a file count as links, but not those in other metadata", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

@@ -115,7 +115,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch with an `ifRevision` fails with `conflict` if another fiber changes the record while the batch yields", () =>
+  it.effect("a batch with `ifRevision` fails with `conflict` if the record changes while the batch yields", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -150,7 +150,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch completes, and delays no other write, even if another fiber writes a record of the batch at every yield", () =>
+  it.effect("a batch completes and delays no other write, even if one of its records changes at every yield", () =>
     Effect.gen(function*() {
       const store = yield* made()
       yield* put(store, draft("0", { id: id("busy"), data: { n: 0 } }))
@@ -184,7 +184,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch is written as it was validated, even if the caller changes the drafts before the batch is committed", () =>
+  it.effect("a batch is written as it was validated, even if the caller changes the drafts meanwhile", () =>
     atEachTurn((turn) =>
       Effect.gen(function*() {
         const store = yield* made()

@@ -44,7 +44,7 @@ const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => nam
 describe.each(Object.entries(stores))("maintenance of the store %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // the names are the keys of `maintained`
 
-  it.scoped("MemoryStore.maintain compacts a store at most once after the process slept for a year in which nothing expired", () =>
+  it.scoped("MemoryStore.maintain compacts a store at most once after a long sleep in which nothing expired", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -61,7 +61,7 @@ describe.each(Object.entries(stores))("maintenance of the store %s", (name, laye
       })
     ))
 
-  it.scoped("MemoryStore.maintain erases records that expired while the process slept, with at most three compactions per store", () =>
+  it.scoped("expired records are erased after the process slept, with at most three compactions per store", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)

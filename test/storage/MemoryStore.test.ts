@@ -234,7 +234,7 @@ it.effect("a store with `writable: false` can be read, refuses writes and is nev
     assert.deepStrictEqual(yield* listed(store, system), ["tea"])
   }))
 
-it.effect("a store whose backend cannot read revisions reports `history: false`, even if its capabilities claim history", () =>
+it.effect("a store reports `history: false` if its backend cannot read revisions", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("forgetful", { ...rows().primitives, capabilities: { history: true } })
     assert.isFalse(store.capabilities.history)
@@ -309,7 +309,7 @@ it.effect("100 puts to 50 tenants take as long on a slow backend as two puts to 
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a put under the id of an invisible record fails with `invalid_id`, or with the error of another invalid mutation of the batch", () =>
+it.effect("a put under an invisible record's id fails with `invalid_id`, unless the batch has another error", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

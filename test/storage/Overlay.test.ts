@@ -68,7 +68,7 @@ law(
 )
 
 law(
-  "an Overlay deduplicates against records of its base store, and treats forgotten records of the base store as forgotten",
+  "an Overlay deduplicates against its base store, and hides records that the base store has forgotten",
   (below, branch) =>
     Effect.gen(function*() {
       const tea = yield* put(below, fact("Tea"))
@@ -158,7 +158,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with `conflict` and changes nothing if the base store and the overlay changed the same record",
+  "Overlay.commit fails with `conflict` if the base store and the overlay changed the same record",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"))
@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with `conflict` if both stores put a record under one id, or if the base store forgot a record that the overlay updated",
+  "Overlay.commit fails with `conflict` after a put with the same id or a forget in the base store",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit gives new records the origin `pipeline` and the least trust of any new record; updated records keep their origin and trust",
+  "Overlay.commit gives new records the origin `pipeline` and the least trust of any new record",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -265,7 +265,7 @@ law(
 )
 
 law(
-  "an Overlay emits the changes of both stores, except changes of the base store to records that the overlay has written",
+  "an Overlay emits changes of its base store only for records that the overlay has not written",
   (below, branch) =>
     Effect.scoped(Effect.gen(function*() {
       const x = yield* put(below, draft("x", { id: id("x") }))
@@ -346,7 +346,7 @@ law(
     })
 )
 
-it.effect("a second search of an Overlay reads from the base store only the records that changed since the first search", () =>
+it.effect("a second search of an Overlay reads only the records of the base store that have changed", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {

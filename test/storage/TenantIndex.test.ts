@@ -18,7 +18,7 @@ const made = () =>
 const filler = " filler".repeat(9_000)
 
 describe("a TenantIndex that yields to the event loop while it is built", () => {
-  it.live("the finished index contains the current rows, each once, even if rows change or are removed during the build", () =>
+  it.live("the finished index contains each current row once, even if rows change during the build", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       for (let n = 0; n < 8; n++) tenantIndex.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
@@ -100,7 +100,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       return [hits.map(({ record, score }) => [record.summary, score]), leftOut, tenantIndex.index().size]
     })
 
-  it.live("a restored index contains the rows that were set before, during and after the restore, and so does its next encoding", () =>
+  it.live("a restored index contains all rows that were set before, during or after the restore", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()
@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("a call of `index` completes an unfinished restore at once, and builds the index anew if the bytes contain a removed row", () =>
+  it.live("`index` completes a restore at once, and builds the index anew if the bytes contain a removed row", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()

@@ -22,7 +22,7 @@ const branchOf = (below: MemoryStore.Service, layer = Overlay.layer) =>
   Layer.build(Layer.provide(layer, Layer.succeed(MemoryStore.MemoryStore, below)))
 
 describe("an Overlay", () => {
-  it.scoped("an Overlay lists its own forgotten records, and those of its base store whose ids the overlay has not written", () =>
+  it.scoped("an Overlay lists its own forgotten records and those of its base store", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       for (const body of ["a", "b", "c", "d"]) yield* put(below, draft(body, { id: id(body) }))
@@ -46,7 +46,7 @@ describe("an Overlay", () => {
       assert.isUndefined(yield* get(below, system, id("b")))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.scoped("a Restore has the same result in an Overlay as in its base store, even for forgotten, re-created or expired records", () =>
+  it.scoped("`Restore` has the same result in an Overlay as in its base store, even for forgotten records", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const history: ReadonlyArray<MemoryMutation> = [
@@ -122,7 +122,7 @@ describe("a federation", () => {
   const memory = { layer: MemoryStore.layerInMemory, writable: true }
   const federation = Effect.all([MemoryStore.MemoryStore, Federated.Federated])
 
-  it.effect("a federation lists the forgotten records of all writable stores, last forgotten first, and restores each in its store", () =>
+  it.effect("a federation lists and restores the forgotten records of all its writable stores", () =>
     Effect.gen(function*() {
       const [store, federated] = yield* federation
       yield* store.put(ada, [

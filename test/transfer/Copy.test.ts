@@ -56,7 +56,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("`copy` fails with `conflict`, and keeps the target's thread, if the target has another thread of the same name", () =>
+  it.scoped("`copy` fails with `conflict` if the target has another thread of the same name", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -68,7 +68,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("`copy` fails with `conflict` if the owner of a copied thread has another thread in the target, and succeeds after a purge of that owner", () =>
+  it.scoped("`copy` fails with `conflict` if the owner of a copied thread has another thread in the target", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +82,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a second copy gives a renamed thread its new name in the target, where appends under the old name then fail", () =>
+  it.scoped("a second copy renames a thread in the target that was renamed in the source", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

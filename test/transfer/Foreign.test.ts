@@ -66,7 +66,7 @@ const at = <A, R, E>(layer: Layer.Layer<R, E>, tag: Context.Tag<R, A>) =>
 
 describe("importing a file", () => {
   for (const [name, decode] of Object.entries(formats)) {
-    it.scoped(`a second import of a ${name} file changes nothing, even if an imported record was edited or forgotten meanwhile`, () =>
+    it.scoped(`a second import of a ${name} file changes nothing, even if an imported record was edited or forgotten`, () =>
       Effect.gen(function*() {
         const store = yield* memory
         const items = decode()
@@ -124,7 +124,7 @@ describe("importing a file", () => {
     }
   })
 
-  it.scoped("an import from mem0 turns ids into scopes and categories into tags, keeps times and metadata, and omits expired memories", () =>
+  it.scoped("an import from mem0 turns ids into scopes and categories into tags, and omits expired memories", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("mem0")
       const tea = items.find(({ body }) => body === "Prefers tea to coffee")!
@@ -219,7 +219,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("an import from ChatGPT or Claude makes a thread from each conversation's current branch, and reports parts that are not text", () =>
+  it.scoped("an import from ChatGPT or Claude makes a thread from the current branch of each conversation", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -271,7 +271,7 @@ describe("importing a file", () => {
       assert.notInclude(JSON.stringify(message), secret)
     }))
 
-  it.scoped("a second import appends a conversation's new messages, or skips and reports the conversation if earlier messages differ", () =>
+  it.scoped("a second import appends new messages, but skips a conversation whose earlier messages differ", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const chat = (...texts: ReadonlyArray<string>) =>
@@ -290,7 +290,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
     }))
 
-  it.scoped("an import from Obsidian or Claude Code makes a record from each note, with the note's tags, kind and links", () =>
+  it.scoped("an import from Obsidian or Claude Code makes a record from each note, with tags, kind and links", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!

@@ -32,7 +32,7 @@ const pairs = [
 describe("a MemoryJsonl file", () => {
   for (const [from, source, to, target] of pairs) {
     for (let seed = 0; seed < times(1, isLong ? 10 : 2); seed++) {
-      it.scoped(`a MemoryJsonl file from ${from}, read into ${to} and exported again, stays the same byte for byte (${seed})`, () =>
+      it.scoped(`a MemoryJsonl file from ${from} is the same, byte for byte, after an import and export by ${to} (${seed})`, () =>
         Effect.gen(function*() {
           const first = yield* lived(source, `file ${seed}`, 20)
           const text = yield* written(first)
@@ -214,7 +214,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([items[0]?.content, length], ["black 99", 100])
     }))
 
-  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox, and the reading store extracts each message once", () =>
+  it.scoped("a MemoryJsonl file contains an outbox's waiting messages; the reading store extracts each once", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
       const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)

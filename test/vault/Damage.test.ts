@@ -42,7 +42,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
     for (const isRunning of [true, false]) {
       const when = isRunning ? "while the vault is open" : "while the vault is closed"
       law(
-        `a record keeps its last good revision and its history, and the damaged file is reported as an issue (a file ${name}, ${when})`,
+        `a record with a damaged file keeps its last good revision and its history (a file ${name}, ${when})`,
         (root) =>
           Effect.gen(function*() {
             const whole = text(root)
@@ -107,7 +107,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
     )
 
     law(
-      `vault.repair lists the file, and restores its last good revision if the option \`write\` is set (a file ${name})`,
+      `vault.repair lists the damaged file, and restores the file with the option \`write\` (a file ${name})`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)
@@ -145,7 +145,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports unreadable frontmatter, damage that kept a file's modification time, and folders named like notes", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter, a damaged text, and a folder with the name of a note", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -165,7 +165,7 @@ describe("vault.verify", () => {
 
 describe("an older version of a record's file", () => {
   law(
-    "an older file that is copied back into a closed vault becomes the next revision, and the newer text stays in the history",
+    "an older file that is copied back into a closed vault becomes the next revision",
     (root) =>
       Effect.gen(function*() {
         const second = text(root)
@@ -248,7 +248,7 @@ describe("a record whose file is deleted by hand", () => {
 
 describe("a vault whose .effect-memory folder is deleted", () => {
   law(
-    "records survive the loss of the .effect-memory folder, with origin `file` and trust 2 until vault.adopt is called",
+    "the records survive the loss of the .effect-memory folder, with trust 2 until vault.adopt is called",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>

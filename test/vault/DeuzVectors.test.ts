@@ -31,7 +31,7 @@ describe("vectors in a vault written by Deuz", () => {
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
-  it.scoped("a record keeps the vector that Deuz stored, unless its text was edited or the vector differs in length from Deuz's other vectors", () =>
+  it.scoped("a record keeps Deuz's vector unless the record was edited or the vector has a wrong length", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const left = fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8")

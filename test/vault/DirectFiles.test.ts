@@ -69,7 +69,7 @@ const state = (root: string) =>
   })
 
 describe("DirectFiles, which calls Node's file system synchronously", () => {
-  it.scoped("every call of DirectFiles succeeds, fails and changes the disk like the same call of the FileSystem service", () =>
+  it.scoped("every call of DirectFiles has the same result and effect as the call of the FileSystem service", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       for (const [name, call] of calls) {
@@ -126,7 +126,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("Node is called directly only if the FileSystem service is the one in the reference `NodeFiles`, by default Node's own", () =>
+  it.effect("Node is called directly only for the FileSystem service in the reference `NodeFiles`", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

@@ -265,7 +265,7 @@ describe("a vault with damaged files", () => {
     for (const isRunning of [true, false]) {
       const when = isRunning ? "after" : "before"
       const state = isClosed ? "that its writer closed" : "whose writer died"
-      it.scopedLive(`a vault ${state} loses no revision whose text is still intact on disk if one file is damaged ${when} the next opening`, () =>
+      it.scopedLive(`a vault ${state} keeps every revision with intact text if a file is damaged ${when} the next opening`, () =>
         Effect.gen(function*() {
           const vault = yield* made(isClosed)
           const all = filesOf(vault.root).filter((file) => !/\/lock$|\/turns\//.test(file)).flatMap((file) =>
@@ -280,7 +280,7 @@ describe("a vault with damaged files", () => {
     }
   }
 
-  it.scopedLive("opening a vault with both copies of its manifest damaged either succeeds, or fails without changing any file", () =>
+  it.scopedLive("opening a vault with two damaged manifests succeeds, or fails without changing any file", () =>
     Effect.gen(function*() {
       const vault = yield* made(true)
       const manifests = [".effect-memory/vault.json", ".effect-memory/vault.copy.json"]

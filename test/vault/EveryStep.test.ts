@@ -105,7 +105,7 @@ const state = ({ store }: Opened) => Effect.all([past(store), listed(store)])
 describe("a writer that stalls before a disk call until another writer has taken its lock and written", () => {
   // under `npm run soak` all operations, otherwise the two with the most disk calls
   for (const [name, operation] of Object.entries(operations).slice(0, times(2, Infinity))) {
-    it.scopedLive(`the stalled writer's ${name} takes effect completely or not at all, and the other writer's acknowledged writes are kept`, () =>
+    it.scopedLive(`the stalled writer's ${name} is done completely or not at all, and no acknowledged write is lost`, () =>
       Effect.gen(function*() {
         const template = yield* filled(operation.long)
         for (let stop = 1, reached = true; reached; stop++) {

@@ -57,7 +57,7 @@ describe("a writer that stalls while it takes the lock", () => {
       ]
     ] as const
   ) {
-    it.scopedLive(`a writer that stalls ${name} does not remove the next holder's lock, but waits until the holder releases the lock`, () =>
+    it.scopedLive(`a writer that stalls ${name} does not remove the next holder's lock, but waits for its release`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -120,7 +120,7 @@ describe("a writer that stalls while it takes the lock", () => {
 })
 
 describe("a lock on a disk that gives each name of a file its own inode number", () => {
-  it.scopedLive("concurrent writers never mistake a held lock for a stale lock, even if each name of a file has its own inode number", () =>
+  it.scopedLive("concurrent writers never take over a held lock, even if each name of a file has its own inode number", () =>
     Effect.gen(function*() {
       const root = yield* place
       const numbers = new Map<string, number>()
@@ -170,7 +170,7 @@ describe("a process that fences a lock holder (moves away the folder of the hold
     }
   }
   for (const [name, make] of Object.entries(things)) {
-    it.scopedLive(`fencing a lock holder (deleting the folder of its temporary files) succeeds even if ${name} is left over from an earlier fencing`, () =>
+    it.scopedLive(`the removal of a lock holder's temporary files succeeds even if ${name} is left over from an earlier removal`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const vaultFs = yield* VaultFileSystem.make(root)
@@ -211,7 +211,7 @@ describe("a live process whose staging folder (the folder of its temporary files
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("a batch completes even if the writer's folder of temporary files is deleted just before any one of the batch's disk calls", () =>
+  it.scopedLive("a batch completes even if the writer's folder of temporary files is deleted before any disk call", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {
@@ -245,7 +245,7 @@ describe("a live process whose staging folder (the folder of its temporary files
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("processes with equal random seeds take the lock with different files, and a process can take over a dead process's lock", () =>
+  it.scopedLive("equal random seeds do not keep a process from taking over a dead process's lock", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]
@@ -290,7 +290,7 @@ describe("two processes with the same random seed", () => {
 
 describe("a lock that is requested after its Effect scope began to close", () => {
   for (const [name, platform] of [["with", NodeContext.layer], ["without", platformWith(oneName)]] as const) {
-    it.scopedLive(`a lock requested after its Effect scope began to close is granted and leaves no file open, on a file system ${name} hard links`, () =>
+    it.scopedLive(`a lock requested while its Effect scope closes is granted and leaves no file open (${name} hard links)`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const scope = yield* Scope.make()

@@ -155,7 +155,7 @@ describe("a vault on a failing disk", () => {
       )
     }
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of opening a vault causes at most a MemoryError, and changes no record`, () =>
+    it.scopedLive(`opening a vault with ${only ?? "an error"} at any disk call changes no record`, () =>
       Effect.gen(function*() {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
@@ -174,7 +174,7 @@ describe("a vault on a failing disk", () => {
         }
       }))
 
-    it.scopedLive(`${only ?? "an error"} at any disk call of creating a vault causes at most a MemoryError, and the next attempt succeeds`, () =>
+    it.scopedLive(`creating a vault succeeds after ${only ?? "an error"} at any disk call of an earlier attempt`, () =>
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
@@ -211,7 +211,7 @@ describe("vectors of a vault on a failing disk", () => {
   }
   for (const [name, call] of Object.entries(calls)) {
     it.scopedLive(
-      `an error at any disk call of ${name} causes at most a MemoryError, changes no record, and loses no attached vector`,
+      `an error at any disk call of ${name} changes no record and loses no attached vector`,
       () =>
         Effect.gen(function*() {
           const template = yield* filled
@@ -248,7 +248,7 @@ describe("vectors of a vault on a failing disk", () => {
 })
 
 describe("MemoryStore.make over a backend that fails", () => {
-  it.scoped("an operation fails with the error of the store's backend and changes no record, and the next operation succeeds", () =>
+  it.scoped("an operation fails with the error of the backend and changes no record; the next operation succeeds", () =>
     Effect.gen(function*() {
       const rows = new Map<string, MemoryStore.Stored>()
       let fails: string | undefined

@@ -46,7 +46,7 @@ describe("a vault written by drover (another memory program)", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("an update moves a record's file to the folder that this library uses for its scope, and keeps unknown frontmatter keys", () =>
+  it.scopedLive("an update moves a record's file to the folder of its scope, and keeps unknown frontmatter keys", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       yield* Effect.scoped(Effect.gen(function*() {
@@ -75,7 +75,7 @@ describe("a vault written by drover (another memory program)", () => {
       assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
     }))
 
-  it.scopedLive("a record with two files, left by a crash during a move, is read from the new file; the next write deletes the old file", () =>
+  it.scopedLive("an old file that a crash during a move left behind is not read, and is deleted at the next write", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("drover")
       const old = fs.readFileSync(path.join(root, bobs), "utf8")
@@ -131,7 +131,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       }
     }))
 
-  it.scopedLive("a value that the library cannot accept is adapted at reading and reported as an issue, and the file is left unchanged", () =>
+  it.scopedLive("a value beyond a record's limits is adapted when read, and the file is left unchanged", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = files(root)
@@ -148,7 +148,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("a record with a value adapted to the limits can be updated, and a reopened vault returns the updated record", () =>
+  it.scopedLive("a record with a value adapted to the limits can be updated and read again", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const written = yield* Effect.scoped(Effect.gen(function*() {
@@ -171,7 +171,7 @@ describe("a vault written by drover with values that exceed a record's limits", 
 })
 
 describe("a folder of Obsidian notes", () => {
-  it.scopedLive("Obsidian notes become records of kind `reference` in the global scope, with trust 2 and the file name as summary", () =>
+  it.scopedLive("Obsidian notes become records of kind `reference` in the global scope, with trust 2", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)
@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("a link to a note resolves with or without the note's folder, and by the old or new name after the note is renamed", () =>
+  it.scopedLive("a link to a note resolves with or without the folder, and also after the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")
@@ -219,7 +219,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual((yield* summaries(renamed.from)).slice().sort(), ["Map", "Tomatoes"])
     }))
 
-  it.scopedLive("an update of a note keeps the file name and all unchanged bytes, and the record's id stays the same after a reopening", () =>
+  it.scopedLive("an update of a note keeps the file name, all unchanged bytes and the record's id", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       const before = files(root)

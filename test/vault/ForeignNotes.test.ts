@@ -83,7 +83,7 @@ describe("an update of a hand-written note", () => {
     tea.replace("  - hot\r\n", "  - hot\r\n  - new\r\n")
   )
   law(
-    "an update that removes a tag of a hand-written note deletes the tag's line in the file and changes nothing else",
+    "an update that removes a tag of a hand-written note deletes only the tag's line in the file",
     tea,
     { tags: ["hot"] },
     tea.replace("\r\n  - garden # green", "")
@@ -103,13 +103,13 @@ describe("an update of a hand-written note", () => {
   }
   const { kind: _, ...patch } = sidecar
   law(
-    "an update of fields other than the body leaves the file of a note without frontmatter unchanged, byte for byte",
+    "an update of fields other than the body leaves the file of a note without frontmatter unchanged",
     plain,
     patch,
     plain
   )
   law(
-    "an update of the importance leaves the file of a note with unparsable frontmatter unchanged, byte for byte",
+    "an update of the importance leaves the file of a note with unparsable frontmatter unchanged",
     "---\na: b: c\n---\nSow.\n",
     {
       importance: 0.9
@@ -118,7 +118,7 @@ describe("an update of a hand-written note", () => {
   )
   law("an update of the importance of an empty note leaves its file empty", "", { importance: 0.9 }, "")
 
-  it.scopedLive("an update that cannot be written into a note's frontmatter fails with `invalid_draft`, and changes no file or record", () =>
+  it.scopedLive("an update that cannot be written into a note's frontmatter fails with `invalid_draft`", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Alias.md": alias, "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -135,7 +135,7 @@ describe("an update of a hand-written note", () => {
       assert.lengthOf(yield* store.history(system, idOf("Tea.md")), 1)
     }))
 
-  it.scopedLive("a later edit by the author keeps the fields that an update has set, except tags and properties that the edit deletes", () =>
+  it.scopedLive("a later edit by the author keeps the fields that an update has set, unless the edit deletes them", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const check = ({ store }: Opened, revision: number) =>
@@ -198,7 +198,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("an acknowledged update of a note is in the note's file once the vault is reopened after a crash at any point", () =>
+  it.scopedLive("an acknowledged update of a note is in the file once the vault is reopened after a crash", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const copy = yield* place
@@ -242,7 +242,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("the operation `Restore` writes a note's earlier file back byte for byte, even if the note was forgotten or its file deleted", () =>
+  it.scopedLive("`Restore` writes a note's earlier file back byte for byte, even if the note was forgotten", () =>
     Effect.gen(function*() {
       const notes = { "Deep/Tea.md": tea, "Plain.md": plain }
       const root = yield* folder(notes)
@@ -274,7 +274,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("vault.repair restores the file of a damaged note byte for byte, and keeps an updated field that is not stored in the file", () =>
+  it.scopedLive("vault.repair restores a damaged note byte for byte, and keeps updated fields outside the file", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -437,7 +437,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepStrictEqual(yield* vault.issues, [])
     })
   for (const one of cases) {
-    it.scopedLive(`${one.title}, whether the change is noticed by \`refresh\`, by the poll, or at opening with or without a snapshot`, () =>
+    it.scopedLive(`${one.title}, whether the change is noticed by \`refresh\`, by the poll or at opening`, () =>
       Effect.gen(function*() {
         const texts = (root: string) => Effect.sync(() => files(root))
         // while the vault is open, by refresh and by the poll
@@ -486,7 +486,7 @@ describe("a note that is moved or renamed", () => {
       }))
   }
 
-  it.scopedLive("a moved or renamed note keeps its history and fields, and links by its id, old path or old name still lead to the note", () =>
+  it.scopedLive("a moved or renamed note keeps its history and fields, and links to the note still resolve", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,
@@ -583,7 +583,7 @@ describe("a note that is moved or renamed", () => {
         }))
     }))
 
-  it.scopedLive("an update or a forget of a moved note changes the file at the new path, even before the next scan of the vault", () =>
+  it.scopedLive("an update or a forget of a moved note changes the file at the new path, even before the next scan", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const { store } = yield* opened(root)
@@ -611,7 +611,7 @@ describe("a note that is moved or renamed", () => {
       }
     }))
 
-  it.scopedLive("the notes in a renamed folder remain the same records, whether the vault is open or closed during the renaming", () =>
+  it.scopedLive("the notes in a renamed folder remain the same records", () =>
     Effect.gen(function*() {
       const count = times(300, 3_000)
       const notes = Array.from(

@@ -78,7 +78,7 @@ describe("a vault under git", () => {
       assert.strictEqual(git(root, "status", "--porcelain"), "")
     }))
 
-  it.scopedLive("all records of a cloned vault have origin `file` and trust 2, and one issue is reported, until vault.adopt is called", () =>
+  it.scopedLive("the records of a cloned vault have origin `file` and trust 2 until vault.adopt is called", () =>
     Effect.gen(function*() {
       const [origin, root] = [yield* committed, path.join(yield* place, "clone")]
       git(origin, "clone", "-q", origin, root)
@@ -144,7 +144,7 @@ describe("a vault under git", () => {
     )
 
     it.scopedLive(
-      `a git merge conflict ${when} leaves the record at its last valid revision, and the resolved file becomes the next revision`,
+      `a git merge conflict ${when} keeps the last valid revision; the resolved file becomes the next revision`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed

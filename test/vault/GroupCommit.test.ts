@@ -75,7 +75,7 @@ const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, ackno
   })
 
 describe("concurrent writers of one process", () => {
-  it.scopedLive("concurrent writers share one fsync of the history, and their batches are in the history in the order of the calls", () =>
+  it.scopedLive("concurrent writers share one fsync of the history, with their batches in the order of the calls", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -106,7 +106,7 @@ describe("concurrent writers of one process", () => {
       assert.lengthOf(yield* bodies(vault), count + 1)
     }))
 
-  it.scopedLive("a failure of the shared fsync makes all waiting writers fail and leaves nothing of their batches; later writers succeed", () =>
+  it.scopedLive("a failed shared fsync makes all waiting writers fail, and leaves nothing of their batches", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)
@@ -140,7 +140,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root), bodies)), ["first", ...done].sort())
     }))
 
-  it.scopedLive("concurrent updates of a record make consecutive revisions, and concurrent puts of the same fact make one record", () =>
+  it.scopedLive("concurrent updates make consecutive revisions, and concurrent puts of the same fact make one record", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -227,7 +227,7 @@ describe("concurrent writers of one process", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("a process that dies at any disk call keeps every acknowledged write; a write is kept only if all writes before it are kept", () =>
+  it.scopedLive("every acknowledged write is kept if the process dies at any disk call", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

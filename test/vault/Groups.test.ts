@@ -105,7 +105,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
     }
   }
 
-  it.scopedLive("a process that has read the history lines of another process's failed group commit does not complete the commit", () =>
+  it.scopedLive("another process does not complete a failed group commit, even if it has read the history lines", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
@@ -189,7 +189,7 @@ describe("a group commit that falls back to single writes because one file canno
       "goes"
     ]] as const
   ) {
-    it.scopedLive(`every writer of a group commit that falls back to single writes gets its own result, even if one of the writers ${title}`, () =>
+    it.scopedLive(`each writer gets its own result if a group commit falls back to single writes and one ${title}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }
@@ -294,7 +294,7 @@ describe("a put", () => {
 })
 
 describe("the fiber that leads a group commit", () => {
-  it.scopedLive("the fiber that leads a group commit has the log annotations of the vault's opening, and no span or annotation of a writer", () =>
+  it.scopedLive("the fiber that leads a group commit has no span or log annotation of a writer", () =>
     Effect.gen(function*() {
       const root = yield* place
       const seen: Array<readonly [span: string | undefined, notes: ReadonlyArray<string>]> = []

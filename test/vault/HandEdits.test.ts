@@ -47,7 +47,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("an edit by hand", () => {
   law(
-    "an edit by hand becomes the next revision, with origin `file` and trust 2, and the old text stays in the history",
+    "an edit by hand becomes the next revision, with origin `file` and trust 2",
     ({ read, root, store, vault, write }) =>
       Effect.gen(function*() {
         write(at, read(at).replace("the first", "the second"))
@@ -101,7 +101,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a record whose file was deleted by hand is absent after the vault is reopened, even if the record has earlier revisions",
+    "a record whose file was deleted by hand is absent after the vault is reopened",
     ({ remove, root, store }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })
@@ -113,7 +113,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an unreadable edit by hand is reported as an issue and leaves the last revision in place; its correction becomes the next revision",
+    "an unreadable edit by hand is reported as an issue, and leaves the last revision in place",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {
         const changes = yield* Queue.unbounded<string>()
@@ -145,7 +145,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand is read at the next poll, whether the file is overwritten, replaced by a rename or deleted",
+    "an edit by hand is read at the next poll, even if the file is replaced or deleted",
     ({ read, root, write }) =>
       Effect.gen(function*() {
         const { store } = yield* opened(root, { poll: 20 })
@@ -177,7 +177,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a git checkout counts as an edit by hand: the checked-out text of a record becomes the record's next revision",
+    "an earlier text that git checks out becomes the record's next revision, like an edit by hand",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const git = (...args: ReadonlyArray<string>) =>
@@ -228,7 +228,7 @@ describe("a record's file that is copied or moved to another path", () => {
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `a copy of a record's file at a path that belongs to ${name} is not a record, and the copy is left unchanged`,
+      `a copy of a record's file at a path of ${name} is not a record, and is left unchanged`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)

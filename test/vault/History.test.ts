@@ -95,7 +95,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "deleting the history while the vault is open loses only earlier revisions, and records can still be changed afterwards",
+    "a deleted history costs an open vault only earlier revisions, and records can still be changed",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -127,7 +127,7 @@ describe("the history of a vault", () => {
       })
   )
 
-  it.scopedLive("a forgotten record stays listed as forgotten if a compaction removes its damaged history line while the vault is open", () =>
+  it.scopedLive("a forgotten record stays listed as forgotten if a compaction removes its damaged history line", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.gen(function*() {
@@ -147,7 +147,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["gone 1"])
     }))
 
-  it.scopedLive("a record that another process wrote is listed as forgotten if its file is removed before this process has scanned the file", () =>
+  it.scopedLive("a record is listed as forgotten even if its file is removed before this process has scanned the file", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store, vault } = yield* opened(root)
@@ -164,7 +164,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(items.map(({ body }) => body), ["short"])
     }))
 
-  it.scoped("an append fails with `conflict` if the writer has not read the history since a compaction; a compaction does not reset batch numbers", () =>
+  it.scoped("an append fails with `conflict` if the writer has not read the history since a compaction", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -193,7 +193,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.pending().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a compaction fails with `conflict` and keeps the new line if a writer that lost the lock appends to the history meanwhile", () =>
+  it.scopedLive("a compaction fails with `conflict` and loses no line if another writer appends meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -271,7 +271,7 @@ describe("the history of a vault", () => {
     }).pipe(Effect.provide(NodeContext.layer)))
 
   law(
-    "a forgotten record is still listed and restorable if its line in the history is damaged after a snapshot was saved",
+    "a forgotten record is still listed if its line in the history is damaged after a snapshot",
     (root) =>
       Effect.gen(function*() {
         yield* Effect.scoped(Effect.gen(function*() {
@@ -353,7 +353,7 @@ describe("the history of a vault", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a stalled writer fails with `conflict` if another writer has appended a batch meanwhile, and that batch is kept", () =>
+  it.scoped("a stalled writer fails with `conflict` if another writer has appended a batch meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -369,7 +369,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("reading the history at a location from before its rewrite returns no revision, and never a line of another record", () =>
+  it.scoped("an outdated location in the history returns no revision, and never a line of another record", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -386,7 +386,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a record's file is replaced only after an fsync of the history, and is marked as written in the history only after its own fsync", () =>
+  it.scopedLive("a record's file is replaced only after an fsync of the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

@@ -147,7 +147,7 @@ describe("the key of a vault, with which it signs its records", () => {
       }
     }))
 
-  it.scopedLive("a vault opened with `new` in place of its key in vault.json gets a new key, and keeps all records and their history", () =>
+  it.scopedLive("a vault with `new` in place of its key in vault.json gets a new key, and keeps all records", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const first = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>
@@ -164,7 +164,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("a vault whose .effect-memory folder was deleted gets a new key once, and later openings keep this key although it signed no record", () =>
+  it.scopedLive("a vault without its .effect-memory folder gets a new key once, and keeps this key at later openings", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })

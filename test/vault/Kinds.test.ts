@@ -92,7 +92,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "an edit by hand that makes an entity or a link invalid is reported as an issue, and the file is left as edited",
+    "an invalid edit by hand of an entity or a link is reported, and the file is left as edited",
     ({ edit, graph, issues, read }) =>
       Effect.gen(function*() {
         yield* add(graph, "Ada")
@@ -144,7 +144,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "an error that a session recorded is a file in the session's folder, and is found by the words of its solution",
+    "an error that a session recorded is in the session's folder, and is found by words of its solution",
     ({ store, vault }) =>
       Effect.gen(function*() {
         const sessions = yield* Effect.provideService(SessionMemory.make, MemoryStore, store)

@@ -45,7 +45,7 @@ describe("a vault with tombstones (entries of forgotten records in its history)"
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`compaction erases a forgotten record once it expires, or after 30 days if it never expires, ${closed ? "even after a reopening" : "in the process that forgot it"}`, () =>
+    it.scoped(`compaction erases a forgotten record at its expiry or after 30 days, ${closed ? "even after a reopening" : "in the process that forgot it"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000
@@ -73,7 +73,7 @@ describe("a vault with tombstones (entries of forgotten records in its history)"
   }
 })
 
-it.scoped("an expired record is erased from the history even if its file was deleted by hand while the history was not writable", () =>
+it.scoped("an expired record is erased from the history, even if its file was deleted by hand before", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("every use of the lock writes heartbeats, even after an earlier use, a long pause or the closing of the lock's Effect scope", () =>
+  it.scoped("every use of the lock writes heartbeats, even after a long pause or the closing of its Effect scope", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -238,7 +238,7 @@ describe("the lock of a vault", () => {
       }))
   }
 
-  it.scoped("a release of the lock that dies with a defect ends the heartbeats and leaves no file open, and the lock can be taken over", () =>
+  it.scoped("a defect in the release of the lock leaves no file open, and the lock can be taken over", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -263,7 +263,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(yield* Fiber.join(next))
     }))
 
-  it.scoped("taking the lock leaves no file open if the lock file's inode cannot be read, on a file system without hard links", () =>
+  it.scoped("taking the lock leaves no file open if the inode of the lock file cannot be read", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const open = openedBy(root)
@@ -281,7 +281,7 @@ describe("the lock of a vault", () => {
       assert.strictEqual(open.count(), 0)
     }))
 
-  it.scoped("a process takes over a dead process's lock even if its next check of the lock comes only after its timeout", () =>
+  it.scoped("a dead process's lock is taken over, even if the next check comes only after the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")

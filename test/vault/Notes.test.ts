@@ -228,7 +228,7 @@ describe("a folder of unusual notes", () => {
     }))
 
   law(
-    "an update of a note's importance keeps the text, and fails with `invalid_draft` if the note could be read only in part",
+    "an update of a note's importance keeps the text, but fails for a note that was read only in part",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault
@@ -297,7 +297,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("an update of a note's metadata changes frontmatter properties in place, and deletes properties that the new metadata lacks", () =>
+  it.scopedLive("an update of a note's metadata edits the frontmatter properties in place", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")
@@ -357,7 +357,7 @@ describe("a folder of unusual notes", () => {
       }
     }))
 
-  it.scopedLive("no viewer sees a copy of a record's file under another name, whether or not the copy's frontmatter is valid", () =>
+  it.scopedLive("no viewer sees a copy of a record's file under another name", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)

@@ -178,7 +178,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       })
   )
 
-  it.scopedLive("`forgetAll` during an extraction discards the model's answer; later messages of the conversation are still extracted", () =>
+  it.scopedLive("`forgetAll` during an extraction discards the model's answer", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -208,7 +208,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
-  it.scopedLive("`forgetAll` for an agent keeps all queued messages of users, and removes messages of the agent's sessions only with reach `within`", () =>
+  it.scopedLive("`forgetAll` for an agent removes no queued message of a user", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       yield* Effect.scoped(Effect.gen(function*() {
@@ -224,7 +224,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("`forgetAll` removes the queued messages that the viewer sees in the filter's scope, and no message if the filter names kinds", () =>
+  it.scopedLive("`forgetAll` removes the queued messages that the viewer sees in the filter's scope", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

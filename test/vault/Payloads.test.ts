@@ -121,7 +121,7 @@ const law = (title: string, check: (vault: Vault) => Effect.Effect<void, unknown
 
 describe("data of built-in kinds in a vault", () => {
   law(
-    "a record's data is written to the frontmatter under `data`, and its main text, such as a setting's value, to the body",
+    "a record's data is in the frontmatter under `data`, and the record's main text is in the body",
     ({ page }) =>
       Effect.sync(() => {
         for (
@@ -163,7 +163,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "a setting's value can be edited by hand, but a setting whose key is edited is absent until the key is corrected",
+    "a setting's value can be edited by hand, but a setting with an edited key is absent",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)
@@ -203,7 +203,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "an edit by hand that makes a record's data invalid is reported, affects no other record, and can be corrected by hand",
+    "an edit by hand that makes a record's data invalid is reported, and affects no other record",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (
@@ -266,7 +266,7 @@ describe("data of built-in kinds in a vault", () => {
       assert.deepEqual(yield* Effect.flatMap(kinds(store), told), before)
     }))
 
-  it.scopedLive("two stores that write to one folder at once count every execution of a procedure, and make only one entry per settings key", () =>
+  it.scopedLive("two stores on one folder count every execution of a procedure, and keep one entry per settings key", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, two] = yield* Effect.all([opened(root), opened(root)])

@@ -69,7 +69,7 @@ describe("a vault whose scan of all files takes long", () => {
       assert.strictEqual(yield* during(takes), 1, "the first call afterwards looks")
     }))
 
-  it.scoped("a scan follows the first call of a vault that had only a subscriber, within ten times the duration of a scan", () =>
+  it.scoped("the first call of a vault with a subscriber causes a scan within ten times a scan's duration", () =>
     Effect.gen(function*() {
       const { called, during, listening } = yield* polled
       yield* listening

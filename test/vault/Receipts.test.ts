@@ -28,7 +28,7 @@ const using = <A, E>(
   }))
 
 describe("the receipt that `remember` returns, in a vault", () => {
-  it.scopedLive("`undo` of a receipt of `remember` succeeds after the vault was reopened, and fails with `not_owned` in another vault", () =>
+  it.scopedLive("`undo` of a receipt works after the vault is reopened, but fails with `not_owned` in another vault", () =>
     Effect.gen(function*() {
       const [root, elsewhere] = [yield* place, yield* place]
       const json = yield* using(root, (pipeline) =>

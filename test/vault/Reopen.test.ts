@@ -117,7 +117,7 @@ describe("a reopened vault", () => {
       assert.strictEqual(yield* state(root), open)
     }))
 
-  it.scopedLive("the search index in the snapshot is used at opening, and is updated with files that were edited, added or deleted since", () =>
+  it.scopedLive("the search index in the snapshot is updated with files that changed while the vault was closed", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
@@ -193,7 +193,7 @@ describe("a reopened vault", () => {
       })
   )
 
-  it.scopedLive("duplicates are found by a kind's current option `dedupe`, not by the option's value when the snapshot was saved", () =>
+  it.scopedLive("duplicates are found by a kind's current option `dedupe`, not by the option's value in the snapshot", () =>
     Effect.gen(function*() {
       const root = yield* place
       const say = Effect.scoped(Effect.gen(function*() {

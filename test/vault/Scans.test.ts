@@ -67,7 +67,7 @@ const twins = Effect.gen(function*() {
 })
 
 describe("a scan in progress in a vault", () => {
-  it.scopedLive("a scan reads another process's batch as a whole, even if a write of this process reads one of the batch's files meanwhile", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if a write reads one of the files first", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))
@@ -81,7 +81,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Tea"])
     }))
 
-  it.scopedLive("a scan reads another process's batch as a whole, even if the history is compacted and a later scan notices the batch first", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if the history is compacted meanwhile", () =>
     Effect.gen(function*() {
       const { both, compacted, file, fileOf, folder, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))
@@ -100,7 +100,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("a batch of another process is read as a whole, even if one of its records was created after the scan listed the folder", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if one of its records is new", () =>
     Effect.gen(function*() {
       const { file, fileOf, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))
@@ -115,7 +115,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "one"])
     }))
 
-  it.scopedLive("a batch whose writer died before writing all files is read as a whole, even if two scans notice the batch at once", () =>
+  it.scopedLive("an unfinished batch of a dead writer is read as a whole, even if two scans notice the batch at once", () =>
     Effect.gen(function*() {
       const { both, compacted, folder, killedAfter, read, reader, root, seen } = yield* twins
       fs.writeFileSync(`${root}/note.md`, "a note")
@@ -152,7 +152,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual([during, yield* seen], [["two", "two"], ["two", "two"]])
     }))
 
-  it.scopedLive("a purge whose writer died before removing the file stays in force, even in a process that opened the vault earlier", () =>
+  it.scopedLive("a purge whose writer died before removing the file stays in force", () =>
     Effect.gen(function*() {
       const { compacted, killedAfter, other, reader, right, seen } = yield* twins
       yield* compacted
@@ -167,7 +167,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
     }))
 
-  it.scopedLive("a batch whose writer died before writing all files is read as a whole, even if a scan cannot read one of the files", () =>
+  it.scopedLive("an unfinished batch of a dead writer is read as a whole, even if a file cannot be read at first", () =>
     Effect.gen(function*() {
       const { both, compacted, killedAfter, lastFile, reader, seen, unreadable } = yield* twins
       yield* compacted
@@ -196,7 +196,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
     }))
 
-  it.scopedLive("a put during a scan finds a duplicate that another process wrote, even before the scan has read the duplicate's file", () =>
+  it.scopedLive("a put finds a duplicate that another process wrote, even before a scan has read the duplicate", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = yield* gate

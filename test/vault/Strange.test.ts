@@ -37,7 +37,7 @@ describe("something other than a file at the path of a vault's lock", () => {
 })
 
 describe("a folder in place of a record's file", () => {
-  it.scopedLive("a folder in place of a record's file is reported as an issue, and the record reappears once the file is restored", () =>
+  it.scopedLive("a folder in place of a record's file is reported as an issue until the file is restored", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -94,7 +94,7 @@ const full = (fs: { isFull: boolean }) =>
   )
 
 describe("a vault on a full disk", () => {
-  it.scopedLive("a full disk makes a put fail with `io`, but records can still be purged, and other processes notice the purge", () =>
+  it.scopedLive("a full disk makes a put fail with `io`, but records can still be purged", () =>
     Effect.gen(function*() {
       const root = yield* place
       const fs = { isFull: false }

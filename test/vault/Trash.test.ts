@@ -45,7 +45,7 @@ const toFormat1 = (root: string) => {
 }
 
 describe("a forgotten record of a vault", () => {
-  it.scoped("a forgotten record is absent at once, is listed as forgotten, and can be restored with its history after restarts", () =>
+  it.scoped("a forgotten record is absent, but is listed as forgotten and can be restored after restarts", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)
@@ -69,7 +69,7 @@ describe("a forgotten record of a vault", () => {
         }))
     }))
 
-  it.scoped("a forgotten record is erased with its history when the vault is opened after the duration set by the option `trash`", () =>
+  it.scoped("a forgotten record is erased with its history after the duration of the option `trash`", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

@@ -174,7 +174,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("`groupsOf` divides all entries into parts, in order, and computes the sizes of at most 512 entries per step", () => {
+  it("`groupsOf` divides all entries into parts, in order, with at most 512 entries per step", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -191,7 +191,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("`concatSteps` and `signed` join and sign bytes in steps of a megabyte, with the same result as in a single step", () => {
+  it("`concatSteps` and `signed` work in steps of a megabyte, with the same result as in a single step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

@@ -103,7 +103,7 @@ describe("vectors of a vault", () => {
     }))
 
   it.scopedLive(
-    "a vector file that is damaged or of another model yields no wrong vector, and lost vectors can be attached again",
+    "a damaged vector file yields no wrong vector, and lost vectors can be attached again",
     () =>
       Effect.gen(function*() {
         const head = `{"model":"m","dimensions":`
@@ -149,7 +149,7 @@ describe("vectors of a vault", () => {
       })
   )
 
-  it.scopedLive("vectors of models with similar names stay separate, and no model name leads to a path outside the folder of vectors", () =>
+  it.scopedLive("no model name leads to a file outside the folder of vectors, or to another model's vectors", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const models = [
@@ -248,7 +248,7 @@ describe("vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("a vector file that an earlier release shared between tenants yields to each tenant only the vectors of the tenant's own texts", () =>
+  it.scopedLive("a vector file shared between tenants by an earlier release gives each tenant its own vectors only", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("a purge erases a text's vector from a file that an earlier release shared between tenants, even if the vector was never read", () =>
+  it.scopedLive("a purge erases a text's vector from a file that an earlier release shared between tenants", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)

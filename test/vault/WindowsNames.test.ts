@@ -70,7 +70,7 @@ describe("names of a vault on Windows", () => {
     assert.lengthOf(Layout.pathOf(id, scope, MemoryId.stableId("a")), 461)
   })
 
-  it.scopedLive("the names of a vault's files and folders are legal on Windows and unique regardless of case, for any tenant, user and agent", () =>
+  it.scopedLive("all file names of a vault are legal on Windows and unique regardless of case", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

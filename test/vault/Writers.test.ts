@@ -102,11 +102,11 @@ describe("concurrent writers of a vault", () => {
       assert.isAbove(outcomes.nothing, 1)
     })
 
-  it.scopedLive("interrupting the first of several writers at any step leaves each batch whole or absent, and the other writers complete", () =>
+  it.scopedLive("interrupting the first writer at any step leaves each batch whole or absent", () =>
     law(() => [0], quick))
-  it.scopedLive("interrupting one of the later writers at any step leaves each batch whole or absent, and the other writers complete", () =>
+  it.scopedLive("interrupting a later writer at any step leaves each batch whole or absent", () =>
     law((step) => [1 + step % 4], quick))
-  it.scopedLive("interrupting two of several writers at any step leaves each batch whole or absent, and the other writers complete", () =>
+  it.scopedLive("interrupting two writers at any step leaves each batch whole or absent", () =>
     law((step) => [step % 5, (step + 2) % 5], quick))
   it.scopedLive("interrupting all writers at any step leaves each batch whole or absent, and the next write succeeds", () =>
     law(() => [0, 1, 2, 3, 4], quick))
@@ -180,7 +180,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
     const [length, title] of [[1, "once"], [3, "for three calls"], [Infinity, "until all writers have ended"]] as const
   ) {
     it.scopedLive(
-      `exactly the acknowledged writes are kept, and later writes succeed, if the disk fails ${title}, starting at any call`,
+      `exactly the acknowledged writes are kept if the disk fails ${title}, starting at any call`,
       () =>
         Effect.gen(function*() {
           for (let at = 1, isReached = true; isReached; at += times(9, 1)) {
@@ -294,7 +294,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
 })
 
 describe("writers that commit together", () => {
-  it.scopedLive("changes are published in the order of the commits, however many steps a writer's fiber runs before it yields", () =>
+  it.scopedLive("changes are published in the order of the commits, however often the writers yield", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, quick)

@@ -18,7 +18,7 @@ import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
 /** The laws of `changes`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "the `changes` stream emits every write of this store in order, with `by: \"here\"` and the record as the write left it",
+    "the `changes` stream emits every write of this store in order, with the record as the write left it",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("before anyone listened"))
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the `changes` stream emits a record's move as `Forgotten` if the viewer does not see the new scope, and otherwise as `Written`",
+    "the `changes` stream emits the move of a record out of the viewer's sight as `Forgotten`",
     (store) =>
       Effect.gen(function*() {
         const toAda = yield* listen(store, ada)

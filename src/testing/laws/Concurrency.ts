@@ -31,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`put` with `ifRevision: 0` fails with `conflict` if the record exists, and succeeds if the record was forgotten",
+    "`put` with `ifRevision: 0` fails with `conflict` if the record exists, but not if it was forgotten",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"))

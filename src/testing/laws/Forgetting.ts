@@ -24,7 +24,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`forget` returns `true` for an existing record, and every later read or update answers as if the record did not exist",
+    "`forget` returns `true` for an existing record, which is then absent for every read and update",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -61,7 +61,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put with the id of a forgotten record creates a new record, which continues the old record's revision numbers",
+    "a put with a forgotten record's id creates a new record that continues the revision numbers",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea", { id: id("tea"), tags: ["hot"] }))
@@ -119,7 +119,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "`history` of a record that was forgotten and put again shows the earlier revisions to the viewer `System` only",
+    "`history` of a re-created record shows the earlier revisions to the viewer `System` only",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("secret", { id: id("tea") }))
@@ -172,7 +172,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`Restore` writes the content of an earlier revision as a new revision, and `Restore` of revision 0 forgets the record",
+    "`Restore` writes an earlier revision as a new revision; `Restore` of revision 0 forgets the record",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))
@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`Restore` fails with `not_found` if the revision is unknown or purged, or if the viewer does not see the record",
+    "`Restore` fails with `not_found` if the revision is unknown or purged, or the record invisible",
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("Tea"))

@@ -13,7 +13,7 @@ const viewers = [ada, Viewer.make({}), Viewer.everyone(), Viewer.make({ runId: "
 /** The laws of internal rows. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "only the viewer `System` can read, find, count or change records of scope `Internal` (the library's own rows)",
+    "only the viewer `System` sees or changes records of scope `Internal` (the library's own rows)",
     (store) =>
       Effect.gen(function*() {
         const query = { text: "tea", explain: true }
@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the viewer `System` can list and purge records of scope `Internal`, also in one batch with a viewer's records",
+    "the viewer `System` can list and purge records of scope `Internal`",
     (store) =>
       Effect.gen(function*() {
         const own = yield* put(store, row("own"), system)

@@ -123,7 +123,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a [[wikilink]] that matches several records prefers the linking record's scope, then the newest record, then the lowest id",
+    "a [[wikilink]] with several matches prefers its own scope, then the newest record, then the lowest id",
     (store) =>
       Effect.gen(function*() {
         const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // restores the type of a pair, which `sort` loses

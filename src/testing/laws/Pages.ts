@@ -49,7 +49,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "paging through a list returns each unchanged record exactly once, even if other records are written meanwhile",
+    "the pages of a list contain each unchanged record once, even if other records are written meanwhile",
     (store) =>
       Effect.gen(function*() {
         const drafts = Array.from({ length: 25 }, (_, n) => draft(`kept ${n}`, { id: id(`kept ${n}`) }))

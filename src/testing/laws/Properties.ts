@@ -37,7 +37,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the store and a simple reference model give the same answers to random sequences of calls by random viewers",
+    "the store and a simple reference model give the same answers to random calls of random viewers",
     (store, another) =>
       each(store, course(anything), (questions) =>
         Effect.gen(function*() {

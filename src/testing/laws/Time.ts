@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a record that is no longer valid is returned by `get`, but by `list` and `search` only with `closed: true`",
+    "`list` and `search` need `closed: true` to return a record that is no longer valid",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Lives in Bern"))

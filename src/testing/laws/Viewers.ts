@@ -62,7 +62,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a record that a user writes to a scope without a `userId` has trust 2 or 3 (3: least trusted), unless its origin is `instructions`",
+    "a user's record in a scope without a `userId` has trust 2 or 3, unless its origin is `instructions`",
     (store) =>
       Effect.gen(function*() {
         const pilot = Viewer.make({ agentId: "pilot", runId: "r1" })

@@ -45,7 +45,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "`put` fills omitted fields with defaults, such as the importance of the kind and the current time as `validAt`",
+    "`put` fills omitted fields with defaults, such as the importance of the kind",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.adjust("1 second")

@@ -151,7 +151,7 @@ describe("a federation", () => {
   )
 
   law(
-    "a call with an invisible record's id answers as if the record were absent, but `put` under the id fails with `invalid_id`",
+    "a call with an invisible record's id answers as for an unknown id; `put` fails with `invalid_id`",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ describe("a federation", () => {
       })
   )
 
-  it.scoped("a federation is durable and shared if its writable stores are, has history if all stores have it, and has every store's tools", () =>
+  it.scoped("a federation is durable if its writable stores are, and has history if all its stores have history", () =>
     Effect.gen(function*() {
       const tool = (name: string) => ({ name }) as never // a tool's name is all that is read
       const armed = (name: string) => ({
@@ -223,7 +223,7 @@ describe("stores attached to a federation", () => {
   )
 
   law(
-    "an attached store is listed after earlier stores until its Effect scope closes, and no other store can take its name meanwhile",
+    "an attached store is listed, and its name is taken, until its Effect scope closes",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -314,7 +314,7 @@ describe("stores attached to a federation", () => {
       })
   )
 
-  it.scoped("a LayerMap attaches a store to the federation once the store's name is requested, and detaches it after an idle minute", () =>
+  it.scoped("a LayerMap attaches a store when its name is requested, and detaches the store after an idle minute", () =>
     Effect.gen(function*() {
       const federated = yield* Federated.Federated
       const store = yield* MemoryStore.MemoryStore

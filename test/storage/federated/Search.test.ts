@@ -56,7 +56,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`whyNot` returns `beyond_limit` or `beyond_budget` if hits of another store use up the limit or the budget",
+    "`whyNot` also counts the hits of other stores against the limit and the budget",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
@@ -95,7 +95,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`maxResults` limits the hits of each store, by default to 3; `limit` limits the hits of all stores together",
+    "`maxResults` (default 3) limits the hits of one store, and `limit` the hits of all stores",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),
@@ -148,7 +148,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`search` fails if all stores fail, with their common reason, or with `unavailable` if their reasons differ",
+    "`search` fails with the common reason of all stores, or with `unavailable` if the reasons differ",
     Federated.layer({
       a: faulty({ ops: ["search"], at: 1 }, { ops: ["search"], fault: "corrupt" }),
       b: faulty({ ops: ["search"] })
@@ -182,7 +182,7 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("`search` with an embedding reports one failure for each store without vectors, or a single failure if no store has vectors", () =>
+  it.effect("`search` reports one failure for each store without vectors, or one in all if no store has vectors", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
       const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
@@ -201,7 +201,7 @@ describe("search of a federation", () => {
 
 describe("a federation with a member store that cannot be read", () => {
   law(
-    "a record of a readable store can be read and updated, but a call that must also read the unreadable store fails",
+    "a record of one store can be read and updated even if another store cannot be read",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {

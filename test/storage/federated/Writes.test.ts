@@ -65,7 +65,7 @@ describe("a write to a federation", () => {
       })
   )
 
-  it.effect("a record in a read-only store cannot be changed; the error is `read_only` only if the viewer sees the record", () =>
+  it.effect("a write to a visible record of a read-only store fails with `read_only`", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const below = Context.get(shelf, MemoryStore.MemoryStore)
@@ -139,7 +139,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write to a member store puts new records into this store, and changes existing records in the stores that have them",
+    "a write to a member store adds new records there, and changes existing records in their own stores",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -157,7 +157,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "the library's own records (scope `Internal`) are written to the same store as the rest of the batch, and are not routed or mirrored",
+    "the library's own records are written with the rest of their batch, and are not routed or mirrored",
     Federated.layer({
       main: memory,
       facts: memory,

@@ -163,7 +163,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("random edits of random notes are read back as the changed records, and keep every byte of the unchanged properties", () => {
+  it("a random edit of a note is read back correctly, and keeps unchanged properties byte for byte", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(

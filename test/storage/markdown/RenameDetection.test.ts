@@ -17,7 +17,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([], [fresh("b.md", "y")]), {})
   })
 
-  it("several files of equal content are paired by name; a last missing file and a last new file are paired whatever their names", () => {
+  it("files of equal content are paired by name; one last missing and one last new file are always paired", () => {
     const olds = [gone("a/x.md", "same"), gone("a/y.md", "same")]
     assert.deepEqual(found(olds, [fresh("b/x.md", "same"), fresh("b/y.md", "same")]), {
       "b/x.md": "a/x.md",
@@ -101,7 +101,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("edited and renamed notes are paired with their old paths, even if the notes differ from each other in only one word", () => {
+  it("edited and renamed notes are paired with their old paths, even if the notes differ in only one word", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")
