@@ -1,8 +1,9 @@
 /** The first program with an in-memory store, bundled for a browser: it runs without Node, and is small. */
 import { assert, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
-import { readFileSync } from "node:fs"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { pathToFileURL } from "node:url"
 import { createContext, Script } from "node:vm"
 import { folder, root } from "./programs.ts"
 
@@ -16,9 +17,33 @@ const program = readFileSync(join(root, "examples/a-first.ts"), "utf8")
     "Layer.provide(MemoryStore.layerInMemory)"
   )
 
-const bundle = async (format: "esm" | "iife", minify: boolean) => {
+/** A program that opens a vault on a wrapper of Node's file system, as an application does that has a file system of its own. */
+const vault = `
+import * as FileSystem from "@effect/platform/FileSystem"
+import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import { Effect, Layer } from "effect"
+import { Markdown, MemoryStore, Viewer } from "effect-memory"
+
+const wrapped = Layer.effect(
+  FileSystem.FileSystem,
+  Effect.map(FileSystem.FileSystem, (fs) => ({ ...fs, stat: (path) => fs.stat(path) }))
+).pipe(Layer.provide(NodeFileSystem.layer))
+const Store = Markdown.layer({ root: ${JSON.stringify(join(path, "vault"))}, poll: Infinity }).pipe(
+  Layer.provide(Layer.merge(NodeContext.layer, wrapped))
+)
+const ada = Viewer.make({ userId: "ada" })
+const program = Effect.gen(function*() {
+  const store = yield* MemoryStore.MemoryStore
+  yield* store.put(ada, [{ scope: { userId: "ada" }, kind: "user", body: "Drinks tea." }])
+  return (yield* store.list(ada, {})).items.map(({ body }) => body)
+})
+export const bodies = await program.pipe(Effect.provide(Store), Effect.runPromise)
+`
+
+const bundle = async (format: "esm" | "iife", minify: boolean, contents = program, external: Array<string> = []) => {
   const { metafile, outputFiles } = await build({
-    stdin: { contents: program, resolveDir: path, loader: "ts" },
+    stdin: { contents, resolveDir: path, loader: "ts" },
+    external,
     bundle: true,
     write: false,
     metafile: true,
@@ -59,6 +84,14 @@ describe("the program examples/a-first.ts, bundled for a browser with an in-memo
     new Script((await bundle("iife", true)).text).runInContext(context)
     await said
     assert.deepStrictEqual(lines, ["1.00 Drinks tea, never coffee."])
+  })
+
+  it("a vault keeps records on a `FileSystem` that the application provides", async () => {
+    const { text } = await bundle("esm", false, vault, ["@effect/platform-node"])
+    mkdirSync(join(path, "vault"), { recursive: true })
+    writeFileSync(join(path, "vault.mjs"), text)
+    const { bodies } = await import(pathToFileURL(join(path, "vault.mjs")).href)
+    assert.deepStrictEqual(bodies, ["Drinks tea."])
   })
 
   it("the bundle has at most 1,264,000 bytes, and the minified bundle at most 556,000", () => {

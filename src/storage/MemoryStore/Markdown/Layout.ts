@@ -16,7 +16,7 @@ import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } from "../../../domain/MemoryScope.ts"
 
-/** The folder of the library's own files. Only the files in its subfolder `internal` are records. */
+/** The folder of the library's own files. Only the files in its subfolder `outbox` are records. */
 export const hidden = ".effect-memory"
 /** The folder of the library's internal records. These records contain raw conversations. Git ignores all files in `hidden`. */
 export const internal = `${hidden}/outbox`

@@ -4,8 +4,8 @@
  */
 type Done = (error: Error | null, result: Uint8Array) => void
 
-/** An empty object in place of Node's file system, which browsers do not have. */
-export const fs = {}
+/** Stands in for Node's file system, which browsers do not have. `lstat` always fails; the vault then asks the platform's `FileSystem`. */
+export const fs = { lstat: (_path: string, done: (error: Error) => void): void => done(new Error("Node is missing")) }
 
 /** The numbers by which Node identifies the parameters of `brotliCompress`. */
 export const constants = { BROTLI_PARAM_QUALITY: 1, BROTLI_PARAM_LGWIN: 2, BROTLI_PARAM_SIZE_HINT: 5 }
