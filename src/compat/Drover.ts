@@ -95,7 +95,7 @@ export interface SearchOpts {
   readonly limit?: number | undefined
 }
 
-/** A store of entries with drover's interface. */
+/** A store of entries with the interface of drover, one of the five systems. */
 export interface MemoryAdapter {
   /** Name of the store. */
   readonly id: string

@@ -106,7 +106,7 @@ export const pacer = (budget = 8_192): Pacer => {
     })
 }
 
-/** Whether a step should end after the given amount of work, in units of a `Pacer`. */
+/** Whether the current step of long work should end. `work` is the work done in the step, in units of about 0.1 µs. */
 export type IsDue = (work: number) => boolean
 
 /**

@@ -325,9 +325,9 @@ export const firstFacts = (
 const maxChanges = 128
 
 /**
- * Keeps the first decisions: at most `additions` additions, and at most 128 changes. `leftOut` counts the other decisions. An ADD is an
- * addition. The first UPDATE or DELETE of a record is a change. A later UPDATE of the record is an addition, because its text becomes a new
- * record. A later DELETE of the record is always kept. A NOOP is always kept, too.
+ * Limits the decisions of a run: keeps the first `additions` additions, and the first changes of at most 128 records. `leftOut` counts the
+ * other decisions. An ADD is an addition. So is a second UPDATE of a record, since its text becomes a new record. NOOPs are always kept,
+ * and so are further DELETEs of a changed record.
  *
  * @internal
  */

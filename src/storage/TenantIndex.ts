@@ -116,7 +116,7 @@ export const make = (options: Options): TenantIndex => {
     rows: () => rows.values()
   })
 
-  /** Returns the steps that restore an encoded index. Rows that have changed since get their old state, and are marked stale at the end. */
+  /** Restores an encoded index, in steps. A row that changed after the encoding is restored in its old state, and then marked stale. */
   const restoring = ({ bytes, changed, size }: EncodedIndex): Steps<void> => {
     const made = MemoryIndex.make(options)
     const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)

@@ -116,7 +116,7 @@ describe("examples", () => {
     assert.match(output.split("in Porto?")[1]!, /I moved to Porto in May\./)
   })
 
-  it("the memory block of the second turn in g-persona.ts contains the first turn", async () => {
+  it("the example g-persona.ts tells the model in the second turn what was said in the first", async () => {
     const replies = ["Back already! How was the lake?", "You swam across? Ada!"]
     assert.deepStrictEqual(await run(join(path, "g-persona.js"), elsewhere()), {
       code: 0,

@@ -32,7 +32,7 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 /** The kind of all rows. */
 export const kind = "thread"
 
-/** Largest number of names in a page. */
+/** Largest number of thread names in a page row. */
 export const namesInPage = 100
 
 const owned = { owner: MemoryScope }

@@ -112,9 +112,9 @@ export const find = (
   })
 
 /**
- * Returns a viewer that sees the scope and as little else as possible. The given viewer also sees every record that the returned viewer
- * sees. A search with the returned viewer costs less. Document frequencies count only the records that it sees. Returns the given viewer if
- * it is `System`, has reach `exact`, or does not see the scope.
+ * Returns a viewer that sees only a part of the records that the given viewer sees, among them those of the scope. A search with this
+ * viewer costs less, and its document frequencies count only these records. Returns the given viewer if it is `System`, has reach `exact`, or does
+ * not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,

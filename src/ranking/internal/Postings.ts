@@ -238,7 +238,7 @@ export class Postings {
     return atOnce(Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths)) // `lists` is a view of the writer's larger buffer
   }
 
-  /** Restores encoded postings in steps. The lists stay packed. `order` maps document numbers to doc ids; by default they are equal. */
+  /** Restores encoded postings in steps. The lists stay packed. `order[n]` is the doc id of the n-th encoded document; default n. */
   static *decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Steps<Postings> {
     const postings = new Postings(lengths)
     const { terms } = encoded

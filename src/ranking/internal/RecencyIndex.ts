@@ -61,7 +61,7 @@ export class RecencyIndex {
 
   /**
    * Returns all doc ids, oldest first, including those of removed records. First merges the doc ids that were added out of order. Cost of
-   * the merge: about one pass over the doc ids from the oldest merged one on.
+   * the merge: one pass over the doc ids that are newer than the oldest merged one.
    */
   all(): ReadonlyArray<number> {
     this.#endTies()

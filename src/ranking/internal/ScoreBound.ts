@@ -68,8 +68,8 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates the largest gap in relevance (0..1) that a match can make up by its other factors, such as recency. Adds up the other factors
-   * of 64 of the doc ids below `docs`. The estimate is the highest sum minus the first quartile of the sums, divided by the weight of the
+   * Estimates how much relevance (0..1) the other factors of a score, such as recency, can replace. Adds up the other factors of each of 64
+   * doc ids below `docs`. Returns the difference between the highest sum and the first quartile of the sums, divided by the weight of the
    * relevance.
    */
   slack(docs: number): number {
@@ -105,7 +105,7 @@ export class ScoreBound {
     const at = stride * doc
     const group = factors[at + 3]!
     const emotionTerm = this.#emotionTerms[group]!
-    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the columns lack the emotion of the record
+    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the record's emotion is not in the columns
     const sum = share * relevance +
       (recency > 0 ? recency * fade(now - factors[at]!, this.#halfLives[group]!) : 0) +
       importance * factors[at + 1]! + confidence * factors[at + 2]! + emotionTerm

@@ -90,7 +90,7 @@ export class MatchCollector {
     this.#dropExpired(from)
     if (!index.isDense || !this.#view.whole) this.#masks?.gather(matches, from, index.matched)
     const end = this.#filter.narrow(matches, from, index.matched)
-    // whether the index counts the matches. If not, this method counts them, and the index must list all matches
+    // the index counts the matches; if it cannot, it lists all matches, and this method counts them
     const isCounted = this.#view.whole && (this.#filter.isOpen || index.groupFilter !== undefined)
     this.#count = isCounted ? index.passed : this.#count + end - from
     const threshold = this.#threshold

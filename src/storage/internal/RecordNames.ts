@@ -70,8 +70,8 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
     : []
 
 /**
- * Returns the references in a record's body and metadata. All metadata of a file are read, since they are the file's properties. For any
- * other record, only `metadata.links` is read: users of Deuz, another memory library, store links there.
+ * Returns the references in a record's body and metadata. If the record was read from a note, all metadata may contain references, since
+ * they are the note's properties. Otherwise only `metadata.links` may: callers of Deuz, another memory library, store links there.
  */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record

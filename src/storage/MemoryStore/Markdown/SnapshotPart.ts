@@ -204,7 +204,7 @@ export function* groupsOf<A>(all: Iterable<A>, sizeOf: (one: A) => number): Step
   let size = part
   for (const one of all) {
     if (size >= part) {
-      yield size >> 8 // the work for the last group: 1 unit (0.1 µs) per 256 bytes
+      yield size >> 8 // the work that the previous group took, in units of 0.1 µs
       groups.push([])
       size = 0
     }

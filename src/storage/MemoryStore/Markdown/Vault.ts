@@ -112,7 +112,7 @@ export const open = (
     let lastReadBatch = 0
     /** Generation of the history (a counter of its rewrites) at the last scan of all files. */
     let readGeneration = 0
-    /** Batches whose purged texts could not be overwritten in the history yet, by sequence number. */
+    /** Batches of purges whose texts are still in the history, because overwriting them failed. By sequence number. */
     const pendingErasures = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)

@@ -203,7 +203,7 @@ export interface Sampling {
 
 /** Number of scans in which every file is sampled at least once, if there are at most 1,600 files. */
 export const rounds = 100
-/** Largest number of files in a sample, so that scans stay fast. Sampling more than 1,600 files takes more than `rounds` scans. */
+/** Largest number of files in a sample, so that scans stay fast. In a vault of more than 1,600 files, more than 100 scans sample all. */
 const maxSample = 16
 
 /** Makes a sampling. The first sample depends on the time. Otherwise processes that scan only once would all sample the same files. */

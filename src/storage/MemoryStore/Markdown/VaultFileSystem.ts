@@ -282,7 +282,7 @@ export const make = (
         const [before, renamed] = isFenced
           ? [
             Effect.catchIf(made, alreadyExists, () => Effect.zipRight(discard, made)), // a dead process may have left the file
-            // creates the target folder, and renames again. The second rename also fails if the staging folder was moved away
+            // if the target folder is missing, creates it and renames again
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
