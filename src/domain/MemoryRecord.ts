@@ -215,8 +215,8 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
   newestFirst(recencyOf(a), a.id, recencyOf(b), b.id)
 
 /**
- * Compares two records by the times of their last changes, newest first, and then by their ids. Lists of records, pages, and hits with
- * equal scores have this order. `Sql/Rows` has the same order in SQL.
+ * Breaks ties: compares two records by the times of their last changes, newest first, and then by their ids. Lists of records, pages, and
+ * hits with equal scores have this order. `RecencyIndex` and `Sql/Rows` rely on the same order.
  */
 export const newestFirst = (timeA: number, idA: MemoryId, timeB: number, idB: MemoryId): -1 | 0 | 1 =>
   timeA !== timeB ? (timeA > timeB ? -1 : 1) : idA < idB ? -1 : idA > idB ? 1 : 0

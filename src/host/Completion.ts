@@ -27,7 +27,7 @@ export interface Prompt {
 export interface Service {
   /** Name of the model, which is written into cassettes. */
   readonly model: string
-  /** Asks the model, without a timeout. Fails with `model` if there is no answer. */
+  /** Asks the model. Has no timeout: waits until the model answers. Fails with `model` if the model reports an error. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * Asks the model, and returns the first JSON object or array in its answer that fits the schema. Prose or a fence may surround the JSON,

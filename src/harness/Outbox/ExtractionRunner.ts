@@ -264,7 +264,7 @@ const extract = (
     if (extractor === "ingest" && log.store.ingest._tag === "Some") {
       for (const run of splitRuns(entries)) {
         const messages = run.map(({ message }) => message)
-        yield* inTime(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // `splitRuns` returns no empty run
+        yield* withTimeout(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // `splitRuns` returns no empty run
       }
       return yield* Effect.asVoid(finish(runner, worker, batches, undefined, []))
     }
@@ -288,7 +288,7 @@ const extract = (
       sequence: entries.map(({ sequence }) => sequence),
       apply
     })
-    yield* inTime(runner, remembered).pipe(
+    yield* withTimeout(runner, remembered).pipe(
       Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // only embedding can fail after the write
     )
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
@@ -321,7 +321,7 @@ const resume = (
         const records = written.right.flatMap(({ outcome, record }: Applied): ReadonlyArray<MemoryRecord> =>
           record && outcome !== "duplicate" ? [record] : []
         )
-        yield* inTime(runner, runner.pipeline.embed(worker.viewer, records)).pipe(
+        yield* withTimeout(runner, runner.pipeline.embed(worker.viewer, records)).pipe(
           Effect.catchAll(noVector(runner, worker))
         )
         return true
@@ -366,7 +366,7 @@ const isStillAllowed = (
  * Limits the time of a call of the pipeline or the store. A call that ignores interruption goes on after the timeout, and may still try to
  * write. The write fails if another run has erased the message rows by then.
  */
-const inTime = <A>(
+const withTimeout = <A>(
   { timeout }: ExtractionRunner,
   self: Effect.Effect<A, MemoryError.MemoryError>
 ): Effect.Effect<A, MemoryError.MemoryError> =>

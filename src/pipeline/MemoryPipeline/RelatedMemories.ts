@@ -113,8 +113,8 @@ export const find = (
 
 /**
  * Returns a viewer that sees only a part of the records that the given viewer sees, among them those of the scope. A search with this
- * viewer costs less, and its document frequencies count only these records. Returns the given viewer if it is `System`, has reach `exact`, or does
- * not see the scope.
+ * viewer costs less, and its document frequencies count only these records. Returns the given viewer if it is `System`, has reach
+ * `exact`, or does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,
