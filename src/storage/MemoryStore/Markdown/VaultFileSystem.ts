@@ -282,7 +282,7 @@ export const make = (
         const [before, renamed] = isFenced
           ? [
             Effect.catchIf(made, alreadyExists, () => Effect.zipRight(discard, made)), // a dead process may have left the file
-            // if the target folder is missing, creates it and renames again
+            // creates a missing target folder, and renames again
             Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
           : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
