@@ -373,7 +373,7 @@ describe("Deuz's pure helpers", () => {
     assert.include(buildDecisionPrompt([{ text: "a" }], []).user, "EXISTING:\n[]\nNEW FACTS:\n[\"a\"]")
   })
 
-  it("`matchesScope` requires every given id, and `isExpired` is true at `expiresAt`", () => {
+  it("`matchesScope` is true if the record has every id of the wanted scope; `isExpired` is true at `expiresAt`", () => {
     const chat: MemoryScope = { userId: "ada", sessionId: "c" }
     assert.isTrue(matchesScope(chat, { userId: "ada" }))
     assert.isFalse(matchesScope({ userId: "ada" }, chat))

@@ -282,7 +282,7 @@ if (hasClusters) {
         yield* refuses("unavailable", put(store, draft("coffee")))
       }))
 
-    it.scopedLive("only calls to the store on the stopped server fail if one server of a federation stops", () =>
+    it.scopedLive("a federation with one stopped server still serves the stores on its other servers", () =>
       Effect.gen(function*() {
         const [north, south] = yield* Effect.all([throwAway, throwAway])
         const storeOf = (url: string) =>

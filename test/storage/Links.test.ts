@@ -187,7 +187,7 @@ describe("KeyIndex", () => {
     for (const [key, some] of expected) assert.deepStrictEqual(Array.from(index.get(key)), some)
   })
 
-  it("`get` of a KeyIndex returns each object that is still present once, in the order of addition", () => {
+  it("`get` of a KeyIndex returns each present object once, in the order in which the objects were added", () => {
     const { array, boolean, constantFrom, integer, property, tuple } = FastCheck
     const objects = Array.from({ length: 5 }, (_, n) => ({ n }))
     FastCheck.assert(

@@ -337,7 +337,7 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
 /** Concatenates bytes. */
 export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(concatSteps(parts))
 
-/** Concatenates `room` zero bytes and all parts, in steps. A megabyte takes about a millisecond. */
+/** Makes one array of `room` zero bytes and then all parts, in steps. A megabyte takes about a millisecond. */
 export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
