@@ -1,6 +1,6 @@
 /**
- * Ranks texts by the words that they share with a query. The score is Okapi BM25 (Robertson & Zaragoza, 2009). Each word of the query that
- * is also a tag of the text adds 1 to the score.
+ * Ranks texts by the words that they share with a query. The score is Okapi BM25 (Robertson & Zaragoza, 2009). A query word that
+ * equals a tag of the text adds 1 to the score.
  *
  * ```ts
  * import { Bm25 } from "effect-memory"

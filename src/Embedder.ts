@@ -1,5 +1,5 @@
 /**
- * Converts texts into vectors, either by a model that the harness provides, or offline by word vectors (`layerWordVectors`).
+ * Converts texts into vectors by a model of the harness (the program that runs the agent), or offline by word vectors (`layerWordVectors`).
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
  * Combines several stores into one. A new record is written to one of the stores. An update is written to the store that has the record. A
- * search asks all stores in parallel. Two entries with the same layer are two separate stores.
+ * search asks all stores in parallel. Two names with the same layer stand for two separate stores.
  *
  * ```ts
  * import { Effect } from "effect"

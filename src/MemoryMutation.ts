@@ -1,6 +1,6 @@
 /**
- * A mutation describes one change of a store as data. A pipeline proposes mutations, and a store applies mutations in a batch. `inverse`
- * returns the mutations that undo a batch. `StoreChange` is an event of a store, for example that a record was written.
+ * A mutation is data that describes one change of a store. A pipeline proposes mutations, and a store applies mutations in a batch.
+ * `inverse` returns the mutations that undo a batch. `StoreChange` is an event of a store, for example that a record was written.
  *
  * ```ts
  * import { Effect } from "effect"

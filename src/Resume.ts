@@ -1,6 +1,6 @@
 /**
- * Checkpoints of runs. The spec of a run is the settings with which the run began. A run resumes only if its spec is unchanged, or if
- * `accept` names all changed fields.
+ * Checkpoints of runs. The spec of a run is the settings with which the run began. A run with an unchanged spec can resume. If
+ * the spec has changed, `accept` must name all changed fields.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * The public modules of the library, from memories to the harness. These modules contain no code. They only export names from the internal
- * folders of `src`.
+ * The public modules of the library, grouped by topic. These modules contain no code. They only export names from the internal folders of
+ * `src`.
  */
 
 // Memories
@@ -62,7 +62,7 @@ export * as Engine from "./Engine.ts"
 export * as Markdown from "./Markdown.ts"
 /** Several stores, combined into one. */
 export * as Federated from "./Federated.ts"
-/** A branch of a store. A write stays in the branch until `commit`. A read returns the records of the store as changed by the branch. */
+/** A branch of a store. A write stays in the branch until `commit`. A read returns the records of the store, with the branch's changes. */
 export * as Overlay from "./Overlay.ts"
 /** A store that fails on purpose, for tests. */
 export * as Faulty from "./Faulty.ts"
@@ -114,7 +114,7 @@ export * as MemoryManager from "./MemoryManager.ts"
 export * as Threads from "./Threads.ts"
 /** The settings of an agent's memory, which the author of the agent writes. */
 export * as MemorySpec from "./MemorySpec.ts"
-/** Checkpoints of runs. A run resumes only if its settings are unchanged, or if the caller accepts the changes. */
+/** Checkpoints of runs. A run with unchanged settings can resume. If the settings have changed, the caller must accept the changes. */
 export * as Resume from "./Resume.ts"
 /** Events about memory, for the harness to show, log and count. */
 export * as MemoryEvents from "./MemoryEvents.ts"
@@ -135,6 +135,6 @@ export * as PromptBlock from "./PromptBlock.ts"
 /** The memory tools of an agent, independent of any AI library. */
 export * as MemoryTools from "./MemoryTools.ts"
 
-// Copies of stores of stores
+// Copies of stores
 /** Copies all records of a store into another store, and verifies the copies. */
 export * as Copy from "./Copy.ts"

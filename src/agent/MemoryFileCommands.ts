@@ -74,7 +74,7 @@ type Input = typeof Input.Type
 
 /**
  * Makes the tool `memory`, guarded by the plugins of the harness. Makes no tool if `MemorySpec.enabled` is false. The command `view` is not
- * a write. A viewer without ids writes to Global. Such a write is allowed only if `MemorySpec.sharedWrites` contains `global`.
+ * a write. A viewer without ids writes to Global. `MemorySpec.sharedWrites` must contain `global` to allow these writes.
  */
 export const make = (
   viewer: Viewer

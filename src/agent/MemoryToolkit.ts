@@ -54,8 +54,8 @@ export type AiTool = Tool.Tool<string, {
 }>
 
 /**
- * Makes a toolkit of memory tools. The model receives the `text` of each result. A failure, also one for invalid arguments, is returned to
- * the model as a result. The turn therefore goes on.
+ * Makes a toolkit of memory tools. The model receives the `text` of each result. Failures, including those for invalid arguments, are
+ * returned to the model as results, so the turn goes on.
  */
 export const make = (
   tools: ReadonlyArray<MemoryTool.MemoryTool>
@@ -111,8 +111,8 @@ export const toolkitWithForget = Toolkit.make(declared(remember), declared(recal
 
 /**
  * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts for the viewer that
- * `MemoryService.as` provides where the call is handled. A call without a viewer publishes a `memory_viewer_missing` event. The model then
- * receives the failure `not_owned`.
+ * `MemoryService.as` provides to the effect that handles the call. A call without a viewer publishes a `memory_viewer_missing` event. The
+ * model then receives the failure `not_owned`.
  */
 export const layer: Layer.Layer<
   Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
@@ -143,7 +143,7 @@ export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 /**
  * Handles the calls of `threadToolkit`, guarded by the plugins. A call searches the thread of the chat in which the model made the call.
  * `chat` makes such a chat. A call outside of a chat fails with `unsupported`. A call acts for the viewer that `MemoryService.as` provides
- * where the call is handled. A call without a viewer fails with `not_owned`.
+ * to the effect that handles the call. A call without a viewer fails with `not_owned`.
  */
 export const layerThread: Layer.Layer<
   Tool.HandlersFor<typeof threadToolkit["tools"]>,
@@ -273,12 +273,12 @@ const injected = (otherwise: Option.Option<Viewer>) =>
  * still matches. The memories are added for one call only. Neither the caller's prompt nor the history of a `Chat` contains them. If
  * nothing is found, the prompt is unchanged.
  *
- * One layer serves many users. A call acts for the viewer that `MemoryService.as` provides where the call or the stream is run. `as` around
- * the construction of a stream has no effect. A call without a viewer gets no memories, and publishes a `memory_viewer_missing` event. A
- * program with one user can use `layerInjectedFor`.
+ * One layer serves many users. A call acts for the viewer that `MemoryService.as` provides when the call or the stream runs. A viewer that
+ * is provided only when a stream is constructed has no effect. A call without a viewer gets no memories, and publishes a
+ * `memory_viewer_missing` event. A program with one user can use `layerInjectedFor`.
  *
- * Provide `layerCompletion` with the original model, not with the wrapped one. The library extracts memories with `layerCompletion`, and
- * added memories would only lengthen its prompts.
+ * Provide `layerCompletion` with the original model, not with the wrapped one. The library extracts memories with `layerCompletion`. Added
+ * memories would only lengthen the prompts of these extractions.
  */
 export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel,

@@ -135,7 +135,7 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
       Effect.gen(function*() {
         const old = id === undefined ? undefined : yield* known(memory, id)
         const name = named ?? (old ? StoreTools.nameOf(old.scope) : fallback)
-        // a replacement under the same scope name keeps its old scope; `memory.put` checks whether Global may be written
+        // a replacement with an unchanged scope name keeps the scope of the old record; `memory.put` checks whether Global may be written
         const scope = old && StoreTools.nameOf(old.scope) === name
           ? old.scope
           : name === "global"
@@ -248,7 +248,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
-/** Orders hits by score, best first. Each search scores its best hit 1, so the order mixes the hits of several searches. */
+/** Orders hits by score, best first. The best hit of each search has score 1, so the hits of several searches can be sorted together. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {

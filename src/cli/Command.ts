@@ -59,7 +59,7 @@ export interface Command extends Pick<Definition<unknown, unknown>, "name" | "su
   readonly args: Args.Args<unknown>
 }
 
-/** Adds a description to an option that takes a value, and the name that the help page shows for the value. */
+/** Adds two texts of the help page to an option: its description, and a name for its value (`pseudoName`). */
 export const valued = <A>(option: Options.Options<A>, pseudoName: string, description: string): Options.Options<A> =>
   option.pipe(Options.withPseudoName(pseudoName), Options.withDescription(description))
 
@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // stored tenant names are in Unicode form NFC; some commands use `tenant` directly, so no viewer normalizes it for them
+    // stored tenant names are in Unicode form NFC; a viewer normalizes its tenant, but some commands use this name without a viewer
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"

@@ -10,7 +10,7 @@
  * records      a row that cannot be read                                none: for a person
  * links        a link to a record that does not exist                   none: for a person
  * duplicates   records of one scope and kind that say the same          none: for a person
- * vectors      texts that lack a vector of a model of the store         computed, if the model is the bundled word vectors
+ * vectors      texts without a vector, for each embedding model         computed, if the model is the bundled word vectors
  * extractions  messages whose extraction failed for good                none: for a person
  * ```
  */
@@ -131,7 +131,7 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
         })))
   })
 
-/** The data that the checks need of a tenant's records, without tombstones. Bodies are left out, since they may not fit into RAM. */
+/** The result of `readAll`. Only `count` includes tombstones and internal rows. Bodies are left out, since they may not fit into RAM. */
 interface Read {
   readonly count: number
   readonly damage: ReadonlyArray<Finding>
@@ -139,7 +139,7 @@ interface Read {
   readonly links: ReadonlyArray<readonly [from: MemoryId, to: MemoryId, type: string]>
   /** Ids of records that say the same as an earlier record, each with the id of the first such record. */
   readonly duplicates: ReadonlyArray<readonly [id: MemoryId, first: MemoryId]>
-  /** An even sample of the tenant's records, at most `2 * sampled`. The check `index` searches for each of them by its summary. */
+  /** A sample from all parts of the tenant, at most `2 * sampled` records. The check `index` searches for each record by its summary. */
   readonly sample: ReadonlyArray<readonly [id: MemoryId, summary: string]>
 }
 

@@ -1,6 +1,6 @@
 /**
  * Erases all data of one person. The records, tombstones and revisions of every scope with the user's id are erased. Internal rows, such as
- * threads and messages that wait for extraction, are erased, too. Records of other scopes remain, also those that mention the person.
+ * threads and messages that wait for extraction, are erased, too. Records of other scopes remain, even if they mention the person.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

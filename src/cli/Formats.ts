@@ -98,7 +98,7 @@ const summaryOf = ({ messages, records, revisions, threads, tombstones }: Counts
     counted(messages, "message")
   } of ${counted(threads, "thread")}`
 
-/** Opens a file as a stream of bytes. The path `-` stands for stdin. `size` is `undefined` unless the path leads to a regular file. */
+/** Opens a file as a stream of bytes; the path `-` is stdin. `size` is the size of a regular file in bytes, and otherwise `undefined`. */
 const bytesOf = (path: string) =>
   Effect.gen(function*() {
     const screen = yield* Screen

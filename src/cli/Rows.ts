@@ -40,7 +40,7 @@ export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Eff
 
 const readThread = Schema.decodeUnknownEither(ThreadRows.ThreadData)
 
-/** Counts the threads of the named tenants, by default of all tenants, and the messages in them. Every row of these tenants is read. */
+/** Counts the threads of the named tenants (default: all tenants), and the messages in these threads. Reads every row of the tenants. */
 export const threads = (
   store: Service,
   named?: ReadonlyArray<string>

@@ -65,7 +65,7 @@ export const safeLine = (text: string): string => safe(text).replace(/\s+/g, " "
 const escapeOf = (code: number): string =>
   code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`
 
-/** Renders a value as JSON, with escapes for control and invisible characters. A parser returns the same value. */
+/** Renders a value as JSON, with escapes for control and invisible characters. A JSON parser turns the escapes back into characters. */
 export const json = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     unsafe,

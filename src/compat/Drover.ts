@@ -95,7 +95,7 @@ export interface SearchOpts {
   readonly limit?: number | undefined
 }
 
-/** A store of entries with the interface of drover, one of the five systems. */
+/** A store of entries, with drover's interface. */
 export interface MemoryAdapter {
   /** Name of the store. */
   readonly id: string
@@ -201,7 +201,7 @@ export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(
 export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
   adapterOf(Store.layerInMemory, viewer)
 
-/** Makes an adapter over a folder of Markdown files, new or written by drover. The adapter's store closes with the Effect scope. */
+/** Makes an adapter over a folder of Markdown files, either new or written by drover. The store closes with the Effect scope. */
 export const createMarkdownMemory = (
   options: Markdown.Options,
   viewer?: Viewer.Viewer
@@ -301,7 +301,7 @@ export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
 
 /** A tool that a model can call, as data. */
 export type ToolDef = MemoryTool
-/** An event about memory. Events for forgotten records, denied calls and failed writes are added to those of drover. */
+/** An event about memory. Other than in drover, there are also events for forgotten records, denied calls and failed writes. */
 export type HarnessEvent = MemoryEvent
 
 /** The error type of this library, with `op` and `reason`. */

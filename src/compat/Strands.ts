@@ -118,7 +118,7 @@ export interface MemoryManager {
 /**
  * Makes the manager for a viewer. Entries are added to the memory scope that `Viewer.subjectOf` returns. Messages are added to the session
  * with the name `viewer.sessionId`, else `viewer.runId`, else `default`. An invalid configuration fails with `invalid_draft` and a list of
- * all violations. Closing the Effect scope first extracts memories from all waiting messages.
+ * all violations. The manager closes with the Effect scope, but first extracts memories from all waiting messages.
  */
 export const initAgent = (
   config: MemoryManagerConfig,

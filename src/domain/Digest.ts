@@ -27,8 +27,8 @@ export const signer = (key: string): Signer => Hash.signer(key)
 export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 
 /**
- * Returns JSON text that does not depend on the order of keys, at any depth. Array indices among the keys come first, in numeric order. The
- * other keys are sorted by UTF-16 unit. Keys with the value `undefined` are left out. Numbers are written as `JSON.stringify` does.
+ * Returns JSON text that does not depend on the order of keys, at any depth. Keys that are array indices (`0`, `1`) come first, in numeric
+ * order. Other keys are sorted by UTF-16 unit. Keys with the value `undefined` are left out. Numbers are written as `JSON.stringify` does.
  */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"
 

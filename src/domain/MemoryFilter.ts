@@ -115,8 +115,8 @@ export const Weights = Schema.partial(Schema.Struct({
    */
   conversation: Weight,
   /**
-   * Weight of the ranker's features other than the matched words: conversation, speaker, times and form of the text. Default 1. With 0, the
-   * relevance is BM25 alone.
+   * Weight of all features of the ranker except the matched words. These features are conversation, speaker, times and form of the text.
+   * Default 1. With 0, the relevance is BM25 alone.
    */
   ranker: Weight,
   /** Weight of the links that `GraphMemory.search` follows. Default 1. A store's own search follows no links. */
@@ -224,8 +224,8 @@ export const SearchResult = Schema.Struct({
     folded: Schema.NonNegativeInt,
     /**
      * `false` if `leftOut.limit`, the number of matches beyond the query's limit, may be too low. Absent if the number is exact.
-     * The number may be too low if a query with `ids`, `createdAt`, `validAt`, `minImportance` or `where` has more than 2,048 matches.
-     * The same holds for a query with both `weights` and `minScore`. Then only the records that can have the highest scores are read.
+     * A query with `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or with both `weights` and `minScore`, may have more than
+     * 2,048 matches. In this case, the number may be too low, because only the records that can have the highest scores are read.
      * The hits and scores are the same as if all records had been read. In a store that cannot read every match, such as a database,
      * `false` may also mean that some of the best hits are missing.
      */
@@ -238,7 +238,7 @@ export const SearchResult = Schema.Struct({
   confidence: Schema.optional(Unit),
   /** Number of records that have no vector yet. A search by vectors cannot find them. Present only if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of retrievers or member stores. `leg` is the name of the one that failed. All hits come from the others. */
+  /** Failures of retrievers or member stores. `leg` is the name of the failed retriever or store. The hits come from all others. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */

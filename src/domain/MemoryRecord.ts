@@ -151,7 +151,7 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
 
 /**
  * Makes a record from fields that a schema has already checked. The record is the object `fields` itself, with a new prototype. The
- * constructor would check the fields again, and takes ten times as long.
+ * constructor would check the fields again, and would take ten times as long.
  */
 export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
   Object.setPrototypeOf(fields, MemoryRecord.prototype)
@@ -215,8 +215,8 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
   newestFirst(recencyOf(a), a.id, recencyOf(b), b.id)
 
 /**
- * Breaks ties: compares two records by the times of their last changes, newest first, and then by their ids. Lists of records, pages, and
- * hits with equal scores have this order. `RecencyIndex` and `Sql/Rows` rely on the same order.
+ * Compares two records: newest first, by the times of their last changes; records with equal times by id. Lists of records and pages have
+ * this order. Hits with equal scores have it, too. `RecencyIndex` and `Sql/Rows` rely on the same order.
  */
 export const newestFirst = (timeA: number, idA: MemoryId, timeB: number, idB: MemoryId): -1 | 0 | 1 =>
   timeA !== timeB ? (timeA > timeB ? -1 : 1) : idA < idB ? -1 : idA > idB ? 1 : 0

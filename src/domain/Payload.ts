@@ -291,7 +291,7 @@ export const Learning = Schema.Struct({
   issue: Schema.optional(Schema.String),
   /** Difficulties that the agent met in the task. */
   challenges: Schema.optional(Schema.Array(Schema.String)),
-  /** Duration in milliseconds: of the task or, in a summary, of the session. */
+  /** Duration in milliseconds. For the type `summary`, the duration of the session; for other types, the duration of the task. */
   durationMs: Schema.optional(Millis),
   solution: Schema.optional(Schema.String),
   /** Pattern of the files that the error is about, such as `src/*.ts`. */

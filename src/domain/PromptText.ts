@@ -142,7 +142,7 @@ const isSelector = (unit: string | undefined): boolean => unit === "\ufe0e" || u
 const tagged = (region: string): string =>
   String.fromCodePoint(...Array.from(region, (letter) => 0xe0000 + letter.charCodeAt(0)), 0xe007f)
 
-/** The tag sequences of three flags, the only ones that Unicode recommends. Any other tag sequence could contain hidden text. */
+/** The tag sequences of three flags. Unicode recommends only these. Any other tag sequence could contain hidden text. */
 const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
 
 /** Matches the viramas of Indic scripts. A ZWJ or ZWNJ after a virama sets the form of a consonant, even at the end of a word. */
@@ -257,8 +257,7 @@ export const traced = (text: string): Traced => {
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown.text`, and replaced the units from
  * `start` to `end` by `text`. Only characters that differ between the replaced units and `text` change. Characters that were hidden from
  * the model are kept. Within a change, hidden characters are put after the inserted text. A long edit counts as one change, from the first
- * to the last difference. In this part of a long edit, the number of replaced characters times the number of new characters exceeds
- * 1,000,000.
+ * to the last difference. An edit is long if this range has n replaced and m new characters, and n · m exceeds 1,000,000.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown
@@ -303,8 +302,8 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
 /**
- * Returns a longest common subsequence of `a` and `b`, as pairs of indices. For long inputs, returns only the common start and the common
- * end. Inputs are long if the numbers of their other elements, multiplied, exceed 1,000,000.
+ * Returns a longest common subsequence of `a` and `b`, as pairs of indices. The middle parts are what remains without the common start and
+ * the common end. If the product of the lengths of the middle parts exceeds 1,000,000, returns only the common start and the common end.
  */
 const common = (
   a: ReadonlyArray<string>,
@@ -319,7 +318,7 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    // cell (i, j): length of the longest common subsequence of the middle parts of `a` and `b`, from their elements i and j on
+    // cell (i, j): length of a longest common subsequence of `a`'s middle part from element i and `b`'s middle part from element j
     const lengths = new Uint16Array((rows + 1) * width)
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {

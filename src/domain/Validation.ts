@@ -208,7 +208,7 @@ const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cache maps a schema to its own validator
 }
 
-/** Makes the error with which `check` fails, from the violations that were found in an input. */
+/** Makes an error from the violations that were found in an input. `check` fails with this error. */
 export const refuse = (
   op: string,
   input: unknown,

@@ -4,7 +4,7 @@
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (such as a record of Global or of the user)
- * within    sees a record iff every id set on the viewer equals the record's   (such as one of the user's session)
+ * within    sees a record iff every id set on the viewer equals the record's   (such as a record of the user's session)
  * everyone  sees every record of the tenant
  * ```
  *
@@ -106,7 +106,7 @@ export interface Input extends Ids {
   readonly reach?: "exact" | "within" | undefined
 }
 
-/** Makes a viewer from its ids. Throws a `MemoryError` with reason `invalid_scope` that names wrong keys. */
+/** Makes a viewer from its ids. Throws an `invalid_scope` error, which names the wrong keys. */
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
@@ -234,7 +234,7 @@ const decodeOutside = (input: unknown) => Schema.decodeUnknownEither(FromOutside
 const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
 
-/** Returns the keys of a viewer that the input only inherits, such as the getters of a class. */
+/** Returns the keys that `input` inherits from its prototype, such as the getters of a class. Only the keys of a viewer are checked. */
 const inherited = (input: unknown): ReadonlyArray<string> =>
   typeof input === "object" && input !== null
     ? [...fields, "tenant", "reach"].filter((key) => key in input && !Object.hasOwn(input, key))

@@ -286,7 +286,7 @@ const nextSpecial = (text: string, at: number): number => {
 }
 const special = /[\\`[\]]/g
 
-/** Finds the runs of backticks in a text. Each length of a run is mapped to the start indices of such runs, last run first. */
+/** Finds the runs of backticks in a text. Maps each length to the start indices of all runs of this length, last run first. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (let end = text.length; end > 0;) {

@@ -54,7 +54,7 @@ export interface Service {
   readonly render: Effect.Effect<string>
   /**
    * Stores the files as read-only `Global` records of the tenant. Forgets records of files that are gone or no longer imported. Unchanged
-   * records are not rewritten. With `seedMemory: false`, does nothing. A file that cannot be stored is logged; fails if none can be stored.
+   * records are not rewritten. With `seedMemory: false`, does nothing. Logs files that cannot be stored. Fails if no file can be stored.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: that of the process. `Resume` accepts another directory, since a run's spec does not contain it. */
+  /** Working directory. Default: the process's. A run can be resumed in another directory, since a run's spec does not contain it. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // forgets a record only if its file is gone or no longer imported: a process in another directory may have stored the record
+    // the record stays if its file exists and no importer has dropped the file: a process in another directory may have stored the record
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first. Within a directory, the order is that of the option `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if the file or `importedBy` is missing or blank. `filenames` must have the name of `importedBy ?? relative`. */
+  /** Reads a file. `None` if the file or `importedBy` is missing or blank, or if `importedBy ?? relative` has a name not in `filenames`. */
   readonly read: (
     relative: string,
     importedBy?: string

@@ -2,8 +2,8 @@
  * Events about memory operations. A harness (the program that runs an agent) can show, log and count the events. A listener that lags
  * behind misses the oldest events.
  *
- * Events carry ids, scopes, scores and counts. So a log of events contains nothing that a user said. Only with
- * `MemoryEvents.layer({ texts: true })`, events also carry summaries of records and words of searches.
+ * Events carry ids, scopes, scores and counts. So a log of events contains nothing that a user said. The exception is
+ * `MemoryEvents.layer({ texts: true })`: with this option, events also carry summaries of records and words of searches.
  *
  * Effect metrics count operations such as searches and writes, even without a listener. docs/observability.md lists the metrics.
  */
@@ -148,7 +148,7 @@ export interface EventPublisher {
     write: Effect.Effect<A, MemoryError>,
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
-  /** Runs a search, then publishes `memory_recalled`. A failed search is only counted, since the caller receives the failure. */
+  /** Runs a search, then publishes `memory_recalled`. A failed search publishes no event, but counts in the metric `memory_failures`. */
   readonly recall: (
     viewer: Viewer.Viewer,
     query: MemoryQuery,

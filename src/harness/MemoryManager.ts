@@ -251,7 +251,7 @@ const accept = (
       )
   )
 
-/** Returns the named stores, by default all writable stores. Fails with `read_only` if a named store is not writable, or if none is. */
+/** Returns the named stores, by default all writable stores. Fails with `read_only` if a named store, or every store, is read-only. */
 const targets = (
   federated: Federated.Service,
   names: ReadonlyArray<string> = []

@@ -77,7 +77,7 @@ export interface Service {
 
   /** Stores a record. */
   readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
-  /** Returns a record, or `None` if it does not exist or is not visible to the viewer. */
+  /** Finds records by words, by the vector in the query, or by both, best first. Unlike `recall`, does not embed the query's text. */
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
   /** Finds records by words or by a given vector, best first. Unlike `recall`, this operation does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
@@ -114,8 +114,8 @@ export interface Service {
   ) => Operation<ReadonlyArray<Applied>>
 
   /**
-   * Extracts memories from messages, and stores the memories. Fails with `unsupported` without a `Completion`, unless the option
-   * `customExtract` or `infer: false` is given.
+   * Extracts memories from messages, and stores the memories. Needs a `Completion`, except with the option `customExtract` or
+   * `infer: false`. If the `Completion` is missing, fails with `unsupported`.
    */
   readonly remember: (
     messages: ReadonlyArray<Message>,

@@ -25,7 +25,7 @@
  * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
  *            and may go on up to its timeout. If that half is full, tenants share it evenly, and a run that gets no slow slot
  *            is stopped when another run needs its slot, and restarted later. So runs that hang delay only one another.
- * failures   After ten failures of a conversation in a row, only every third request for which no caller waits is carried out.
+ * failures   After ten failures in a row, a conversation skips two of three requests. A request for which a caller waits is not skipped.
  * ```
  */
 import * as Arr from "effect/Array"

@@ -56,10 +56,10 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the waiting messages of the viewer, and of viewers that have the same ids and further ones. Also erases the cluster messages to
-   * their conversations. Returns the number of erased conversations. If `scope` is given, only viewers whose ids match `scope` are
-   * considered. `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then remain until the owners close the
-   * conversations.
+   * Erases the viewer's waiting messages. Also erases those of viewers that have all of the viewer's ids and more ids, if the viewer sees
+   * their memories. A viewer with reach `everyone` erases all messages of the tenant. With `scope`, only messages of viewers whose ids
+   * match `scope` are erased. Cluster messages to the conversations are erased, too. Returns the number of erased conversations.
+   * `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then remain until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**

@@ -1,5 +1,5 @@
 /**
- * Checkpoints of an agent's runs. A run is resumed only if its spec equals the saved spec. `accept` permits given fields to differ.
+ * Checkpoints of an agent's runs. A run is resumed only if its spec equals the saved spec. With `accept`, some fields may differ.
  *
  * Each run has one checkpoint file. A checkpoint is first written to a temporary file, which is then renamed. So after a crash, the run has
  * either the new checkpoint or the previous one.
@@ -180,7 +180,7 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Catches the `ResumeError` of `resume` if only the given fields have changed. A field includes its subfields: `memory` also accepts a
+ * Catches the `ResumeError` of `resume` if all changed fields are in `fields`. A field includes its subfields: `memory` also accepts a
  * change of `memory.writesPerTurn`. Returns the checkpoint, which has the old spec. The next `save` stores the new spec.
  */
 export const accept = (fields: ReadonlyArray<string>) =>

@@ -109,7 +109,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
-      // The next round begins only after calls of the store that `known` does not count. If this round forgot nothing, `known` includes the
+      // The next round waits until the number of store calls differs from `known`. If this round forgot nothing, `known` includes the
       // round's own calls. So these calls alone do not cause another round.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)

@@ -320,7 +320,7 @@ export const makeRemembering = (
  * The texts of a tool's results and failures are made safe for a prompt (`MemoryTool.visible`). This also applies to tools of other
  * libraries.
  *
- * A crash of a plugin is logged. A plugin that crashes when asked about a call denies the call. A crash on an event does not stop the turn.
+ * A plugin's crash is logged. If a plugin crashes while it decides on a call, the call is denied. A crash on an event does not stop a turn.
  */
 export interface ToolGuard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool

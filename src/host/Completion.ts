@@ -154,15 +154,15 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Makes the error message for a missing answer. `played` answers to the same prompt were returned before. */
+/** Makes the error message for a missing answer. `played` is the number of answers to the same prompt that were returned before. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
 /**
- * Makes a function that returns the next answer of the script in an array. The array is empty at the end of the script. Functions that are
- * made from the same iterator share its answers.
+ * Makes a function that returns an array with the next answer of the script. At the end of the script, the array is empty. Functions that
+ * are made from the same iterator share its answers.
  */
 const queueOf = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()

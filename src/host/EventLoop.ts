@@ -36,8 +36,8 @@ export interface IterationBudget {
   /** Adds `work` to the work done in this iteration. */
   readonly spend: (work: number) => void
   /**
-   * Whether the budget of this iteration is used up: all units of work are done, or 4 ms have passed. The time counts only if `clock` is
-   * given, from the first such call in the iteration. The clock is read only once per sixteenth of the work.
+   * Whether the budget of this iteration is used up. Without `clock`, only the work counts. With `clock`, time counts, too: the limit is
+   * 4 ms from the first call with `clock` in this iteration. The clock is read only once per sixteenth of the work.
    */
   readonly isSpent: (clock?: Clock.Clock) => boolean
   /** Resets the work and the time to 0. Each iteration starts with such a reset. */

@@ -147,8 +147,8 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
 
 /**
  * Combines the redactions of several stores that are used as one. Returns `None` if no store has a redaction. If all stores have the same
- * redaction (`isSame`), the result is the same, too. Otherwise, the result applies the redactions of the stores one after another. A
- * listener of the result is added to the redactions of all stores.
+ * redaction (`isSame`), the result redacts as this redaction does. Otherwise, the result applies the redactions of the stores one after
+ * another. A listener of the result is added to the redactions of all stores.
  * @internal
  */
 export const combine = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {

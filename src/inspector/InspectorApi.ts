@@ -1,5 +1,5 @@
 /**
- * The JSON API of the inspector, a web page that shows the memories of a viewer. Each request acts on behalf of the viewer of the request.
+ * The JSON API of the inspector, a web page that shows the memories of a viewer. Each request acts on behalf of its `CurrentViewer`.
  *
  * ```text
  * GET  /api/session                the viewer whose memories are shown
@@ -11,7 +11,7 @@
  * GET  /api/records/:id/history    the revisions of the record, each with its changes
  * GET  /api/records/:id/graph      ?depth: the records at most this many links away
  * POST /api/records/:id/forget     { revision }: moves the record to the trash
- * POST /api/records/:id/restore    { revision? }: restores a revision; default: what was forgotten
+ * POST /api/records/:id/restore    { revision? }: restores a revision; default: the one that was forgotten
  * POST /api/prompt                 { text }: the memories that the next prompt would contain, and why
  * POST /api/why                    { id, text }: why a search for the text does not find the record
  * ```
@@ -68,8 +68,8 @@ export const End = Schema.Struct({
 export const Shown = Schema.Struct({ record: MemoryRecord, to: Schema.Array(End), from: Schema.Array(End) })
 
 /**
- * Schema of the response of `/api/records/:id/history`: revisions, newest first. `difference` compares a revision with the next item, the
- * revision before it. The last item has no `difference`.
+ * Schema of the response of `/api/records/:id/history`: revisions, newest first. `difference` compares the revision with the previous
+ * revision, which is the next item. The last item has no `difference`.
  */
 export const History = Schema.Struct({
   items: Schema.Array(Schema.Struct({
@@ -303,7 +303,7 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     )
   })
 
-/** Rejects cross-site requests and too long bodies. A POST must contain JSON, which other sites cannot send. */
+/** Rejects cross-site requests, bodies that are too long, and POSTs without the content type `application/json`. */
 const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }): HttpApp.Default<E, R> => {
     const site = headers["sec-fetch-site"]

@@ -44,8 +44,8 @@ export const between = (before: MemoryRecord, after: MemoryRecord): Difference =
 const maxPairs = 1_000_000
 
 /**
- * Returns the difference of two texts as lines, by their longest common subsequence. Cost: the product of the two numbers of lines, at most
- * `maxPairs`. Equal lines at the beginning and at the end of the texts do not count.
+ * Returns the difference of two texts as lines, by their longest common subsequence. Cost: number of lines of `before` × number of lines of
+ * `after`, at most `maxPairs`. Equal lines at the beginning and at the end of the texts do not count.
  */
 export const linesOf = (before: string, after: string): ReadonlyArray<Line> => {
   const a = before.split("\n")

@@ -50,7 +50,7 @@ export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined 
   } = weights
   const largest = Math.max(recency, importance, relevance)
   if (largest === 0) return undefined
-  // each weight is divided before the addition, since the sum of huge weights would be Infinity
+  // each weight is divided by `largest` before the addition, since the sum of huge weights would be Infinity
   const total = recency / largest + importance / largest + relevance / largest
   const share = (weight: number) => weight / largest / total
   return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
@@ -76,8 +76,8 @@ export const recencyAt = (
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
 /**
- * Makes a function that returns which share of `terms` occurs in a record's summary, body and tags. The share is 0..1, or 0.5 if there are
- * no terms. The first call for a record takes time linear in its text. Later calls take time linear in the number of terms.
+ * Makes a function from a record to the share of `terms` that occur in the record's summary, body or tags. The share is 0..1, or 0.5 if
+ * there are no terms. The first call for a record takes time linear in its text. Later calls take time linear in the number of terms.
  */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
   if (terms.size === 0) return () => 0.5

@@ -44,7 +44,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `AgenticMemory`. */
 export interface Service {
-  /** Derives attributes from a text, without storing them. Limits: 10 keywords, 5 tags, 10 entities, 200 characters of context. */
+  /** Derives attributes from a text, without storing them: at most 10 keywords, 5 tags, 10 entities and a `context` of 200 characters. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
   /** Stores a note with attributes derived from its text. The derived tags follow the tags of the draft. */
   readonly store: (
@@ -57,16 +57,16 @@ export interface Service {
     id: MemoryId
   ) => Effect.Effect<Option.Option<TypedMemory.Typed<Note>>, MemoryError.MemoryError>
   /**
-   * Suggests at most 5 links to other notes, best first. A suggested note has a similarity of 0.5 or more. This note is compared with the
-   * 100 best matches of a search for its keywords and entities, and with the 100 newest notes.
+   * Suggests links from the note `id` to other notes: at most 5, best first, each with a similarity of 0.5 or more. The note `id` is
+   * compared with the 100 best matches of a search for its keywords and entities, and with the 100 newest notes.
    */
   readonly suggestLinks: (
     viewer: Viewer.Any,
     id: MemoryId
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Applies the suggestions with a similarity of 0.7 or more whose note exists, and returns these suggestions. Each of them adds a link to
-   * the suggested note, and a link back. All links are added in one batch. If the batch fails, no link is added.
+   * Applies each suggestion with a similarity of 0.7 or more, if the viewer sees the suggested note. Returns the applied suggestions. Each
+   * of them adds a link to the suggested note, and a link back. All links are added in one batch. If the batch fails, no link is added.
    */
   readonly link: (
     viewer: Viewer.Any,
@@ -74,8 +74,8 @@ export interface Service {
     suggestions: ReadonlyArray<LinkSuggestion>
   ) => Effect.Effect<ReadonlyArray<LinkSuggestion>, MemoryError.MemoryError>
   /**
-   * Suggests changes of older notes in the same scope, based on this note, best first. Writes nothing. This note is compared with the 50
-   * best matches of a search and with the 50 newest notes.
+   * Suggests how older notes in the same scope should change because of the note `id`, best first. Writes nothing. The note `id` is
+   * compared with the 50 best matches of a search and with the 50 newest notes.
    */
   readonly evolution: (
     viewer: Viewer.Any,
@@ -87,9 +87,9 @@ export interface Service {
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**
-   * Returns the notes that share values of an attribute with this note. The most shared values come first, then the newest note. For
-   * `tags`, this note is compared with the 200 newest notes that have one of its tags. For another attribute, it is compared with the 200
-   * best matches of a search and with the 200 newest notes.
+   * Returns the notes that share values of an attribute with the note `id`: most shared values first, then newest first. For `tags`, the
+   * note `id` is compared with the 200 newest notes that have one of its tags. For another attribute, the note `id` is compared with the
+   * 200 best matches of a search and with the 200 newest notes.
    */
   readonly findByShared: (
     viewer: Viewer.Any,

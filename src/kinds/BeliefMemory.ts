@@ -66,8 +66,8 @@ type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /**
- * Operations of `BeliefMemory`. All changes of a belief fail with `not_found` if the belief does not exist, and so does `audit`. Changes
- * fail with `read_only` if the belief is no longer valid, and with `invalid_draft` if the reason is blank. No concurrent change is lost.
+ * Operations of `BeliefMemory`. `audit` and every change of a belief fail with `not_found` if the belief does not exist. Changes also fail
+ * with `read_only` if the belief is no longer valid, and with `invalid_draft` if the reason is blank. No concurrent change is lost.
  */
 export interface Service {
   /** Stores a belief. Its summary defaults to its subject, predicate and object; its confidence defaults to 0.6. */
@@ -110,9 +110,9 @@ export interface Service {
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<ReadonlyArray<Payload.Audited>, MemoryError>
   /**
    * Stores a hindsight: the outcome of a task, and the beliefs that the outcome corrects. The same batch lowers the confidence of these
-   * beliefs as `weaken` does with `by` (default 0.5). It also sets their source type to `hindsight`. Their audits refer to the hindsight by
-   * its id. If the body is blank, a text made from the data is stored. A repeated call with the same id and data changes nothing. Fails
-   * with `invalid_draft` if another record has the id.
+   * beliefs to `confidence · (1 − by)`; `by` is 0..1, default 0.5. The batch also sets their source type to `hindsight`. Their audits refer
+   * to the hindsight by its id. If the body is blank, a text made from the data is stored. A repeated call with the same id and data
+   * changes nothing. Fails with `invalid_draft` if another record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. If `beliefs` is absent, the best matches of this or a broader scope are used, at most ten. */
+  /** Stores a hypothesis. Default `beliefs`: the best matches of the body, at most ten, in the draft's scope or a broader scope. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>

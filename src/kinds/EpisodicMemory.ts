@@ -162,8 +162,8 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 
 /**
  * Provides episodes over an adapter, an object of the caller that stores them. An operation fails with `unsupported` if the adapter lacks
- * its method. `beforeTurn` skips such queries, and `afterTurn` adds the failure to `failures`. The adapter's results are filtered by query
- * and viewer again. Numbers out of range in the results are clamped.
+ * the method for it. `beforeTurn` skips queries for which there is no method. `afterTurn` adds the failure to `failures`. The adapter's
+ * results are filtered again, by query and viewer. Numbers out of range in the results are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))

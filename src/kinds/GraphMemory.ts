@@ -65,7 +65,7 @@ export const PathSearch = Schema.Struct({
   ...Along.fields,
   /** Largest length of a path, in relationships, at least 1. Default: any length. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Largest number of records to visit, nearest first, at least 1. Other records than entities count, too. Default 10,000. */
+  /** Largest number of records to visit, nearest first, at least 1. Records that are not entities count, too. Default 10,000. */
   maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
 })
 /** The options of a search for a path, as `PathSearch` decodes them. */
@@ -76,7 +76,7 @@ export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: Path
 }
 
-/** A record that matched the text of a search, or that relationships connect with such a record. */
+/** A result of a search: a hit of the text search, or a record that a path of relationships connects with a hit. */
 export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
@@ -89,7 +89,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `GraphMemory`. */
 export interface Service {
-  /** Adds an entity. Its summary defaults to its name. A `[[Name]]` in a text links to the entity with this summary. */
+  /** Adds an entity. Its summary defaults to its name. `[[Name]]` in a text links to the entity whose summary is `Name`. */
   readonly addEntity: (
     viewer: Viewer.Any,
     entity: TypedMemory.DraftOf<Entity>
@@ -121,7 +121,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<TypedMemory.Typed<Entity>>, MemoryError.MemoryError>
   /**
    * Returns a shortest path of at most `maxDepth` relationships (default: any number), or `None` if there is none. The path from an entity
-   * to itself is empty. Fails with `unsupported` if no path is found among the nearest `maxVisits` records. A path may still exist.
+   * to itself is empty. Fails with `unsupported` if the search ends at the limit `maxVisits`, since a path may still exist.
    */
   readonly findPath: (
     viewer: Viewer.Any,
@@ -130,8 +130,8 @@ export interface Service {
     options?: PathSearch
   ) => Effect.Effect<Option.Option<Path>, MemoryError.MemoryError>
   /**
-   * Returns the hits, and linked records that pass the query's filter. The score of a linked record is the previous record's score × the
-   * link's weight × `g ÷ (1 + g)`. Here, `g` is `query.weights.graph`, default 1. Of several paths to a record, the one with the best score
+   * Returns the hits, and linked records that pass the query's filter. Each link on the path from a hit multiplies the score by the link's
+   * weight and by `g ÷ (1 + g)`. Here, `g` is `query.weights.graph`, default 1. Of several paths to a record, the one with the best score
    * counts. Each hop starts from the records with the best scores, at most `options.limit` of them.
    */
   readonly search: (

@@ -1,8 +1,8 @@
 /**
- * Values by key, like a stored Map. Each layer has one namespace of keys. Each key is one record in exactly the scope of the viewer. So a
- * viewer with another scope reads and writes other values. A string is stored as the body of the record. Other values, and strings that are
- * too long for a body, are stored in `data`. Secrets in keys are redacted, so keys that differ only in a secret are equal. If a person
- * changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
+ * Values by key, like a stored Map. A layer provides one namespace of keys. A key with its value is stored as one record, in exactly the
+ * scope of the viewer. So a viewer with another scope reads and writes other values. A string is stored as the body of the record. Other
+ * values, and strings that are too long for a body, are stored in `data`. Secrets in keys are redacted, so keys that differ only in a
+ * secret are equal. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"

@@ -151,7 +151,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // earlier learnings of this session id count towards `caps`. A viewer without ids does not see these learnings, so they are read with
+      // earlier learnings of this session id count towards `caps`. A viewer without ids may not see these learnings, so they are read with
       // `own`, which has the session id
       const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
       const session = yield* openSession(
@@ -226,8 +226,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter that together select the given viewer's scope and the sessions in it. Scopes with other additional ids are
- * left out. Only a viewer with ids and reach `exact` needs this. Any other viewer is returned unchanged, with an empty filter.
+ * Returns a viewer and a filter. Together, they select the records in the scope of `viewer` and in the sessions of that scope, but no scope
+ * with further ids. Only a viewer with ids and reach `exact` needs the filter. Any other viewer is returned unchanged with an empty filter.
  */
 const sessionReader = (
   viewer: Viewer.Any
@@ -258,7 +258,7 @@ interface RetainedLearning {
   readonly type: unknown
 }
 
-/** Applies `caps[type]` to learnings, oldest first. Returns the ids to forget, and the learnings that stay. */
+/** Applies `caps[type]` to learnings that are ordered oldest first. Returns the ids to forget, and the learnings that stay. */
 const capped = (
   all: ReadonlyArray<RetainedLearning>,
   type: Learning["type"]

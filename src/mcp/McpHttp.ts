@@ -29,8 +29,8 @@ export interface Options extends McpSession.Options {
   /** Largest size of a request's body in bytes. A request with a larger body is answered with 413. Default 4 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
-   * Largest number of sessions of a viewer. Default 64. If the viewer starts one more session, the viewer's longest idle session ends. If
-   * no session is idle, the new session is rejected.
+   * Largest number of sessions of a viewer. Default 64. If the viewer starts one more session, the viewer's session that has been idle
+   * longest ends. If no session is idle, the new session is rejected.
    */
   readonly maxSessions?: number | undefined
   /** Time after which an idle session ends. An idle session has no running request and no open stream. Default 30 minutes. */
@@ -78,8 +78,8 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
     /**
-     * Makes room for another session of the owner. If the owner already has `maxSessions` sessions, the longest idle one ends. Returns
-     * false if none of them is idle.
+     * Makes room for another session of the owner. If the owner already has `maxSessions` sessions, the one that has been idle longest
+     * ends. Returns false if none of them is idle.
      */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {

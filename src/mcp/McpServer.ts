@@ -128,8 +128,8 @@ export const checkHost: (
  * Serves MCP over HTTP at `/mcp`, on the `HttpServer` of the context. The app `routes` handles all other paths. Requests to `routes` must
  * pass the same checks as requests to `/mcp`, so `routes` may use the current viewer.
  *
- * The function `assets` is called first, with the path of each GET or HEAD request. A response of `assets` needs no token, only the checks
- * of Host and Origin. So `assets` must return nothing secret. An example is the page that asks for a token.
+ * The function `assets` is called first, with the path of each GET or HEAD request. A request that `assets` answers needs no token; only
+ * Host and Origin are checked. So `assets` must return nothing secret. It can return, for example, the page that asks for a token.
  *
  * Fails with `unsupported` if neither `tokens` nor `viewer` is set. Without `tokens`, also fails if other machines can reach the server's
  * address. The server stops when the Effect scope of the layer closes. It then rejects new requests, and waits for running requests at most

@@ -225,7 +225,7 @@ export interface WantedList<A> {
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
   /** Whether an object outside a list counts as an item. Default: always false. */
   readonly isItem?: (value: unknown) => boolean
-  /** Whether this invalid item makes an answer without valid items acceptable. The result is then empty. Default: always false. */
+  /** Whether an answer without valid items is accepted, as an empty list, because it contains this item. Default: always false. */
   readonly isAnswer?: (item: unknown) => boolean
 }
 
@@ -325,9 +325,9 @@ export const firstFacts = (
 const maxChanges = 128
 
 /**
- * Limits the decisions of a run: keeps the first `additions` additions, and the first changes of at most 128 records. `leftOut` counts the
- * other decisions. An ADD is an addition. So is a second UPDATE of a record, since its text becomes a new record. NOOPs are always kept,
- * and so are further DELETEs of a changed record.
+ * Limits the decisions of a run, taken in order. Keeps at most `additions` decisions that add a record, and the changes of at most 128
+ * records. `leftOut` counts the other decisions. An ADD adds a record. So does a second UPDATE of a record, since its text becomes a new
+ * record. NOOPs are always kept, and so are further DELETEs of a changed record.
  *
  * @internal
  */

@@ -77,8 +77,8 @@ export interface Options extends MemoryStore.Provenance {
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
    * Name of the conversation. Needed if a session has several conversations that each count `sequence` separately. Default: the session is
-   * one conversation. An outbox (a queue of messages to be remembered) has a name for each of its conversations. In the options of an
-   * outbox, this text becomes a part of each of these names.
+   * one conversation. An outbox (a queue of messages to be remembered) makes a name for each of its conversations. If an outbox has this
+   * option, each of these names also contains the text of the option.
    */
   readonly conversation?: string | undefined
   /**
@@ -131,7 +131,7 @@ export const Receipt = Schema.Struct({
   seal: Schema.optional(Schema.String),
   /** Parts of the work that failed; absent if no part failed. */
   failures: Schema.optional(Schema.Array(Failure)),
-  /** Numbers of the items that were left out; absent if no item was left out. */
+  /** Counts of the items that were left out; absent if no item was left out. */
   leftOut: Schema.optional(LeftOut)
 })
 /** A receipt, as `Receipt` decodes it. */
@@ -276,8 +276,8 @@ export const verify = (
   })
 
 /**
- * Returns the mutations with which `undo` reverts the writes of a receipt. A record that the receipt created needs no mutation if the
- * record has expired at `now`.
+ * Returns the mutations with which `undo` reverts the writes of a receipt. A record that these writes created needs no mutation if it has
+ * expired at `now`.
  */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)

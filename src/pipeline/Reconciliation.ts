@@ -172,7 +172,7 @@ export const attribute = (
 /**
  * Returns the candidate with the same text, or else the candidate with the most similar words (Jaccard similarity). Of equally similar
  * candidates, returns the first. Returns `undefined` if the similarity is below `min`, 0..1, default 0. If `open` is given, searches only
- * the candidates in `open`, which must have the order of all candidates. @internal
+ * the candidates in `open`, which must be in the same order as in the list of all candidates. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 

@@ -65,9 +65,9 @@ export interface Question {
   /** Terms of the query, in order, without repetitions. If undefined, every visible record matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Ranks the candidates by more than words. The 40 best matches by BM25 are candidates, whatever `depth` is. Long matches, messages next
-   * to the best matches, and messages of speakers that the query names are also candidates. All other matches follow in the order of BM25,
-   * below the candidates with a score above 0. Default: every match is scored by BM25.
+   * Ranks the candidates by more than words. Candidates are the 40 best matches by BM25 (whatever `depth` is), long matches, messages next
+   * to the best matches, and messages of speakers that the query names. All other matches rank below the candidates with a score above 0,
+   * in the order of BM25. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**

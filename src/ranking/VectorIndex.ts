@@ -211,7 +211,7 @@ export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   )
 }
 
-/* Vectors are stored by model and text hash. An edited text has no vector yet. Vectors of different models are never compared. */
+/* Vectors are stored by model and text hash, so an edited text needs a new vector. Vectors of different models are never compared. */
 
 interface Table {
   /** Number of dimensions of every vector of the model, determined by the first vector. */

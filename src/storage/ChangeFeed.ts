@@ -29,8 +29,8 @@ export interface ChangeFeed {
   /** Publishes like `publish`, but synchronously; `now` is in epoch milliseconds. */
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
-   * Returns a stream of the changes that the viewer may see, from the start of the stream on. Other changes take no room in the stream's
-   * buffer. The stream fails with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
+   * Returns a stream of the changes that are made after the stream starts. Changes that the viewer may not see are left out, and take no
+   * room in the stream's buffer. The stream fails with `unavailable` when it has more than `ChangeFeedCapacity` unread changes.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
   /**
@@ -42,7 +42,7 @@ export interface ChangeFeed {
   readonly hasSubscribers: () => boolean
 }
 
-/** Largest number of unread changes of a stream. A stream with more fails. A new value holds for streams that start later. */
+/** Largest number of unread changes of a stream. The stream fails if it has more. A new value holds for streams that start later. */
 export class ChangeFeedCapacity
   extends Context.Reference<ChangeFeedCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}

@@ -3,11 +3,11 @@
  * that the library keeps for itself are also copied. Use a copy to move from a vault to a database or back, or between databases.
  *
  * Laws:
- * - A record keeps its id, revision numbers, times and all other fields. Exception: the ids of rows of threads, and of the session rows of
- *   an outbox, are derived from the secret of the store. Such a row gets the id that the target derives from its own secret.
+ * - A record keeps its id, revision numbers, times and all other fields. Exception: the library derives the ids of some of its rows (rows
+ *   of threads, session rows of an outbox) from the secret of the store. In the target, their ids are derived from the target's secret.
  * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
- * - No record of the target is overwritten or erased. The copy fails with `conflict` if a record has different revisions in the target. The
- *   higher use count and the later time of use stay. Copied revisions count towards the twenty revisions kept of each record.
+ * - No record of the target is overwritten or erased. The copy fails with `conflict` if a record has different revisions in the target. If
+ *   both stores count uses of a record, the higher count and the later time are kept. A record keeps at most twenty revisions in all.
  * - At the end, both stores are read again and compared by count and checksum.
  */
 import * as Effect from "effect/Effect"
@@ -55,7 +55,7 @@ export interface Counts {
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */
   readonly revisions: number
-  /** Number of vectors of all stored revisions. A vector counts once for each record with the vector's text in any revision. */
+  /** Number of vectors of all stored revisions. A vector counts once for each record with its text, even if several revisions have it. */
   readonly vectors: number
   /** Number of records that were used at least once. */
   readonly uses: number
@@ -119,7 +119,7 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
-  /** Replaces each id derived from the source's secret by the target's id. Only the library's own rows have such ids. */
+  /** Replaces an id derived from the source's secret by one derived from the target's. Only the library's own rows have such ids. */
   readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
@@ -140,7 +140,7 @@ interface Tally extends Record<keyof Counts, number> {
 
 /**
  * Copies everything in `from` into `to`, by the laws at the top of this file. Some rows that the library keeps for itself have ids derived
- * from a store's secret. The functions `readNames` recognise these rows. Each gets the id that the target derives from its own secret.
+ * from a store's secret. The functions in the list `readNames` recognise such rows. The target derives new ids for them from its secret.
  */
 export const copy = Effect.fn("Copy.copy")(
   function*(
@@ -376,7 +376,7 @@ const verifyRows = (job: Job, tenant: string, lineages: ReadonlyArray<Lineage>):
       const known = new Map(target?.map((stored) => [stored.record.revision, stored]))
       const newest = newestOf(source)
       for (const stored of job.hasHistory ? source : [newest]) {
-        // the newest revision is compared with the target's current row: a later change of the target is a difference
+        // the newest revision must equal the target's current row, so a later change in the target counts as a difference
         const inTarget = stored === newest ? row : known.get(stored.record.revision)
         compare(job, "revisions", contentOf(stored), inTarget && contentOf(inTarget))
       }

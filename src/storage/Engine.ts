@@ -39,13 +39,13 @@ import type { VectorBackend } from "./Vectors.ts"
 /** The types of the engine's contract, such as `Engine`, `Stored` and `Needs`. */
 export type * from "./internal/EngineContract.ts"
 
-/** A write of one row. `next` replaces the row of the record `id`, which must have this `revision` (0: there is no row). */
+/** A write of one row. The record `id` must have this `revision` (0: it has no row yet). `next` replaces the row of the record. */
 export interface RowWrite {
   readonly revision: number
   readonly id: MemoryId
   /** The row to write; `undefined` erases the record with its revisions. */
   readonly next: Stored | undefined
-  /** Whether the write fails with `conflict` if another live row has the same dedupe key. True for generated ids. Default false. */
+  /** Whether the write fails with `conflict` if another live row has the same dedupe key. True if the store made the id. Default false. */
   readonly unique?: boolean | undefined
 }
 /** The operations of a backend, required and optional. A record's id is unique within its tenant. */
@@ -77,7 +77,7 @@ export interface Primitives {
    * `unique` write. The engine then reads and decides again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Runs an effect that reads and commits, while no other process may write. `read` and `tenantIndex` thus stay up to date. */
+  /** Runs an effect that reads and commits. No other process may write meanwhile, so `read` and `tenantIndex` stay up to date. */
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
@@ -123,7 +123,7 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Largest number of attempts to run a batch if other processes commit first. After these, the batch fails with `unavailable`. */
+/** Number of attempts to run a batch. An attempt fails if another process commits first. If all fail, the error is `unavailable`. */
 const attempts = 50
 
 /** The state of an engine made from primitives: the primitives, and the caches of this process. */

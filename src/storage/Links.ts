@@ -7,7 +7,7 @@
  * ```text
  * id           of a record
  * /a/Name      the file of that path
- * ./ and ../   a path from the folder of the record with the link; the target of a Markdown link is first tried as such a path, too
+ * ./ and ../   a path from the folder of the file with the link; in a Markdown link, a/b/Name and Name are first tried as such a path
  * a/b/Name     the file with that path, else a file whose path ends with it, else a record named Name
  * Name         a record with this summary, file name, or id in another system; else a record with this alias (`metadata.aliases` of a
  *              file), or whose file had this name before (`metadata.formerNames`)

@@ -27,7 +27,7 @@ import { inMemory as vectorsInMemory, type Vectors } from "./Vectors.ts"
 export interface PutOptions extends Provenance, IfRevision {}
 /** The condition of a write: the revision that the stored record must have. */
 export interface IfRevision {
-  /** Expected current revision. The write fails with `conflict` if the revision differs. `put` accepts it only for a single draft. */
+  /** Expected current revision. The write fails with `conflict` if the revision differs. If set, `put` needs exactly one draft. */
   readonly ifRevision?: number | undefined
 }
 
@@ -63,7 +63,7 @@ export interface Service extends Usage {
     drafts: ReadonlyArray<Draft>,
     options?: PutOptions
   ) => Effect.Effect<ReadonlyArray<Put>, MemoryError>
-  /** Returns the records in the order of the ids. An id gives `None` if the viewer does not see such a record. */
+  /** Returns the records in the order of the ids. The result for an id is `None` if the viewer sees no record with this id. */
   readonly get: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
@@ -116,7 +116,7 @@ export interface Service extends Usage {
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /**
    * Returns the records to which a record links, and the records that link to it. A link is one of `links` or a `[[name]]` in the text.
-   * Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns none for such a record.
+   * Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns none if this holds for `id`.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
   /** The tenants that have at least one row. Rows that the library keeps for itself count, too. */
@@ -137,8 +137,8 @@ export interface Service extends Usage {
   readonly reader: Option.Option<Reader>
   /**
    * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. The signature depends only on the secret, `purpose` and
-   * `text`. A durable store keeps its secret. A store in memory gets a new secret each time it is made. For the library's own use: never
-   * sign a text chosen by a model or user that can read the signature.
+   * `text`. A durable store keeps its secret. A store in memory gets a new secret each time it is made. For the library's own use: if a
+   * model or a user can read the signature, that model or user must not choose the text.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
   /** Accepts raw messages; `None` if the store does not accept any. */
@@ -171,7 +171,7 @@ export { vectorsInMemory }
  * `of` is the value for the option `outside` of `Primitives`.
  */
 export { make as changeFeed } from "./ChangeFeed.ts"
-/** Largest number of unread changes of a stream. A stream with more fails. The number is read when the stream starts. Default 65,536. */
+/** Largest number of unread changes of a stream, which fails if it has more. The number is read when the stream starts. Default 65,536. */
 export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
 /**

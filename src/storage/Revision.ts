@@ -178,7 +178,7 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** Finds records by dedupe key while a batch is being decided. The writes of the batch that are decided so far are included. */
+/** Finds records by dedupe key while a batch is being decided. Includes the writes that the batch has decided so far. */
 export interface DedupeLookup {
   /** Registers that the batch replaces the row `before` by `after`; `undefined` stands for no row. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void

@@ -54,7 +54,7 @@ export interface TenantIndex {
   readonly each: () => Iterable<MemoryRecord>
   /** Returns all tombstones, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Returns a new mark, and the ids of the rows that were set after the mark `since`. An earlier call returned `since`. */
+  /** Returns the ids of the rows that were set after `since`, a mark from an earlier call. Also returns a new mark for the next call. */
   readonly changed: (since: Mark | undefined) => Changed
   /** Builds the table of dedupe keys that `byDedupeKey` reads, in steps between which the event loop runs. */
   readonly dedupePrepared: Effect.Effect<void>
@@ -70,7 +70,7 @@ export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
 
-/** Number of the latest changes whose record ids are kept. */
+/** Number of changes whose record ids are kept for `changed`. The id of the newest change overwrites the oldest id. */
 const remembered = 4_096
 
 /** An encoded search index, which is decoded when first needed. */

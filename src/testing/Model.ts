@@ -88,8 +88,8 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
         if (claimed !== undefined && isHidden(rows, viewer, claimed)) {
-          // the id belongs to a hidden record, so the batch is rejected at the end. Until then the id counts as unused. Otherwise another
-          // error could reveal the hidden record
+          // the id belongs to a hidden record, so the batch is rejected at the end. Until then the id counts as unused, so that no other
+          // error depends on the hidden record
           rows.delete(claimed)
           isUnusable = true
         }

@@ -13,7 +13,7 @@ import { importance, kind, often, rarely, text } from "./World.ts"
 
 const { array, constantFrom, record, tuple } = FastCheck
 
-/** Returns the vector of a text: the counts of "tea", "drinks", and "water" minus "green". A text with "black" or "sea" has no vector. */
+/** Returns [tea, drinks, water − green], the counts of these words in the text; `undefined` if the text contains "black" or "sea". */
 const vectorOf = (text: string): ReadonlyArray<number> | undefined => {
   const of = (word: string) => text.toLowerCase().split(word).length - 1
   return of("black") + of("sea") > 0 ? undefined : [of("tea"), of("drinks"), of("water") - of("green")]
@@ -55,7 +55,7 @@ const analyzer = Analyzer.make()
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
-/** Generates searches by vector. The viewer is never `System`. `System` also finds expired records, which may have no vector. */
+/** Generates searches by vector. The viewer is never `System`, since `System` also finds expired records, which may have no vector. */
 export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
   tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
     viewer,

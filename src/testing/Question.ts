@@ -45,7 +45,7 @@ const { array, boolean, constant, constantFrom, integer, oneof, record, tuple } 
 
 export { viewer }
 
-/** A mutation with a name instead of an id. Only a `Put` may have no name. */
+/** A mutation with a name instead of an id. In a `Put`, the name is optional. Every other mutation has a name. */
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
   : M & { readonly name?: Name | undefined }
 
@@ -98,7 +98,7 @@ const sayingOf = (record: MemoryRecord): string =>
 /** Options of `make`. */
 export interface Options {
   readonly viewer: FastCheck.Arbitrary<Viewer.Any>
-  /** Names to which reads and changes refer. */
+  /** Names that reads and mutations use in place of ids. A `Put` uses `putNames` instead. */
   readonly names: FastCheck.Arbitrary<Name>
   /** Names that a Put may have. Default `names`. */
   readonly putNames?: FastCheck.Arbitrary<Name> | undefined

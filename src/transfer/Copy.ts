@@ -27,9 +27,9 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
  * - Fails with `unsupported` if a store has no rows of its own (a federation), or if the target is read-only. Also fails with `unsupported`
  *   if the target redacts what is written, unless `unredacted` is set.
  * - Fails with `invalid_draft` if an option is invalid, or if the target's vectors of a model have another length.
- * - Fails with `conflict` if a revision differs between the stores, or if the source lacks the target's newest revision of a record. The
- *   same holds for an owner's threads and a conversation's outbox messages: if both stores have some, the source must have all of the
- *   target's. Conflicts are looked for before anything is written, and again at each write.
+ * - Fails with `conflict` if a revision differs between the stores, or if the source lacks the target's newest revision of a record. Also
+ *   fails if both stores have threads of an owner, but the source lacks a thread of that owner that the target has. This holds in the same
+ *   way for the outbox messages of a conversation. Conflicts are looked for before anything is written, and again at each write.
  */
 export const copy = (
   from: Service,

@@ -4,8 +4,8 @@
  * Laws:
  * - Record ids are derived from the other system's name and ids. A repeated import changes nothing, or completes an interrupted one.
  * - A record that already exists stays as it is, even if it was edited or forgotten after the first import.
- * - A thread that already exists gets the messages that it lacks. The messages at the last common position are compared. If they differ,
- *   the thread stays as it is, and is counted as skipped.
+ * - A thread that already exists gets the messages that it lacks. First, the last position that both the thread and the file have is
+ *   compared. If the messages there differ, the thread stays as it is, and is counted as skipped.
  * - Items that cannot be imported are counted by reason, with their places in the file. No error quotes the contents of a file.
  */
 import * as Effect from "effect/Effect"

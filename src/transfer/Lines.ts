@@ -15,8 +15,8 @@ const lineFeed = 10
 const carriageReturn = 13
 
 /**
- * Splits a stream of bytes into lines. Blank lines are left out, but count in the line numbers. A carriage return at the end of a line and
- * a byte order mark at the start are removed. Memory use: one line of at most `longest` bytes, and one chunk of the stream.
+ * Splits a stream of bytes into lines. Blank lines are left out, but count in the line numbers. Removes a carriage return at the end of a
+ * line, and a byte order mark at the start of the stream. Memory use: one line of at most `longest` bytes, and one chunk of the stream.
  */
 export const split =
   (longest: number = longestLine) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Line, E, R> =>

@@ -106,7 +106,7 @@ interface Job {
 const mostText = 4_000_000
 
 /**
- * Reads a file that `write` made into a store. For the store's operator: viewers, validation and policies are not checked. Fails with
+ * Imports a file that `write` made. For the store's operator: viewers, validation and policies are not checked. Fails with
  * `unsupported` before the first write in three cases: the first line has no known format and version; the store is read-only or does not
  * expose its rows; the store redacts its writes and `unredacted` is not set.
  */

@@ -25,7 +25,7 @@ export const Remembered = Schema.Struct({
   record: MemoryRecord
 })
 
-/** Largest size of a text on stdin, in bytes. This is more than the longest body, since white space at the end is removed. */
+/** Largest size of a text on stdin, in bytes: the longest body, and room for white space at the end of the text, which is removed. */
 const longestInput = 4_194_304
 const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
 

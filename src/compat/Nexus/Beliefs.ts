@@ -36,14 +36,14 @@ export interface Counterfactual extends BeliefMemory.Counterfactual {
   readonly counterfactualId: MemoryId
 }
 
-/** The memory of beliefs. A change of a belief that is no longer valid rejects with `read_only`. */
+/** The memory of beliefs. A method that changes a belief rejects with `read_only` if the belief is no longer valid. */
 export interface IBeliefMemory {
   retain(belief: Belief): Promise<RetainedBelief>
   /** Returns a belief, even if another belief has superseded it; `null` if there is no such belief. */
   recall(id: MemoryId): Promise<RetainedBelief | null>
   /** Returns matching beliefs, by default the most certain first. */
   query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
-  /** Returns the most recently changed belief with this subject and predicate that is still valid; `null` if there is none. */
+  /** Returns the valid belief with this subject and predicate; `null` if there is none. If there are several: the one changed last. */
   recallCurrent(subject: string, predicate: string): Promise<RetainedBelief | null>
   /** Returns all beliefs with this subject and predicate, including superseded beliefs, newest first. */
   recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>

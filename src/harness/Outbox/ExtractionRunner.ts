@@ -10,7 +10,7 @@
  * others succeeded
  * ```
  *
- * Failures are counted per conversation. A conversation is not tried less often when another conversation fails.
+ * These failures are counted per conversation, so a conversation that fails does not slow down the others.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -82,9 +82,9 @@ export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Ef
 
 /**
  * Returns the scope for the memories of a viewer's messages, and the shared scopes that extraction may write. The scope is `options.scope`
- * if given. Otherwise it is the agent's scope if `about` is `agent`, else the result of `Viewer.subjectOf`. Fails with `invalid_scope` if
- * there is no such agent, or if extraction may not write the scope for the viewer. Also fails for Global, unless it is given. If the viewer
- * has a user, the agent's scope is allowed only if `sharedWrites` includes `agent`.
+ * if set. Otherwise, if `about` is `agent`, it is the scope of the viewer's agent; else it is the result of `Viewer.subjectOf`. Fails
+ * with `invalid_scope` if this agent is missing, if the result of `subjectOf` is Global, or if extraction may not write the scope for the
+ * viewer. A viewer with a user may use the agent's scope only if `sharedWrites` includes `agent`.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -202,10 +202,10 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. It is also set aside after ten
- * failures if another extraction has succeeded since the first of them. Several batches are extracted one by one from now on if the failure
- * is permanent, or if each has failed ten times. Fails with `error`, unless a batch was set aside or the failure is permanent: extraction
- * then goes on at once.
+ * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. A single batch is also set aside
+ * when it has failed ten times, if another extraction has succeeded since its first failure. Several batches are extracted one by one from
+ * now on if the failure is permanent, or if each has failed ten times. If a batch was set aside or the failure is
+ * permanent, the effect succeeds, so that extraction goes on at once. Otherwise it fails with `error`.
  */
 const countFailure = (
   runner: ExtractionRunner,

@@ -5,15 +5,15 @@
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
  *              slots, for runs that end within their time slice; the others are slow slots.
- * round robin  A free prompt slot goes to the tenant that has waited longest since it last got one, a free slow slot to the
- *              tenant with the fewest slow slots; within the tenant to the conversation that has waited longest. After one
- *              run, a conversation with more to extract queues again.
+ * round robin  A free prompt slot goes to the tenant that has waited longest since it last got one. A free slow slot goes to
+ *              the tenant with the fewest slow slots. Within a tenant, the conversation that has waited longest comes first.
+ *              After one run, a conversation with more to extract queues again.
  * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
  *              conversation starts in a slow slot, until one of its runs ends within the time slice.
- * no room      If a run needs a slow slot and all are occupied, the tenant that occupies the most slow slots is considered. If that
- *              tenant occupies at least two more than the run's tenant, its newest slow run is stopped. Otherwise a run that
- *              exceeded its time slice keeps its prompt slot, until another run waits for a prompt slot. Then the run that
- *              exceeded its time slice is stopped, and queues for a slow slot.
+ * no room      A run may need a slow slot when all are occupied. If the tenant with the most slow slots has at least two more
+ *              than the run's tenant, the newest slow run of that tenant is stopped. Until a slow slot is free, a run that
+ *              exceeded its time slice keeps its prompt slot. If another run needs this prompt slot, the run that exceeded
+ *              its time slice is stopped, and queues for a slow slot.
  * ```
  *
  * A stopped run does not count as failed. The run starts again later, and repeats its model calls.

@@ -111,8 +111,8 @@ const Data = Schema.Union(
 export type Data = typeof Data.Type
 
 /**
- * Returns a text that identifies a conversation. The text contains `within` instead of the reach `everyone`. Earlier versions wrote the
- * same text, so their rows are still found.
+ * Returns a text that identifies a conversation. If the viewer's reach is `everyone`, the text contains the reach `within` instead. Earlier
+ * versions wrote the same text, so their rows are still found.
  */
 export const keyOf = ({ session, viewer }: ConversationKey): string =>
   canonicalJson([

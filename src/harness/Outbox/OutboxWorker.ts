@@ -44,7 +44,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Counts against the capacity. */
   reserved: number
-  /** Failures of batches, by first sequence number. `since` is the outbox's number of successful runs before the batch first failed. */
+  /** Failures of batches, by first sequence number. `since`: number of successful runs of the outbox when the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether batches are extracted one by one, to find out which of several batches made their common run fail. */
   extractsSingly: boolean
@@ -273,7 +273,7 @@ export type Reservation = () => void
 
 /** The conversations of one tenant that have waiting batches, and the capacity that the tenant uses. */
 interface Tenant {
-  /** Workers of these conversations, in the order in which `workerToExtract` compares them. */
+  /** Workers of the conversations that have waiting batches, in the order in which `workerToExtract` compares these conversations. */
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches plus number of reservations. */
   used: number

@@ -129,7 +129,7 @@ const lost = "ConnectionLost" as const
 /**
  * Sends a message in a background fiber, which retries until the cluster accepts the message. The caller waits at most 250 ms, since
  * delivery to a dead owner fails until the cluster notices the death. A message may be sent twice. The cluster drops a second message with
- * the same primary key. Owners tolerate a second copy of a message without a primary key.
+ * the same primary key. Some messages have no primary key. An owner may receive such a message twice, which does no harm.
  */
 const sendReliably = (
   scope: Scope.Scope,

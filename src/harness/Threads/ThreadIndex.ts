@@ -45,7 +45,7 @@ export const make = (analyzer: Analyzer.Service): ThreadIndex => {
   const of = (generation: string, length: number): Indexed => {
     const one = known.get(generation)
     known.delete(generation)
-    // a thread with fewer messages than its index is being deleted: make a new index
+    // the index has more messages than the thread, so the thread is being deleted: make a new index
     const kept = one === undefined || one.length > length ? { index: MemoryIndex.make({ analyzer }), length: 0 } : one
     known.set(generation, kept)
     const [oldest] = known.keys()

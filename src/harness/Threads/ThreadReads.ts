@@ -81,7 +81,7 @@ export const messages = (
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether the user or the system wrote a message. A window begins with such a message. So every tool result follows its call. */
+/** Whether the user or the system wrote a message. A window begins with such a message if possible, so no tool result lacks its call. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
 /** Number of messages that `window` reads per step. Each step goes further back in the thread. */

@@ -131,8 +131,8 @@ export const of = (
 const purpose = "threads"
 
 /**
- * Returns the values from which the id of a thread row was derived; `undefined` for any other record. A copy in another store gets an id
- * that is derived from the same values. A page row does not contain its index, so `names` has a name for every possible index.
+ * Returns the values from which the id of a row of kind `thread` was derived; `undefined` for any other record. A copy in another store
+ * gets an id that is derived from the same values. A page row does not contain its number, so `names` has the names of all possible pages.
  */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind
@@ -157,7 +157,7 @@ const namesOf = (data: ThreadData | typeof MessageData.Type | typeof PageData.Ty
       return [["owner"]]
   }
 }
-/** Greatest index of a page that `readName` considers: enough for a million threads of an owner. */
+/** Highest page number for which `readName` returns a name. The pages up to this number list a million threads of an owner. */
 const mostPages = 10_000
 
 /**

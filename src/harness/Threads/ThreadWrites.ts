@@ -151,7 +151,7 @@ export const append = (
     )
   })
 
-/** Schema of a message to append. The class `Message` would accept its own instances unchecked. A struct checks every message. */
+/** Schema of a message to append. The class `Message` accepts instances of `Message` without a check. A struct checks all messages. */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
 /** Validates a message and prepares it for storage. */
@@ -246,9 +246,9 @@ export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string):
 }
 
 /**
- * Erases the threads of all owners that the viewer sees. A viewer with reach `exact` erases only the threads of its own subject. If `scope`
- * is given, erases only threads of owners in this scope. Rows that an interrupted deletion left are erased, too. Cost: reads all thread
- * rows of the tenant.
+ * Erases the threads of each owner whose scope the viewer sees. A viewer with reach `exact` erases only the threads of its own subject. If
+ * `scope` is given, erases only threads of owners in this scope. Rows that an interrupted deletion left are erased, too. Cost: reads all
+ * thread rows of the tenant.
  */
 export const purge = (
   store: MemoryStore.Service,

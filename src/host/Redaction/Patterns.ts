@@ -65,7 +65,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
 
 /** Pattern of the place where a secret may begin: not after a letter, digit or `_`. An escape such as `\n` may precede the secret. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Pattern of a private key in PEM form, up to the `END` line. Without an `END` line, the match ends with the text. */
+/** Matches a private key in PEM form, up to its `END` line. If this line is missing: up to the next `-----`, or to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
@@ -113,8 +113,8 @@ const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
- * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote ends the password only if
- * no other quote follows on the line.
+ * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote is part of the password if
+ * an unescaped quote follows on the line. Otherwise, the escaped quote ends the password.
  */
 const passphrases = [
   ["(\\\\?[\"'`])", "(?:(?!\\1)(?:\\\\[^\\n]|[^\\\\\\n]))", "\\1"],
@@ -157,7 +157,7 @@ const isValue = (match: string): boolean =>
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
  * Matches card numbers by first digit and length. First digit 2 or 5: 16 digits. First digit 3: 14 to 16 digits. First digit 4: 13, 16 or
- * 19 digits. First digit 6: 16 to 19 digits. Numbers of other lengths are times, orders, articles or ids.
+ * 19 digits. First digit 6: 16 to 19 digits. Longer or shorter numbers are not cards but, for example, times, order numbers or ids.
  */
 const cardNumber = new RegExp(
   "(?<![\\w.+-])(?:" + [

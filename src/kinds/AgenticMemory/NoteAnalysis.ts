@@ -4,7 +4,7 @@
  *
  * ```text
  * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier
- * tags        the first 5 of the 12 `subjects` for which the text contains a word
+ * tags        those of the 12 `subjects` for which the text contains a word; if there are more than 5, the first 5
  * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
  * context     the first sentence; if it is longer than 200 characters, the first 200 characters of the text, cut at a word
  * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), 6 decimals; if neither note has keywords, Jaccard(entities) alone,
@@ -183,7 +183,7 @@ export const byRule = (note: Noted, candidate: Noted): Relation => {
   }
 }
 
-/** Returns at most five links with a similarity of 0.5 or more. The most similar notes come first, then the newest. */
+/** Returns at most five links with a similarity of 0.5 or more: the most similar notes first; of equally similar ones, the newest first. */
 export const suggestions = (relations: ReadonlyArray<Relation>): ReadonlyArray<LinkSuggestion> =>
   relations
     .filter(({ similarity }) => similarity >= 0.5)

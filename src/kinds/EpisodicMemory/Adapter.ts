@@ -261,7 +261,7 @@ const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A
     (error) => invalid(op, ...Validation.lines(error))
   )
 
-/** Derives a record id from the viewer and the adapter's id. A second save of an episode thus replaces the record of the first. */
+/** Derives a record id from the viewer and the adapter's id. If an episode is saved again, the new record thus replaces the old one. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 

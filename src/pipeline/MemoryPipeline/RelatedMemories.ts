@@ -1,8 +1,8 @@
 /**
  * Finds the related memories of new facts, that is, memories that the facts may change. A related memory has exactly the scope of the
  * facts. Messages stored word for word are left out. The best matches of each fact come first. If fewer than `topK` memories match, the
- * newest memories follow. A memory may contradict a fact, but have no word in common with the fact. This module also computes the vectors
- * of facts.
+ * newest memories follow, since even a memory that has no word in common with a fact may contradict the fact. This module also computes
+ * the vectors of facts.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -46,7 +46,7 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
 export interface Found {
   /** The records that the facts may change, best matches first: at most 1,000 records, with 262,144 characters in all. */
   readonly records: ReadonlyArray<MemoryRecord>
-  /** Records that have the same text as a fact but are more trusted. Such a fact is not stored again. */
+  /** Records that have the same text as a fact but are more trusted. A fact with such a record is not stored again. */
   readonly repeated: ReadonlyArray<MemoryRecord>
   /** Retrievers that failed in a search, each once. */
   readonly failures: SearchResult["failures"]
@@ -112,9 +112,9 @@ export const find = (
   })
 
 /**
- * Returns a viewer that sees only a part of the records that the given viewer sees, among them those of the scope. A search with this
- * viewer costs less, and its document frequencies count only these records. Returns the given viewer if it is `System`, has reach
- * `exact`, or does not see the scope.
+ * Returns a viewer for a search in the scope. It sees all records of the scope. It sees no record that the given viewer does not see, and
+ * usually far fewer. So the search costs less, and its document frequencies count fewer records. Returns the given viewer if it is
+ * `System`, has reach `exact`, or does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,

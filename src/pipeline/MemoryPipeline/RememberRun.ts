@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells if each mutation is needed. A Put for the future is not needed if its record exists, has the same text, and is valid by then. */
+/** Tells if each mutation is needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,

@@ -7,8 +7,8 @@
  *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
- * A message is a record that has a session. Matches that are not candidates follow after the candidates of rank above 0, in the order of
- * BM25. The candidates and the order of the first hits do not depend on the number of requested hits.
+ * A message is a record that has a session. Matches that are not candidates come after the candidates whose rank (a score) is above 0, in
+ * the order of BM25. The candidates and the order of the first hits do not depend on the number of requested hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -95,7 +95,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns bit masks, one per doc id, for the next `index.match`. A match sets the bit of each query term that the document contains. */
+  /** Returns bit masks, one per doc id. The next `index.match` sets the bit of each query term that the document contains. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -104,7 +104,7 @@ export class CandidateRanker {
 
   /**
    * Ranks the candidates of the query that the index matched last. The result is valid until the next call. `docSet`: all matches.
-   * `chosen`: the 40 best that pass the filter. `passes`: tests whether a doc id passes the filter. `rest`: tests this for matches only;
+   * `chosen`: the 40 best matches that pass the filter. `passes`: whether a doc id passes the filter. `rest`: whether a match passes;
    * `undefined` if all pass. `depth`: number of wanted hits. `isAll`: whether all other matches follow the candidates, unfiltered.
    */
   rank(
@@ -366,7 +366,7 @@ class Speakers {
     return (number) => live.has(number)
   }
 
-  /** Returns a test for records of the speakers in `actors`. A record without a speaker is accepted if its scope has an id of `own`. */
+  /** Returns a test for records of the speakers in `actors`. A record without a speaker passes if its scope has an id that is in `own`. */
   speakerTest(
     index: InvertedIndex,
     actors: ReadonlyArray<string>,
@@ -392,7 +392,7 @@ class Speakers {
   }
 }
 
-/** Returns the word. A word of 4..40 letters also has each variant without one letter. Words that differ in one letter share a key. */
+/** Returns a word's keys: the word and, for 4..40 letters, each variant without one letter. Words that differ in one letter share a key. */
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]

@@ -8,7 +8,7 @@ import { dot } from "../VectorIndex.ts"
 import { TopKBounds } from "./DocIds.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 
-/** Size of all 8-bit rows, in bytes, from which vectors are quantised. Below this size, a WebAssembly memory costs more than it saves. */
+/** Vectors are quantised once their 8-bit rows reach this size in bytes. Below this size, WebAssembly memory costs more than it saves. */
 const quantizeFrom = 131_072
 /** Largest size of the cache of original vectors, in vector components (1 MB). The limit applies once vectors are quantised. */
 const cachedComponents = 262_144

@@ -56,7 +56,7 @@ export class Arena {
     return this.#segments[address >>> bits]!
   }
 
-  /** Returns the index at which the block at an address begins in the array that `at` returns. */
+  /** Returns the index at which a block begins in its array. `at` returns this array for the same address. */
   from(address: number): number {
     return address & (segment - 1)
   }

@@ -30,7 +30,7 @@ export interface Options<R extends Outline> {
   readonly hasMetadata?: boolean | undefined
   /** Returns a long record with its texts, which ranking by passages needs; `undefined` if the texts are not in RAM. */
   readonly textOf: (record: R) => MemoryRecord | undefined
-  /** Largest number of matches that are all filtered and counted. If there are more matches, the count may be too low. Default 2,048. */
+  /** Up to this number of matches, all are filtered and counted. With more matches, the count may be too low. Default 2,048. */
   readonly examined?: number | undefined
 }
 
@@ -59,7 +59,7 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
+  /** Up to this number of matches, all are evaluated. With more matches, only those that may be among the best are evaluated. */
   readonly #examined: number
 
   constructor(options: Options<R>) {

@@ -37,7 +37,7 @@ export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "up
 /** Returns the length of the body in UTF-16 units; 0 if the body and its `size` are absent. */
 export const sizeOf = ({ body, size = 0 }: Pick<Outline, "body" | "size">): number => body?.length ?? size
 
-/** Whether the body has more than 2,000 UTF-16 units. A long record is also ranked by its best passage. Its hit has this passage. */
+/** Whether the body has more than 2,000 UTF-16 units. A long record is also ranked by its best passage. The search hit has this passage. */
 export const isLong = (record: Pick<Outline, "body" | "size">): boolean => sizeOf(record) > 2_000
 
 /** Returns a record's speaker: `source.actor`, or else `metadata.actorId` (set by early releases), or else `scope.actorId`. */
@@ -173,8 +173,8 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass, for a filter that is a single test of few groups. Returns `undefined` for any other filter, or if a doc id
-   * may have no group. `docs` is the number of all doc ids.
+   * Returns which groups pass the filter. Returns `undefined` if the filter is not a single test of groups, if there are fewer than 16 doc
+   * ids per group, or if a doc id may have no group. `docs` is the number of all doc ids.
    */
   byGroup(docs: number): GroupFilter | undefined {
     const [test] = this.#tests

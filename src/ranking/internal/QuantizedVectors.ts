@@ -120,8 +120,8 @@ const page = 65_536
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
 /**
- * Writes a vector to `into`, as integers from −`range` to `range`. The vector divided by its length `norm` is about `scale` times these
- * integers. `error` is the length of the difference.
+ * Writes a vector to `into`, as integers from −`range` to `range`. The returned `scale` times these integers is about the vector divided by
+ * its length `norm`. The returned `error` is the length of the difference.
  */
 const quantise = (
   vector: Float32Array,

@@ -60,7 +60,7 @@ const features = Object.keys(weights) as ReadonlyArray<Feature> // every key of 
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
-/** The properties of a candidate that determine its features. The source of records knows them without the body. */
+/** The properties of a candidate from which its features are computed. A source of records knows these properties without the bodies. */
 export interface Signals {
   /** BM25 of the record; 0 if the record shares no term with the query. */
   words: number

@@ -124,8 +124,8 @@ export class RecencyIndex {
   }
 
   /**
-   * Returns how many of `docs` come after a position in a list with the newest records first. `docs` is sorted oldest first, so the counted
-   * doc ids are its first entries.
+   * Counts the doc ids that come after a position in the order newest first. `docs` has the opposite order, oldest first, so these doc ids
+   * are its first entries.
    */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0

@@ -68,9 +68,9 @@ export class ScoreBound {
   }
 
   /**
-   * Estimates how much relevance (0..1) the other factors of a score, such as recency, can replace. Adds up the other factors of each of 64
-   * doc ids below `docs`. Returns the difference between the highest sum and the first quartile of the sums, divided by the weight of the
-   * relevance.
+   * Estimates the largest difference in relevance (0..1) that the other factors of a score, such as recency, can outweigh. Adds up the
+   * other factors of each of 64 doc ids below `docs`. Returns the difference between the highest sum and the first quartile of the sums,
+   * divided by the weight of the relevance. Returns at most 1.
    */
   slack(docs: number): number {
     const { relevance } = this.#shares

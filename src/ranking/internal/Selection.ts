@@ -163,7 +163,7 @@ export interface Choice {
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Largest number of matches that are all evaluated. If there are more, only those that may be among the best are evaluated. */
+  /** Up to this number of matches, all are evaluated. With more matches, only those that may be among the best are evaluated. */
   readonly examined: number
 }
 
@@ -333,7 +333,7 @@ const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 /** Returns how many doc ids the first stage selects if `bestPassing` is called with `limit` and a filter. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Evaluates doc ids, those with high upper bounds first, until the best are known. `evaluate` returns `undefined` for no match. */
+/** Evaluates doc ids, high upper bounds first, until the best are known. A doc id is no match if `evaluate` returns `undefined`. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)

@@ -258,7 +258,7 @@ export class SessionIndex {
     return signals
   }
 
-  /** Sets the signals of a message that come from its session and its neighbours. */
+  /** Sets the signals that a message gets from its session and its neighbours. */
   #setSessionSignals(doc: number, number: number, index: InvertedIndex): void {
     const signals = this.#signals
     const own = index.scores.data

@@ -43,8 +43,8 @@ export interface ReadName {
 }
 
 /**
- * Returns a function that gives a lineage its id in the store `to`. The id changes only if the store `from` computed it with its own secret
- * (see `SignedName`). The new id is then computed with the secret of the store `to`.
+ * Returns a function that gives a lineage its id in the store `to`. If the id was computed with the secret of the store `from` (see
+ * `SignedName`), it is computed again with the secret of the store `to`. Otherwise, the id stays the same.
  */
 export const renaming =
   (from: Pick<Service, "sign">, to: Pick<Service, "sign">, readers: ReadonlyArray<ReadName>) =>
@@ -76,7 +76,7 @@ export interface Source {
 
 const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
 
-/** Makes one side of a copy from a store. Fails with `unsupported` if the store has no rows of its own, like a federation. */
+/** Makes one side of a copy from a store. Fails with `unsupported` if the store has no rows of its own. A federation is such a store. */
 export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   Option.match(reader, {
     onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),
@@ -121,7 +121,7 @@ export const rowsOf = (
   )
 }
 
-/** Returns an access filter that all rows of the tenant pass: rows of every scope, and also expired rows. */
+/** Returns an access filter that lets all rows of the tenant pass: rows of every scope, and also expired rows. */
 export const fullAccess = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
 /** Returns a filter for all tombstones (`forgotten` is true), or for all records that are not forgotten. */
 export const compiledFilter = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })

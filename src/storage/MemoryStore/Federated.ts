@@ -303,9 +303,9 @@ const federationOf = (
 }
 
 /**
- * Returns the capabilities of the federation, computed from the stores with which it was built. `writable` and `vector` are true if one
- * store has them, and `history` if all stores have it. `durable` and `shared` are true if there are writable stores and all of them have
- * the capability. `messages` is that of the primary.
+ * Returns the capabilities of the federation, computed from the stores with which it was built. `writable` is true if at least one store is
+ * writable, and `vector` if at least one has it. `history` is true if all stores have it. `durable` and `shared` are true if there are
+ * writable stores and all of them have the capability. `messages` is that of the primary.
  */
 const capabilities = (
   members: StoreRegistry.Members,
