@@ -51,10 +51,10 @@ export interface Options {
   readonly root: string
   /**
    * Interval at which the vault polls. Default 1 second. Each poll looks for writes of other processes, and some polls also scan all files
-   * for edits by hand. The pause between two scans is at least ten times as long as the last scan took. After ten polls without a call of
-   * the store, it is a hundred times as long. Polling stops after sixty polls without a call and without an open stream of changes. The
-   * next call then scans before it returns a result. If the operating system can watch the folder, writes of other processes are noticed at
-   * once. With `Duration.infinity`, the folder is not watched, and only `refresh` scans it.
+   * for edits by hand. The pause between two scans is at least ten times the duration of the last scan. After ten polls without a call of
+   * the store, it is at least a hundred times this duration. Polling stops after sixty polls without a call and without an open stream of
+   * changes. The next call then scans before it returns a result. If the operating system can watch the folder, writes of other processes
+   * are noticed at once. With `Duration.infinity`, the folder is not watched, and only `refresh` scans it.
    */
   readonly poll?: Duration.DurationInput | undefined
   /** Time after which another process may take over a lock that the holder has not renewed. Default 3 seconds. */
@@ -81,7 +81,7 @@ export interface Finding {
   /**
    * Kind of the problem. `damaged`: the file cannot be read, so the store returns the last good revision instead. `drifted`: the bytes have
    * changed since the store last read the file, or the file is gone. `partial`: the file is a record, but a part of it could not be read.
-   * `ignored`: the file is not a record. `issues` also has files of all kinds except `drifted`.
+   * `ignored`: the file is not a record. `VaultService.issues` reports all kinds except `drifted`.
    */
   readonly kind: "damaged" | "drifted" | "partial" | "ignored"
   readonly message: string

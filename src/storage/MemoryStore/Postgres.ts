@@ -3,7 +3,7 @@
  * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. The server must be PostgreSQL 13 or later, and
  * needs no extension.
  *
- * Laws: batches of different users do not wait for each other. Exception: a batch with more than 128 ids and dedupe keys in total locks its
+ * Laws: batches of different users do not wait for each other. Exception: if a batch has more than 128 ids and dedupe keys, it locks its
  * whole tenant until its transaction ends. Writes of other instances are visible at once, unless a `replica` is set. The stream `changes`
  * reports writes of other instances within the time `poll`. Several instances may start at the same time. The store never takes part in a
  * transaction of the caller.
@@ -108,7 +108,7 @@ const dialect: Dialect = {
   snapshot: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
-  // row-level security: a role sees only the setting's tenant, and nothing in `memory_meta`. The owner of the tables sees all rows
+  // row-level security: a role sees the tenant in the setting `effect_memory.tenant`, and nothing in `memory_meta`. The owner sees all rows
   guards: (tables) => [
     "ALTER TABLE memory_meta ENABLE ROW LEVEL SECURITY",
     ...tables.flatMap((table) => [
@@ -308,8 +308,8 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
 }
 
 /**
- * Checks the name of the schema. Fails if the server would truncate or interpret the name. Otherwise, two different names could stand for
- * the same schema.
+ * Checks the name of the schema. Fails if the server would cut off the end of the name, or would replace the name, as it does with `$user`.
+ * Two names could otherwise stand for the same schema.
  */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length

@@ -195,9 +195,9 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
 /**
  * Returns the lifetimes of all rows that expire and of all tombstones. A lifetime has the fields that determine when a row may be erased.
  *
- * Exception: a backend may report a record as forgotten only because its file is missing. Such a record must not be erased; its newest
- * revision is not a tombstone. So `newest` reads the newest revision of each unexpired row that is reported as forgotten and is old enough
- * to be erased. The row is left out if this revision is not a tombstone. `newest` is absent if the backend keeps no revisions.
+ * Exception: a backend may report a record as forgotten although only the record's file is missing. Such a record must not be erased. Its
+ * newest revision is not a tombstone. So `newest` reads the newest revision of each unexpired row that is reported as forgotten and is old
+ * enough to be erased. If this revision is not a tombstone, the row is left out. `newest` is absent if the backend keeps no revisions.
  */
 export const lifetimesOf = (
   rows: Stream.Stream<Stored, MemoryError>,
@@ -288,7 +288,7 @@ export class Texts {
     if (this.#embeddings.has(hash)) this.#orphans.add(hash)
   }
 
-  /** Registers new vectors, given the hashes of their texts. A vector whose text no record has counts as orphaned. */
+  /** Registers new vectors, given the hashes of their texts. A vector counts as orphaned if no record has its text. */
   attached(hashes: Iterable<string>): void {
     for (const hash of hashes) if (!this.#recordsByHash.has(hash)) this.#orphans.add(hash)
   }

@@ -135,7 +135,7 @@ export interface Write {
 }
 /** The writes that a transaction has decided on, and the value that it returns. */
 export interface Decision<out A> {
-  /** The writes to apply, in order. If there are none, nothing is committed: no row changes, or a generated id is in use already. */
+  /** The writes to apply, in order. The list is empty if no row changes, or if a generated id is in use; nothing is then committed. */
   readonly writes: ReadonlyArray<Write>
   /**
    * Whether the writes are not reported to listeners. Default: false. Compaction sets this field, because it erases only forgotten and

@@ -249,7 +249,7 @@ const sweep = ({ embeddings }: Memory, tenant: string, tenantIndex: TenantIndex.
 }
 
 /**
- * Erases a tenant's orphaned vectors, whose texts no record has any more. Does nothing unless a model has more than twice as many vectors
+ * Erases a tenant's orphaned vectors, whose texts no record has any more. Skips the tenant if each model has at most twice as many vectors
  * as there are texts. Also skips a tenant without rows, since vectors may be added before the records.
  */
 const prune = (memory: Memory, tenant: string): void => {
@@ -285,7 +285,7 @@ export class Cache {
 
   readonly of = (tenant: string): Effect.Effect<TenantIndex.TenantIndex> => Effect.sync(() => this.get(tenant))
 
-  /** Returns the index of a tenant that is cached as large, for its many rows or long texts; `undefined` for other tenants. */
+  /** Returns the index of a tenant if the cache counts it as large (many rows or long texts); `undefined` for other tenants. */
   large(tenant: string): TenantIndex.TenantIndex | undefined {
     return this.#large.get(tenant)
   }

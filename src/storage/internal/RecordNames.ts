@@ -71,7 +71,7 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
 
 /**
  * Returns the references in a record's body and metadata. If the record was read from a note, all metadata may contain references, since
- * they are the note's properties. Otherwise only `metadata.links` may: callers of Deuz, another memory library, store links there.
+ * they are the note's properties. Otherwise only `metadata.links` is searched. Callers of Deuz, another memory library, store links there.
  */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record
@@ -85,7 +85,7 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
 /** Converts a link to a reference. `folder` is the folder of the file that contains the link. */
 const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
   const names = [
-    // a summary may contain a caret, so target and heading joined may be the name of a record, too
+    // a summary may contain a caret, so the target joined with the heading may be the name of a record, too
     ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []),
     ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
     ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))

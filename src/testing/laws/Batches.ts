@@ -1,4 +1,4 @@
-/** Laws of `apply`: a batch is applied as a whole or not at all, in the order given. */
+/** Laws of `apply`: a batch is applied as a whole or not at all. Its mutations are applied in order. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

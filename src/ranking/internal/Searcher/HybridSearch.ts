@@ -17,11 +17,11 @@ import { confidence, type LazyRanker, type Signals } from "../Ranker.ts"
 import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /**
- * Largest share of its cosine that a message (a record of a session) lends to the messages directly before and after it. The vector score
+ * A message (a record of a session) lends at most this share of its cosine to the messages directly before and after it. The vector score
  * of a message uses its own cosine or the cosine lent to it, whichever is higher.
  */
 const lentShare = 0.8
-/** Number of nearest records that lend their cosines. The number is fixed, so that scores do not depend on the depth of a round. */
+/** Number of nearest records that lend their cosines. The number is fixed, so that scores do not depend on how many are retrieved. */
 const maxLenders = 100
 
 /** A match, with the scores that are known so far. */
@@ -73,8 +73,8 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
-    // the first `words` candidates are the best matches by words. The later candidates were requested by id: they are in `all` already,
-    // except possibly the record of `subject`
+    // the first `words` candidates are the best matches by words. The later candidates were requested by id. These are in `all` already;
+    // only the record `subject` may be missing there
     if (i < words) all.set(fact.id, one)
     else candidateOfSubject = one
   })
@@ -110,7 +110,7 @@ export function* hybridSearch(
   }
   return {
     found,
-    // matches by vector only, plus matches by words. The higher of two counts is used, since `matches.count` may be too low
+    // matches by vector only, plus matches by words. `matches.count` may be too low, so the higher of the two counts by words is used
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
     // a deeper round can change the hits in two cases. First: there are too few hits, although every match of this round reaches
     // `minScore`. Second: there are enough hits, but the last hit has the lowest cosine of this round. A deeper round may then find a newer
@@ -193,8 +193,8 @@ const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || newestFirst(a.fact.recency, a.fact.id, b.fact.recency, b.fact.id)
 
 /**
- * Explains the lexical score of a record. Returns the BM25 of the record and its summands. Also returns `rank:<feature>` for each feature
- * of the ranker. This is the feature's part of the lexical score, divided by the best lexical score of a match.
+ * Explains the lexical score of a record. Returns the record's BM25 score and the summands of that score. Also returns `rank:<feature>` for
+ * each feature of the ranker: the feature's part of the lexical score, divided by the highest lexical score of all matches.
  */
 export const wordsOf = (
   { options: { analyzer } }: Search,

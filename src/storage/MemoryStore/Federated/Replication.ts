@@ -41,9 +41,9 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors after a batch. The caller has locked the ids in `before`. So most rows after the batch are computed from `before`
-   * and the outcomes. Other rows, such as rows with generated ids, are read. The rows of the mirrors are read again if another batch with
-   * unlocked ids may have written copies after `before` was read.
+   * Updates all mirrors after a batch. The caller has locked the ids in `before`, so most rows after the batch are computed from `before`
+   * and the outcomes. All other rows are read, for example rows with generated ids. The rows of the mirrors are taken from `before`. They
+   * are read again if another batch with unlocked ids may have written copies since.
    */
   readonly follow: (
     members: StoreRegistry.Members,

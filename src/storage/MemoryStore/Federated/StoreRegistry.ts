@@ -53,7 +53,7 @@ export interface Named extends Pick<Entry, "description"> {
 
 /** The member stores, by name. */
 export interface Registry {
-  /** All stores: those of the layer in the given order, and then attached stores in the order of attachment. */
+  /** All stores: first those of the layer, in the order of its `entries`; then attached stores, in the order of attachment. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
   /** Returns the store with this name. If there is none, fails with `not_found`; the error lists the stores' names. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
@@ -265,7 +265,7 @@ export const rowsOf = (
   return Effect.map(answer, (rows) => new Map(ids.map((id, n) => [id, Option.getOrUndefined(rows[n]!)])))
 }
 
-/** Reads rows with a store's operations, as the viewer `System`. If `get` finds a record, the trash is read, too. */
+/** Reads rows with a store's operations, as the viewer `System`. `get` also returns forgotten records; the trash tells which these are. */
 const rowsSeen = (store: MemoryStore.Service, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const system = Viewer.system(tenant)

@@ -3,7 +3,7 @@
  *
  * ```text
  * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
- *                       is written to the store of the first mutation in its batch whose store is known, else to the primary
+ *                       goes to the first store that is known for another mutation of its batch, else to the primary
  * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
  *                       the change goes where a row of the library would go, and that store reports the record as missing
  * change of a copy      fails in a read-only mirror. Only forgetting succeeds, so that a copy whose record is gone can be removed
@@ -113,7 +113,7 @@ export const make = (
             written.push({ applied: one, member, mutation: batch[indexes[i]!]! })
           })
         )
-        // the copies of one batch are written at a time, in the order of the batches
+        // copies are written batch by batch, in the order of the batches
         const copied = replication.follow(members, Viewer.tenantOf(viewer), written, located)
         yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
         return applied
@@ -199,9 +199,9 @@ const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreR
     : Effect.succeed(owner)
 
 /**
- * Fails if a mutation changes a record in a read-only member. If the viewer does not see the record, only a put fails, because its id is
- * taken. Other changes then count as changes of a missing record. A put may use the id of a forgotten copy in a mirror. Such a copy may
- * outlive its record, because each store has its own `trash` time.
+ * Fails if a mutation changes a record in a read-only member. If the viewer does not see the record, a put fails, because its id is taken;
+ * other changes count as changes of a missing record. A put may use the id of a forgotten copy in a mirror. Such a copy may outlive its
+ * record, because each store has its own `trash` time.
  */
 const refused = (
   op: string,
@@ -227,7 +227,7 @@ const refused = (
     }
   })
 
-/** Whether a part of a batch cannot be rolled back. Such a part purges a record, or names an id in a store without history. */
+/** Whether a part of a batch cannot be rolled back: it purges a record, or its store has no history and one of its mutations has an id. */
 const isIrreversible = ({ member, indexes }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   indexes.some((n) => {
     const mutation = batch[n]!

@@ -17,7 +17,7 @@ import * as WritePlan from "./WritePlan.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** A batch of changed records with its planned files. The other fields decide which batches can be written together. */
+/** A batch of changed records. `plans` are its planned files. Most of the other fields tell whether batches can be written together. */
 export interface Prepared {
   readonly plans: ReadonlyArray<WritePlan.WritePlan>
   readonly ids: ReadonlySet<MemoryId>
@@ -198,7 +198,7 @@ export const make = (dependencies: Dependencies): Commit => {
  * their outcomes and publish changes in the order of the queue.
  */
 export interface Writers {
-  /** Runs an effect under the vault's lock. Before that, writes earlier commits, and reads the writes of other processes. */
+  /** Runs an effect under the vault's lock. First, earlier commits are written, and the writes of other processes are read. */
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   /** Runs a writer in its turn. `about` has the records and dedupe keys that the writer reads. The writer may call `commit` once. */
   readonly enqueue: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
@@ -224,7 +224,7 @@ interface QueuedWriter {
   readonly released: Deferred.Deferred<void>
   /** Done when the writer has finished. */
   readonly finished: Deferred.Deferred<void>
-  /** Done when the lock of the writer's turn is released. The writer's caller waits for this. `undefined` if it need not wait. */
+  /** Done when the lock under which the writer ran is released. The writer's caller waits for this. `undefined` if no wait is needed. */
   unlocked?: Deferred.Deferred<void> | undefined
 }
 
@@ -243,7 +243,7 @@ const maxWriters = 128
 /** Milliseconds for which the lock stays free after `maxWriters` writers. */
 const yieldMillis = 8
 
-/** Number of characters in planned files after which the leader lets the event loop run. Each writer counts as 4,096 more. */
+/** Number of characters in planned files after which the leader lets the event loop run. Each writer counts as 4,096 further characters. */
 const charactersPerPause = 65_536
 
 /**

@@ -15,8 +15,8 @@ import * as Stream from "effect/Stream"
 import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
- * Metadata that shows whether a file has changed. Times are in epoch ms, the size in bytes. `born` is the creation time, which a tool that
- * replaces a file cannot set back. The change time of the inode (`ctime`) is missing, since the platform does not report it.
+ * Metadata that shows whether a file has changed. Times are in epoch ms, the size in bytes. `born` is the creation time. A tool can replace
+ * a file, but cannot set this time back. The change time of the inode (`ctime`) is missing, since the platform does not report it.
  */
 export interface Stat {
   readonly mtime: number

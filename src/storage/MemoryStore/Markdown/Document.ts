@@ -131,8 +131,8 @@ const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, ext
 
 /**
  * Reads the record in the text of a file. `Left` is the reason why the text is not a record. `mtime` is used for times that the text does
- * not state. `previous` is the record that was last read from the file. If a note that the library did not write lacks a property, the
- * field keeps its value in `previous`.
+ * not state. `previous` is the record that was last read from the file. If a note that the library did not write has no property for a
+ * field, the field keeps its value in `previous`, unless the author removed the property.
  */
 export const parse = (
   context: Context,
@@ -248,7 +248,7 @@ const strict = (
           metadata: { ...ForeignNote.jsonOf(Object.entries(extra)), ...asObject(written.metadata) }
         })
         : ours
-      // earlier releases did not copy a note's properties to the metadata. Their signatures cover only `ours`
+      // earlier releases did not copy a note's properties to the metadata, so their signatures do not cover these properties
       if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
         return { tenant, record: frozen(whole.right), signed: true, extra }
       }

@@ -6,8 +6,8 @@
  * the path a hard link to this kept file. Creating a new file for each claim would get slower over time, because file systems skip the
  * inodes of recently removed files. On a file system without hard links, each claim does create a new file.
  *
- * Laws: while the kept file is open, no other file has its inode. The content is written to the kept file before the link is made. A
- * process that takes over the path first moves away the staging folder of the old holder. The old holder then creates a new kept file.
+ * Laws: while the kept file is open, no other file has its inode. The content is written to the kept file before the link is made. To
+ * take over the path, a process first moves away the staging folder of the old holder. The old holder then creates a new kept file.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"

@@ -87,9 +87,9 @@ export const make = (fs: VaultFileSystem, history: History, context: Document.Co
       }))
 
   /**
-   * Returns the record with its revision number. A text with the hash of the newest revision in the history is that revision. A signed text
-   * keeps the number that it states, if all known revisions have lower numbers. Most other texts were written or restored by a person, and
-   * become the next revision. `same` is the record of a note whose text is unchanged, but whose file was moved or was missing for a while.
+   * Returns the record with its revision number. If the text has the hash of the newest revision in the history, it is that revision. A
+   * signed text keeps the number that it states, if all known revisions have lower numbers. Most other texts come from a person, and become
+   * the next revision. `same` is the record of a note whose text is unchanged, but whose file was moved or was missing for a while.
    */
   const counted = (
     { record, signed, tenant }: Document.Parsed,
@@ -226,7 +226,7 @@ export interface NoteIdentity {
    * file. `hash` is the hash of the note's text.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
-  /** Returns the record of a new note. The record gets another id if a note that has moved away from this path still has the id. */
+  /** Returns the record of a new note. Its id is derived from the path, and is never the id of a note that has moved away from there. */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
   /** Clears the caches that were computed from the history. */
   readonly reset: () => void

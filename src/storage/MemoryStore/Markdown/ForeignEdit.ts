@@ -75,7 +75,7 @@ export const edit = (text: string, before: MemoryRecord, after: MemoryRecord): E
   return Either.left("frontmatter: the change cannot be written without touching the rest")
 }
 
-/** Whether a note's text has exactly the expected properties, in this order, and the given body. */
+/** Whether `text` has exactly the properties `expected`, in this order, and the body `body`. */
 const reads = (text: string, body: string, expected: ReadonlyMap<string, Json>): boolean => {
   const { body: at, properties } = parseNote(text)
   return text.slice(...at) === body && canonicalJson(properties.map(({ json, name }) => [name, json])) ===
@@ -163,7 +163,7 @@ const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord
 
 const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 
-/** Ways to write a changed property, in the order of trial: only the changed list items, the whole value, the value in quotes. */
+/** Ways to write a changed property, tried in this order: only the changed list items, the whole value, the value in quotes. */
 type Way = "items" | "values" | "quoted"
 
 /**
@@ -287,7 +287,7 @@ type Style = "PLAIN" | "QUOTE_SINGLE" | "QUOTE_DOUBLE"
 const styleOf = (node: unknown): Style =>
   Yaml.isScalar(node) && (node.type === "QUOTE_SINGLE" || node.type === "QUOTE_DOUBLE") ? node.type : "PLAIN"
 
-/** Prints JSON as one line of YAML. If `style` is `undefined`, prints an item of a list in brackets. */
+/** Prints JSON as one line of YAML. If `style` is `undefined`, prints the JSON as it must stand between the brackets of a list. */
 const written = (json: Json, style: Style | undefined): string => {
   const options = { lineWidth: 0, blockQuote: false, flowCollectionPadding: false } as const
   if (style === undefined) return Yaml.stringify([json], { ...options, collectionStyle: "flow" }).trimEnd().slice(1, -1)

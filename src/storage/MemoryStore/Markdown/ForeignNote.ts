@@ -91,9 +91,9 @@ export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolea
   ["global", "agent", "run"].includes(String(matter["scope"]))
 
 /**
- * Reads the record of a note from its properties and body. A field without a property keeps its value in `previous`. The creation time is
- * `mtime` (epoch ms) if it is not known otherwise. `Left` if a folder is named by the hash of an id, and the text does not state this id.
- * Also `Left` if drover (another memory program) wrote the text, and its tenant or scope is not that of the path.
+ * Reads the record of a note from its properties and body. A field without a property keeps its value in `previous`, unless the author
+ * removed the property. The creation time is `mtime` (epoch ms) if not known otherwise. `Left` if a folder is named by the hash of an id
+ * that the text does not state. Also `Left` if drover (another memory program) wrote the text with another tenant or scope than the path.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,

@@ -1,8 +1,8 @@
 /**
  * The history of a vault: a log of all revisions of all records, in one append-only file. A revision is appended and synced before its
  * `.md` file is written. So the history is authoritative, and the `.md` files are a view of the history. Each line states its byte offset,
- * except lines that a compaction wrote. A line at another offset is ignored: a writer that had lost the lock appended it late. Each rewrite
- * of the file increments a counter, the epoch. Every line states the epoch, in case the first line is damaged.
+ * except lines that a compaction wrote. If a line is not at its stated offset, it is ignored: a writer appended it late, without the lock.
+ * Each rewrite of the file increments a counter, the epoch. Every line states the epoch, in case the first line is damaged.
  *
  * A batch is a group of revisions that take effect together. A checkpoint is a line which states that the `.md` files of all batches so far
  * are on disk. Later batches are pending. A pending batch counts only if all its lines are there, at their offsets. If its writer dies, the
@@ -38,7 +38,7 @@ export interface History {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
-  /** Number of erasures of records (purges) that were read since the history was last rewritten. */
+  /** Number of purges (erasures of records) that this process has read since the history was last rewritten. */
   readonly erasures: () => number
   /** Reads a revision. `None` if its line was erased or damaged, or if the file was rewritten. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
@@ -63,7 +63,7 @@ export interface History {
   readonly size: () => number
   /**
    * Starts from a saved index, if the indexed part of the file is unchanged. The first call of `news` then reads only the rest of the file.
-   * Returns true if an old index lacked the times of tombstones (forgotten records). These times were then read from the file.
+   * An index of an earlier release lacks the times of tombstones (forgotten records). Returns true if such times were read from the file.
    */
   readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
@@ -90,7 +90,7 @@ export interface History {
 }
 
 const file = `${hidden}/history`
-/** Size of erased and outdated lines, in bytes, from which the file is rewritten. They must also be at least half of the file. */
+/** Total size of erased and outdated lines, in bytes, at which the file is rewritten. They must also be at least half of the file. */
 const tolerated = 1_048_576
 
 /** Makes the history of a vault. Reads nothing until `news` or `restore` is called. */

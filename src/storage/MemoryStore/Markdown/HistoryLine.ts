@@ -358,7 +358,7 @@ export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventL
 
 const megabyte = 1_048_576
 
-/** Returns the bytes with every byte replaced by a space, except line breaks. */
+/** Returns a copy of the bytes in which every byte is a space, except the line breaks. */
 export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
 
 /** Returns the length of the longest common prefix of two byte arrays. */
@@ -367,7 +367,7 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Returns the metadata and the content of lines, in reverse order. Skips damaged lines. `bytes` is the whole history file. */
+/** Returns metadata and content of the lines at `locations`, last line first. Skips damaged lines. `bytes` is the whole history file. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
@@ -381,7 +381,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Finds missing times of tombstones, for an index of an earlier release. Maps a location to a copy with the times. */
+/** Reads the times of tombstones that an index of an earlier release lacks. Maps each of their locations to a copy with the times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>
