@@ -5,9 +5,9 @@
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
  * ```
  *
- * A tenant, user, agent or run has a folder. An id that matches `[a-z0-9_-]{1,64}` is itself the folder's name, since every disk can store
- * and distinguish such names. An upper-case letter becomes `+` and the lower-case letter. Any other id, and any device name of Windows,
- * becomes `~` and a hash of the id. The frontmatter of the file then states the id.
+ * The folder of a tenant, user, agent or run is named by the id, if the id matches `[a-z0-9_-]{1,64}`: every disk can store and distinguish
+ * such names. An upper-case letter becomes `+` and the lower-case letter. A longer id, an id with other characters, and a device name of
+ * Windows become `~` and a hash of the id. The frontmatter of each file below a `~` folder states the id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -90,7 +90,7 @@ export interface RecordPath {
   /** The file's name, if it is the id of a record; `undefined` if the author chose another name. */
   readonly id: MemoryId | undefined
   /**
-   * Whether the library writes files at such paths. The file's name is then a record's id, and the file is directly in the folder of a
+   * Whether the library itself writes files at this path: the file's name is a record's id, and the file is directly in the folder of a
    * scope. All files in the folder `internal` count, too.
    */
   readonly isOurs: boolean
@@ -142,8 +142,8 @@ const parse = (path: string): RecordPath => {
 /* Compares the tenant and scope in a file's text with those in the file's path. `Left` says which field differs. */
 
 /**
- * Whether the library wrote a text, that is, whether the frontmatter has a hash. Such a text must state every id that its path states. A
- * copy of the file in another folder is thus detected.
+ * Whether the library wrote a text. If so, the frontmatter has a hash. The text must then also state each id that is in the file's path.
+ * Thus the library notices a copy of the file in another folder.
  */
 export const isLibraryText = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
@@ -215,7 +215,7 @@ export interface Belonging {
 
 /**
  * Returns the tenant and the scope of a note that the library did not write. The path determines both. A property may add an id to the
- * scope. A property that contradicts the path becomes metadata. `Left` if a folder is named by the hash of an id that no property states.
+ * scope. A property that contradicts the path becomes metadata. `Left` if a folder's name is the hash of an id, and no property states it.
  */
 export const belonging = (
   recordPath: RecordPath,

@@ -18,8 +18,8 @@ import type { LockFile, VaultFileSystem } from "./VaultFileSystem.ts"
 /** The lock of a vault. */
 export interface Lock {
   /**
-   * Runs an effect while holding the lock. Waits while another process holds the lock. Fails with `unavailable` if `isWanted` returns false
-   * while waiting. By default, `isWanted` always returns true. Also fails if one living holder keeps the lock for twenty timeouts.
+   * Runs an effect while this process holds the lock. First waits until no other process holds it. The wait fails with `unavailable` if
+   * `isWanted` returns false (by default, never), or if one holder keeps the lock for twenty timeouts, and still writes heartbeats.
    */
   readonly withLock: <A, E>(
     self: Effect.Effect<A, E>,
@@ -51,8 +51,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let thefts = 0
     let sessions = 0
     /**
-     * Returns the content of the lock file: the id of this process, and a number for the session (one holding of the lock) and its
-     * heartbeats. Without the session, two lock files could look the same: on a disk with coarse times, both inode and mtime may be equal.
+     * Returns the content of the lock file: the id of this process, and a number. The number is different for each session (one holding of
+     * the lock) and each heartbeat. Two lock files thus differ even on a disk with coarse times, where both inode and mtime may be equal.
      */
     const textOf = (beats: number) => `${fs.writerId} ${sessions * perSession + beats}`
 
@@ -69,7 +69,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     const steal = (seen: string) =>
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
-        const aside = `${file}.${fs.writerId}.${++thefts}` // numbered, since the path of an earlier theft may still exist
+        const aside = `${file}.${fs.writerId}.${++thefts}` // numbered, since the file of an earlier theft may still be there
         // first moves away the holder's temporary files. Otherwise the holder could resume later, and overwrite newer files
         yield* fs.fence(ownerIn(seen))
         if (yield* fs.move(file, aside)) {
@@ -118,7 +118,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
-            yield* EventLoop.sleepLive(0) // lets a holder in this process write a delayed heartbeat first
+            yield* EventLoop.sleepLive(0) // the holder may be another store in this process: lets it write a delayed heartbeat first
             yield* steal(seen)
           }
           // gives up if the caller no longer wants the lock. Also gives up if one living holder has kept the lock for too long. A stale
@@ -142,7 +142,7 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
     let isUsed = false
     /**
      * Writes a heartbeat after each third of the timeout. Ends once the lock was not used for a third of the timeout. One fiber serves many
-     * sessions (periods in which this process holds the lock), since most sessions are shorter than that.
+     * sessions (periods in which this process holds the lock), since most sessions are shorter than a third of the timeout.
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       if (held === undefined && !isUsed) return Effect.void
@@ -228,9 +228,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 const hour = 3_600_000
 
 /**
- * Makes a function that removes the temporary files of killed writers. The first call removes them, and later calls do so at most once an
- * hour, even after a failure. The caller must hold the lock, so that no other process is writing. Files younger than `timeout` are kept.
- * Their writer may have been suspended, and may still resume. Cost: a listing of every folder.
+ * Makes a function that removes the temporary files of killed writers. A call does nothing if another call has tried to remove them within
+ * the last hour. The caller must hold the lock, so that no other process is writing. Files younger than `timeout` are kept. Their writer
+ * may have been suspended, and may still resume. Cost: a listing of every folder.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

@@ -115,9 +115,9 @@ const spacing = { busy: 10, quiet: 100 }
 
 /**
  * Keeps a vault up to date. Each poll and each file event makes the vault read what other processes appended to the history. Some polls
- * also scan all files. Such scans take at most a tenth of the time, or a hundredth after ten polls without a call of the store. Polling
- * stops after `patience` polls without a call and without an open stream of changes. The returned effect must run before each call of the
- * store. If polling has stopped, the effect scans the vault and starts polling again.
+ * also scan all files. These scans run for at most a tenth of the total time. The limit is a hundredth after ten polls without a call of
+ * the store. Polling stops after `patience` polls without a call and without an open stream of changes. The returned effect must run before
+ * each call of the store. If polling has stopped, the effect scans the vault and starts polling again.
  *
  * @internal
  */
@@ -195,7 +195,7 @@ export const keepCurrent = (
  */
 const pause = Duration.millis(20)
 
-/** Pause between the end of a watch, by an error or by itself, and the next watch. Polling continues meanwhile. */
+/** Pause between the end of a watch and the next watch. A watch ends by itself or by an error. Polling continues during the pause. */
 const pauseBetweenWatches = Duration.minutes(1)
 
 /** Runs `scan` after each event, until the Effect scope closes. If the watch ends, starts a new watch a minute later. */

@@ -44,7 +44,7 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 /**
  * Returns the missing notes of a scan. `known` contains the files that the scan did not find any more. Each note has its newest record,
  * from the history or from the file. Only the first scan passes `isKnown`, which says whether this process knows a file at a path. The
- * result then also has the notes of the history without a known file.
+ * result then also has each note in the history whose file this process does not know.
  */
 export const findMissing = (
   context: Context,
@@ -146,8 +146,8 @@ const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringif
  * and others are new. The contents of the files are compared, as git does.
  *
  * ```text
- * 1. equal content          if several files have it, those with the same file name
- * 2. most similar content   with at least `threshold` similarity
+ * 1. equal content          if several files have equal content, those with the same file name
+ * 2. most similar content   with a similarity of at least `threshold`
  * ```
  *
  * Laws: each new file continues at most one missing file. Each missing file is continued by at most one new file. Files without text are
@@ -239,8 +239,8 @@ export const detect = (
 }
 
 /**
- * Excludes a missing file and a new file from further matches. One of the two has several equally similar candidates. Otherwise, a less
- * similar candidate could be chosen later.
+ * Excludes a missing file and a new file from further matches, since one of the two has several equally similar candidates. Without this
+ * exclusion, a less similar candidate could be chosen later.
  */
 const tie = (matched: Set<string>, found: Map<string, string>, from: string, to: string): void => {
   matched.add(from)
@@ -272,7 +272,7 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
     }
   }
   const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
-  /** Number of word pairs in each text that are not rare. Such pairs are assumed to come from a template. */
+  /** Number of frequent (not rare) word pairs in each text. Frequent pairs are assumed to come from a template. */
   const usual = new Map([...sources, ...targets].map(({ words }) => {
     let sum = 0
     for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count

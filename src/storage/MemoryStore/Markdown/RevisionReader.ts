@@ -39,7 +39,7 @@ export interface RevisionReader {
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
    * Returns the lifetimes of the tenant's tombstones, and of the tenant's records that expire. A lifetime has the fields that decide when a
-   * record may be erased. A record is read from the history only if it has neither a file nor an undamaged tombstone.
+   * record may be erased. Reads a record from the history in one case: the record has no file, and its tombstone is missing or damaged.
    */
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
@@ -152,7 +152,7 @@ const atATime = 2_048
 /** A record that a person may have edited. `before` is the earlier entry of the record's file, if known. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
-/** Returns the records that a scan found changed, each with the entry of its file before the first change. */
+/** Returns the records that have changed according to a scan. Each has the entry of its file before the first change. */
 export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   const about = new Map<string, Touched>()
   for (const { event, tenant, was } of news) {
@@ -177,7 +177,7 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
   after: hash
 })
 
-/** Makes a part of a batch, without a file, from the entry of an earlier revision. */
+/** Makes a part of a batch from the entry of an earlier revision. The part has no path, since a later revision replaces it in the file. */
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**

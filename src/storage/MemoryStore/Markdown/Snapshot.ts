@@ -3,11 +3,11 @@
  * and the search indexes of their records. The next process still compares every file with the snapshot.
  *
  * ```text
- * signature   under the vault's key, of everything after it; a line break
- * head        the settings that entries depend on, and the lengths of the parts; a line break
- * entries     parts of some thousand entries, compressed: JSON without the bodies, a line break, the bodies concatenated
- * history     parts with the locations of some thousand lines of the history each, as compressed JSON
- * indexes     parts with the indexes of several tenants each, concatenated and compressed
+ * signature   made with the vault's key, for everything that follows; a line break
+ * head        the settings on which entries depend, and the lengths of the parts; a line break
+ * entries     parts of up to about 1,000 entries, compressed: JSON without the bodies, a line break, then all bodies
+ * history     parts with the locations of up to 2,048 lines of the history, as compressed JSON
+ * indexes     parts with the indexes of one or more tenants, concatenated and compressed
  * ```
  *
  * The snapshot is one file, so that each index always matches the records saved with it. The file is divided into small parts. Reading and
@@ -49,13 +49,13 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Whether every entry has a revision in the history, and the newest one has the same content as the entry's file. */
   readonly isPlaced: boolean
-  /** Whether the snapshot was signed with the vault's key. May be true even if the rest of the snapshot is ignored. */
+  /** Whether the vault's key has signed the snapshot. May be true even if the content is ignored, for example if the kinds have changed. */
   readonly isSigned: boolean
 }
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Number of bytes per unit of work. The event loop thus runs after each part, which takes about 4 ms to decode. */
+/** Number of bytes that count as one unit of work (see `EventLoop.pacer`). The event loop thus runs after each part: about every 4 ms. */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
@@ -272,7 +272,7 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** Changes needed for a new snapshot: more than `least`, and more than `share` of all records. A newly indexed record is a change, too. */
+/** A new snapshot needs more than `least` changes, and more than `share` of the number of records. A newly indexed record is a change. */
 const least = 20
 const share = 1 / 50
 
@@ -281,8 +281,8 @@ const appended = 4_194_304
 
 /**
  * Fills the state and the history from the snapshot, if there is one. The next scan compares each entry with its file. The history compares
- * its index with the history file. `isNowhereElse` says whether the history lacks the record of a note. Only the snapshot has such a
- * record. Without the snapshot, the record would lose its id when the note is renamed.
+ * its index with the history file. `isNowhereElse` says whether the history lacks the record of a note. The record is then only in the
+ * snapshot. Without the snapshot, the record would get a new id when the note is renamed.
  */
 export const load = (
   fs: VaultFileSystem,
@@ -360,8 +360,8 @@ const spacing = 60_000
 const rest = 20
 
 /**
- * Runs `save` ten seconds after opening, and then again and again. Each pause lasts until the store is called, and then another minute, or
- * longer if saves are slow. A failure is logged only at debug level: without a snapshot, the next process just opens the vault more slowly.
+ * Runs `save` ten seconds after opening, and then again and again. Each pause ends a minute after the next call of the store. If saves are
+ * slow, the pause is longer. A failure is logged only at debug level: without a snapshot, the next process opens the vault more slowly.
  */
 export const keep = (
   save: Effect.Effect<void, MemoryError>,

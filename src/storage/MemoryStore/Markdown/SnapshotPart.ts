@@ -13,7 +13,7 @@ import * as HistoryLine from "./HistoryLine.ts"
 import type { RevisionLocation } from "./HistoryLine.ts"
 import type { Entry } from "./VaultFile.ts"
 
-/** Version of the snapshot's format. Incremented if `Entry` changes, or if the library reads a different record from the same text. */
+/** Version of the snapshot's format. Incremented if `Entry` changes, or if the library's way of parsing a text into a record changes. */
 export const version = 5
 /** Versions that can be read. In version 2, an entry is an object. In version 3, an entry is an array, but its record is an object. */
 export const versions = [2, 3, version] as const

@@ -119,7 +119,7 @@ export const open = (
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions of these records that the history lacks. If `locked` is false, first takes the lock, and scans again. */
+    /** Appends missing revisions of these records to the history. If `locked` is false, first takes the lock, and scans again. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -163,7 +163,7 @@ export const open = (
         const paths = unread.map(([path]) => path).filter(Layout.isRecord)
         if (isRenewed) yield* publishScan(state.scan, locked)
         else if (paths.length > 0) yield* publishScan(state.scanPaths(paths), locked)
-        // an older history may have replaced the history; it lacks revisions that the files have
+        // an older history may have replaced the history. The files then have revisions that the older history lacks
         if (isRenewed && history.isThere()) yield* complete(changedRecords, locked)
         if (isRenewed) readGeneration = generation
         for (const [path, batch] of unread) {
@@ -241,7 +241,7 @@ export const open = (
     const writers = yield* Commit.makeWriters(lock, { catchUp, write: (batches) => commits.write(batches) })
     const exclusive = writers.exclusive
 
-    /** Entries from the snapshot whose files have changed since then, by tenant and id. Empty once the vault is open. */
+    /** Entries from the snapshot, by tenant and id, if their files changed after the snapshot was saved. Empty once the vault is open. */
     const snapshotEntries = new Map<string, Entry>()
     /** Finds every record whose file differs from the record's last revision in the history. */
     const changedRecords = Effect.gen(function*() {
@@ -311,7 +311,7 @@ export const open = (
         if (erased.some(({ batch, parts }) => parts > 1 && pending.has(batch))) yield* checkpoint
         yield* history.erase(erased)
         const rows = new Set(erased.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
-        if (isPurge || erased.some(({ id }) => !rows.has(id))) yield* snapshot.remove // snapshots lack the library's own rows
+        if (isPurge || erased.some(({ id }) => !rows.has(id))) yield* snapshot.remove // snapshots contain no internal records
       })
 
     const revisions = RevisionReader.make(history, state, () => lastReadBatch)

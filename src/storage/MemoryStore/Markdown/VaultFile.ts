@@ -227,8 +227,8 @@ export const makeSampling = (): Sampling => {
 /*
  * Completes a scan if the history is ahead of the files. A writer first appends a batch (revisions that take effect together) to the
  * history. The writer then writes the files of the batch one by one. A scan in between would find only some of the new files. Therefore the
- * history is read after the files. A file with its old content then counts as having the new content. This ends when a scan finds the new
- * content, or when the next holder of the lock has completed the batch.
+ * history is read after the files. A file with its old content then counts as having the new content, until a scan finds the new content
+ * in the file, or until the next holder of the lock has completed the batch.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -243,7 +243,7 @@ export interface PendingScan {
   readonly unread: ReadonlySet<string>
   /** Returns a file as it was before the scan. */
   readonly known: (path: string) => Found
-  /** Registers that the file at a path agrees with the history. Other scans then ignore what they read from this file before. */
+  /** Registers that the file at a path agrees with the history. Other scans then ignore what they have already read from this file. */
   readonly confirm: (path: string) => void
 }
 
@@ -277,9 +277,9 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns the revisions after batch `since` whose content is not in the files yet. Adds the paths of these files to the sets `behind` and
-   * `ahead`. If the history says that a file is gone, sets the file to `undefined` in `found`. Must run in one step if other scans may run
-   * at the same time. Each scan then sees in `ahead` every file that is older than the history.
+   * Returns each revision that was written after batch `since`, and whose content is not in the files yet. Adds the paths of these files to
+   * the sets `behind` and `ahead`. If the history says that a file is gone, sets the file to `undefined` in `found`. Must run in one step
+   * if other scans may run at the same time. Each scan then sees in `ahead` every file that is older than the history.
    */
   function* unseenRevisions(
     since: number,

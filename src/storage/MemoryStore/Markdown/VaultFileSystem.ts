@@ -74,7 +74,7 @@ export interface VaultFileSystem {
   readonly force: (paths: Iterable<string>) => Io<void>
   /** Random name of this process, different from those of other writers. */
   readonly writerId: string
-  /** Creates the staging folder of this process, which fenced writes and removals need. */
+  /** Creates the staging folder of this process. Fenced writes and removals need this folder. */
   readonly createStaging: Io<void>
   /** Removes the staging folder of another process. Fenced writes and removals of that process then fail. */
   readonly fence: (writerId: string) => Io<void>
@@ -101,7 +101,7 @@ export const make = (
     const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
     const path = yield* Path.Path
     const writerId = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
-    let written = 0 // number of fenced writes so far, which gives each temporary file another name
+    let written = 0 // number of fenced writes so far. The number of a write is the name of its temporary file
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
     const claim = yield* ExclusiveFile.make({ fs, isFull, isMissing, alreadyExists }, at(stagingFolderOf(writerId)))
 
@@ -140,7 +140,7 @@ export const make = (
 
     const forceFolder = (relative: string) =>
       put(relative, "r", new Uint8Array(), true).pipe(
-        Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows cannot open folders, but journals renames
+        Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows cannot sync folders; NTFS logs renames itself
       )
     const makeFolder = (relative: string) => fs.makeDirectory(at(relative), { recursive: true, mode: 0o700 })
     const unlessExists = <A, B, R>(
@@ -322,7 +322,7 @@ export const make = (
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${stagingFolderOf(writerId)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${stagingFolderOf(writerId)}/removed`)), relative)),
-              // even if the file exists, the rename fails if the staging folder was moved away
+              // the rename may fail although the file exists: another process may have moved the staging folder away
               onFailure: (error) =>
                 Effect.flatMap(
                   stat(relative),
@@ -341,7 +341,7 @@ export const make = (
     }
   })
 
-/** Returns the status of a regular file or of a missing path. Returns `undefined` for anything else, which needs more calls. */
+/** Returns the status of a regular file or of a missing path. Returns `undefined` for anything else. More calls are then needed. */
 const statusOf = (found: DirectFiles.LinkStat | "nothing" | undefined): PathStatus | undefined =>
   found === "nothing"
     ? nothing

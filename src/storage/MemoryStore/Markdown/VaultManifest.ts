@@ -56,7 +56,7 @@ export type VaultManifest = typeof VaultManifest.Type
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeManifest = Schema.decodeUnknownEither(VaultManifest, { onExcessProperty: "error" })
-/** Encodes a manifest made by `summed`. Equal manifests give equal texts, since `summed` fixes the order of the properties. */
+/** Encodes a manifest. Equal manifests give equal texts, since `summed` (which adds the checksum) fixes the order of the properties. */
 const encode = (manifest: VaultManifest): string => JSON.stringify(manifest)
 
 /** The result of reading one of the two manifest files. */
@@ -194,7 +194,7 @@ const reading = (fs: VaultFileSystem, path: string): Effect.Effect<Reading, Memo
     const ours = decodeManifest({ ...json.right, version })
     if (Either.isRight(ours)) {
       const manifest = summed(ours.right)
-      // the checksum is valid for the version of this release. If the file states another version, only that number is damaged
+      // `summed` uses the version of this release. If the checksum matches, another version in the file can only be a damaged number
       if (manifest.checksum === ours.right.checksum) return { _tag: "Sound", manifest, text: text.value }
       if (json.right["version"] === version || json.right["version"] === 1) {
         return ours.right.checksum === undefined
@@ -221,7 +221,7 @@ const summed = ({ foreign, key, notes }: Omit<VaultManifest, "checksum">): Vault
   checksum: sha256(JSON.stringify(["effect-memory vault", version, key, foreign ?? false, notes ?? null]))
 })
 
-/** Whether the hidden folder has other files than those that remain if a process dies while it creates the vault. */
+/** Whether the hidden folder shows that a vault was created. Ignores files that a process leaves if it dies while it creates the vault. */
 const hasLived = (fs: VaultFileSystem): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.map(
     fs.list(hidden),

@@ -77,7 +77,7 @@ export interface VaultState {
 const concurrency = 32
 /** Largest number of files that are checked between two pauses for the event loop. */
 const filesPerPause = 256
-/** Largest number of paths that a loop without file access processes without a pause for the event loop. */
+/** Largest number of paths that are processed between two pauses for the event loop, in loops that access no file. */
 const atATime = 4_096
 
 /** The settings of a vault's state. */
@@ -142,7 +142,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  /** Updates the list of files with the id of `one`, since `path` now has the file `next`. Returns the first file of the list. */
+  /** Updates the list of files that have the record id of `one`: `path` now has the file `next`. Returns the first file of the list. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new LargeMap<MemoryId, ReadonlyArray<Entry>>()

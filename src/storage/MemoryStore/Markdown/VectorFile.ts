@@ -8,9 +8,9 @@
  * ```
  *
  * The files of the default tenant are in the folder `vectors`. Every other tenant has a folder below `vectors`. A file of an earlier
- * release has no tenant in its header and contains the vectors of all tenants. The first use of its model divides such a file by tenant.
+ * release contains a model's vectors of all tenants, and its header has no tenant. The first use of the model divides this file by tenant.
  *
- * A file is only a cache. A row that is incomplete or has a wrong checksum is skipped. The vector of its text is then computed again.
+ * A file is only a cache. A row that is incomplete or has a wrong checksum is skipped, and its vector is computed again.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -29,8 +29,8 @@ type Row = readonly [hash: string, vector: Float32Array]
 const folder = `${hidden}/vectors`
 const folderOf = (tenant: string) => tenant === defaultTenant ? folder : `${folder}/tenants/${segmentOf(tenant)}`
 /**
- * Returns the path of the file of a tenant and model. `segmentOf` is used only for short names of ASCII characters. Other names may differ
- * only in Unicode form, and `segmentOf` would give such names the same file.
+ * Returns the path of the vector file of a tenant and model. `segmentOf` is used only for a short ASCII name of a model. Other names are
+ * hashed here. Two such names may differ only in Unicode form, and `segmentOf` would then give both names the same file.
  */
 const fileOf = (tenant: string, model: string) =>
   `${folderOf(tenant)}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`

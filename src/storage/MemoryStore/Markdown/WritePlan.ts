@@ -45,7 +45,7 @@ export interface WritePlan {
   readonly before: ReadonlyArray<readonly [path: string, was: FileBefore]>
 }
 
-/** A file as it was before a batch. `content` is `null` if there was no file, and was read after `status`. */
+/** A file as it was before a batch. `content` is `null` if there was no file. `content` was read after `status`. */
 export interface FileBefore {
   readonly status: PathStatus
   readonly content: Uint8Array | string | null
@@ -82,9 +82,9 @@ export const replanned = (fs: VaultFileSystem, plan: WritePlan): Io<WritePlan> =
   )
 
 /**
- * Plans one or more writes of a record. Fails with `conflict` if the file or the record has changed. If the last write neither forgets nor
- * purges the record, two more cases fail. A damaged file fails with `corrupt`. A file with more text than the record fails with
- * `invalid_draft`.
+ * Plans one or more writes of a record. Fails with `conflict` if the file or the record has changed. Fails with `corrupt` if the file is
+ * damaged, and with `invalid_draft` if the file has more text than the record. These two errors do not occur if the last write forgets or
+ * purges the record.
  */
 export const make = (
   { context, fs, publishScan, history, state }: Dependencies,
@@ -126,7 +126,7 @@ export const make = (
     const note = yield* noteOf({ context, fs, history }, tenant, id, current, text)
     const path = last && !last.forgotten
       ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* isInUse(fs, note.path)))
-        ? note.path // a note keeps the name that its author chose, even when it is restored
+        ? note.path // a note keeps the file name that its author chose, even when the note is restored
         : current && id === Layout.noteId(current.path) && isSameScope(current.row.record, last.record)
         ? current.path
         : Layout.pathOf(tenant, last.record.scope, id)
@@ -160,7 +160,7 @@ export const make = (
     const before: Array<WritePlan["before"][number]> = []
     for (const at of path === undefined ? paths : [path, ...removed]) {
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
-      // there is no file at a path that is not in `paths`, as was checked above
+      // all files of the record are in `paths`. Any other path has no file, as was checked above
       const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
       const content = isRead
         ? text.value.text
@@ -171,8 +171,8 @@ export const make = (
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
     const after = content === undefined ? null : sha256(content)
-    // `isKept` says whether the history has the current revision. If not, this revision is appended first. Its line may be damaged or lost.
-    // A note that a person wrote has no line until its first change
+    // `isKept` says whether the history has the current revision. The line of this revision may be damaged or lost. A note that a person
+    // wrote has no line until its first change. If `isKept` is false, the current revision is appended first
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -209,7 +209,7 @@ export const make = (
         row: last,
         extra,
         ...(frame && { frame, issues: current?.issues }),
-        ...(frame && frame.tail.length > 2 && { isPartial: true }) // the body is followed by more text than a line break
+        ...(frame && frame.tail.length > 2 && { isPartial: true }) // more than a line break follows the body
       }
       : undefined
     const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // false if the file already has this text
@@ -239,7 +239,7 @@ interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
-  /** Whether the text has its author's own format. If not, an earlier release of this library wrote the text. */
+  /** Whether the text has the format in which the author wrote it. If not, an earlier release of this library wrote the text. */
   readonly isAuthors: boolean
 }
 

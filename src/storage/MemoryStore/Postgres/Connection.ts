@@ -15,9 +15,9 @@ import { sleepLive } from "../../../host/EventLoop.ts"
 import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
- * Guards the connections of a driver. A caller that is interrupted while it waits for a connection returns at once. The connection is
- * released when it arrives. A statement may run for `patience` plus at most one second. A statement of an interrupted caller may run for
- * `gracePeriod` longer. Then the connection is closed, and the server rolls back what was not committed.
+ * Guards the connections of a driver. If a caller is interrupted while it waits for a connection, the caller returns at once. The
+ * connection is released when it arrives. A statement may run for `patience` plus at most one second, and for at most `gracePeriod` after
+ * its caller is interrupted. Then the connection is closed, and the server rolls back what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,

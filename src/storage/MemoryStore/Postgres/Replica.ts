@@ -1,6 +1,6 @@
 /**
- * Checks repeatedly whether a standby server has replayed the primary's log up to the start of the check. If so, the standby may be read
- * for the time `staleness` after that start. After a write of this process, the standby is not read until it has the write.
+ * Checks repeatedly whether a standby server has replayed the whole log that the primary had at the start of the check. If so, the standby
+ * may be read until `staleness` has passed since the start. After a write of this process, the standby is not read until it has the write.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"

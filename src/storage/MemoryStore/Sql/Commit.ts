@@ -295,8 +295,8 @@ const isEdited = ({ after, before, isErased }: Outcome): boolean =>
   !isErased && before !== undefined && after !== undefined && hashOf(after.stored.record) !== hashOf(before.record)
 
 /**
- * Returns the hashes of the texts before the batch. Only records with an outcome that passes `isMeant` count. The library's own records
- * never count, since they have no vectors.
+ * Returns the hashes of the texts that records had before the batch. Only records whose outcome passes `isMeant` count. The library's own
+ * records never count, since they have no vectors.
  */
 const hashesWhere = (
   outcomes: ReadonlyArray<Outcome>,

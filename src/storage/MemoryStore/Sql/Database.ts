@@ -2,9 +2,9 @@
  * The interface between the engine and a SQL database: transactions and queries. The queries use the SQL that SQLite and PostgreSQL share.
  *
  * Statements contain placeholders. `?` is a parameter. `{each}` is a table with a row for each element of a JSON array, in the column
- * `value`. One statement can thus write many rows. `x {in}` is the condition that `x` is one of the keys in a JSON array. It uses index
- * lookups. Both arrays are parameters. `{vector}` is the column `vector` as hexadecimal text; as bytes, it would be returned in
- * buffers, which accumulate outside of V8's heap.
+ * `value`. One statement can thus write many rows. `x {in}` is the condition that `x` is one of the keys in a JSON array. The database can
+ * use an index for this condition. Both arrays are parameters. `{vector}` is the column `vector` as hexadecimal text. Bytes would be
+ * returned in buffers, which accumulate outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"

@@ -25,8 +25,8 @@ export interface Options {
 /** Milliseconds for which a change is kept in the table. Listeners poll far more often, so they miss no change. */
 const kept = 3_600_000
 /**
- * Number of recent versions of a partition that the table `memory_gone` covers. The table has the ids of records that were erased or left
- * the partition. With these ids, a process updates its cached partition. If the cache is further behind, the whole partition is read again.
+ * Number of the newest versions of a partition for which the table `memory_gone` has ids. These are the ids of records that were erased or
+ * moved to another partition. A process needs these ids to update its cached partition. If the cache is older, the partition is read anew.
  */
 const behind = 10_000
 
@@ -144,7 +144,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns a revision of a record, or the next later one that is kept; `undefined` if this is a tombstone or there is none. */
+/** Returns a revision of a record, or the next later one if it is no longer kept. `undefined` if there is none, or for a tombstone. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

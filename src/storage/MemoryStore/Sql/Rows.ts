@@ -79,7 +79,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, and calls `seen` with each row. `version` is the partition's version at the write. `length` is the JSON's length. */
+/** Reads rows by id. Calls `seen` with each row, with the partition's version when the row was written, and with the length of its JSON. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -195,7 +195,7 @@ export const gather = (
     return { analyzer, rows, withDedupeKeys }
   })
 
-/** Finds visible records that pass the filter. With role `n`, they have one of the names. With role `r`, they refer to one. */
+/** Finds visible records that pass the filter. Role `n`: the records have one of the names. Role `r`: they refer to one of the names. */
 export const byName = (
   { query }: Reading,
   role: "n" | "r",
@@ -228,8 +228,8 @@ interface Condition {
 }
 
 /**
- * Returns conditions for the rows that the viewer sees. A row must pass one condition. Only tombstones pass if `isTrash`; otherwise no
- * tombstone passes. A list of scopes gives one condition per scope, since a database index returns the rows of one scope in order.
+ * Returns conditions for the rows that the viewer sees. A row must pass one of them. If `isTrash` is true, they select tombstones;
+ * otherwise, all other rows. A list of scopes gives one condition per scope, since a database index returns the rows of one scope in order.
  */
 const partsOf = (query: Query, access: Viewer.AccessFilter, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
   const { tenant, visibility } = access
@@ -347,7 +347,7 @@ const rowsAfter = (
 /** SQL for the time 0. In PostgreSQL, a bare 0 would be an integer. That type is too small for times in milliseconds. */
 const never = "CAST(0 AS double precision)"
 
-/** Returns up to `limit` rows after `after`, in the order in which compaction may erase them. Tombstones stay for `trash` ms. */
+/** Returns up to `limit` rows after `after`, ordered by the time from which they may be erased. A tombstone stays for `trash` ms. */
 export const due = (
   { query }: Reading,
   trash: number,

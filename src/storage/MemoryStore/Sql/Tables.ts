@@ -7,8 +7,8 @@
  * revisions    up to nineteen earlier revisions of each record
  * names        hashes of the names of a record (role n), and of the names and ids that it refers to (role r)
  * scopes       the number of records of each scope and kind
- * partitions   a version for each partition (see `Rows.partitionOf`), which each batch that writes to it increments
- * gone         records that a batch erased or moved out of a partition, with the version that the batch gave the partition
+ * partitions   a version for each partition (see `Rows.partitionOf`). Each batch that writes to a partition increments the version
+ * gone         ids of records that a batch erased, or moved out of a partition. Each id has the partition's version after the batch
  * vectors      vectors, by model and hash of the text
  * models       dimensions of each model
  * litter       hashes of texts that may belong to no record any more, so that their vectors can be erased

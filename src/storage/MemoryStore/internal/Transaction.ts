@@ -3,9 +3,9 @@
  * rows, `decide` returns the writes or the first error. An engine may call `decide` again. `apply` runs a plan on an engine. The event loop
  * runs during a long batch. A mutation sees the effects of earlier ones. Rows that the viewer may not see count as absent.
  *
- * There is one exception. An id names only one record of a tenant. So a put with the id of an invisible record fails with `invalid_id`, and
- * reveals that the id is in use. All other errors of the batch take precedence. A viewer that guesses ids therefore creates a record for
- * each free id. Ids that must stay secret are generated, or signed (`MemoryStore.sign`).
+ * There is one exception. Two records of a tenant cannot have the same id. So a put with the id of an invisible record fails with
+ * `invalid_id`, and reveals that the id is in use. If the batch has any other error, that error is returned instead. A viewer cannot guess
+ * ids unnoticed: each put with a free id creates a record. An id that must stay secret should be generated, or signed (`MemoryStore.sign`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

@@ -1,6 +1,6 @@
 /**
- * Reads the current versions of the partitions that a viewer sees. A partition contains a tenant's rows of one user, or of one agent
- * without a user, and so on. The cache of indexes then reads only the partitions that have a new version.
+ * Reads the current versions of the partitions that a viewer sees. A partition contains the rows of one user of a tenant. Rows without a
+ * user are in the partition of their agent, and so on. The cache of indexes then reads only the partitions that have a new version.
  */
 import * as Effect from "effect/Effect"
 import type { MemoryError } from "../../../../domain/MemoryError.ts"
