@@ -78,7 +78,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("every import cycle stays within a module and the folder of the same name", () => {
+  it("every import cycle consists of one module and files in the folder with the name of that module", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)
@@ -209,7 +209,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(names.length, 200)
   })
 
-  it("every module in src/index.ts has a comment, and the modules stand in the order of their folders", () => {
+  it("every module in src/index.ts has a comment, and the modules are in the order of this test's list of folders", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]

@@ -308,7 +308,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "`traced` returns the visible text, and the position of each UTF-16 unit in the stored text",
+    "`traced` returns the visible text and, for each UTF-16 unit of that text, its position in the stored text",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)

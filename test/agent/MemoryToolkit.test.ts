@@ -66,7 +66,7 @@ describe("MemoryToolkit.make", () => {
     }).pipe(Effect.provide([model, memory]))
   })
 
-  it.effect("shows the model each tool's own name, description and schema", () => {
+  it.effect("the model gets the name, the description and the schema of each tool", () => {
     const { asked, model } = scripted([text("hello")])
     return Effect.gen(function*() {
       yield* say("hello")

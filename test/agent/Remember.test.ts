@@ -45,7 +45,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "a viewer of reach `within` can save only in the scope of all the viewer's ids",
+    "a viewer of reach `within` can save only in the scope that consists of all the viewer's ids",
     (call, store) =>
       Effect.gen(function*() {
         yield* call("remember", { ...tea, scope: "agent" })
@@ -206,7 +206,7 @@ describe("the tool `remember`", () => {
 })
 
 describe("a record that a model corrects with `remember`", () => {
-  it.effect("a correction for the scope `agent` does not show a record of one user to other users", () =>
+  it.effect("a user's record stays invisible to other users even if a model corrects it with the scope `agent`", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const mine = Viewer.make({ userId: "ada", agentId: "bot" })

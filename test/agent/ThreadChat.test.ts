@@ -173,7 +173,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("tool calls use up the chat's token budget; a search still finds the messages left out of the prompt", () =>
+  it.scoped("tool calls count against the chat's token budget; a search still finds messages that the prompt leaves out", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far away.")], [

@@ -50,7 +50,7 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("the queries of the `--unanswerable` category count only in the AUC of the confidence", async () => {
+  it("the queries of the category in the option `--unanswerable` affect only the AUC of the confidence", async () => {
     const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
     assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
     const without = await evaluate(collection, "--exclude-category", "5", "--json")
@@ -64,7 +64,7 @@ describe("npm run eval", () => {
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("`--compare` prints the mean difference from a saved run over the queries of both runs", async () => {
+  it("`--compare` prints the mean difference to a saved run, computed over the queries that are in both runs", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)

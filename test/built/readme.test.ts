@@ -146,7 +146,7 @@ describe("README.md and docs/compat.md", () => {
     assert.includeMembers(Array.from(majors.keys()), Object.keys(peerDependencies))
   })
 
-  it("README.md shows the install command and the first program that .ci/run executes", () => {
+  it("the install command and the first program in README.md are the ones that .ci/run executes", () => {
     assert.strictEqual(said("program"), readme.split("```ts\n")[1]!.split("\n```")[0])
     const [first] = said("install").split("\n")
     assert.include(readme, `\n${first}\n`)

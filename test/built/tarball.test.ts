@@ -158,7 +158,7 @@ describe("the tarball", () => {
     })
   })
 
-  it("a program can use the tarball's word vectors, and its adapters for @effect/ai from effect-memory/ai", async () => {
+  it("a program can use the word vectors in the tarball, and the adapters for @effect/ai in effect-memory/ai", async () => {
     const program = `import { EmbeddingModel, LanguageModel } from "@effect/ai"
 import { NodeContext } from "@effect/platform-node"
 import { Console, Effect, Layer, Stream } from "effect"

@@ -119,7 +119,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Restored, other), { records: 1, messages: 0 })
     }))
 
-  it.scopedLive("`import` writes another system's memories into the given scope; a repeated import writes nothing", () =>
+  it.scopedLive("`import` writes another system's memories into the scope of the option `--user`; a repeated import writes nothing", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`
       const args = ["import", "--format", "mcp", fixture("mcp.jsonl"), "--user", "ada", "--store", store]
@@ -179,7 +179,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args), { created: 0, present: 2 })
     }))
 
-  it.scopedLive("`import` fails and writes nothing if the file is missing, has another format or has a newer version", () =>
+  it.scopedLive("`import` fails and writes nothing if the file is missing, not in the expected format, or of a newer version", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const store = ["--user", "ada", "--store", `vault:${path.join(place, "memory")}`]

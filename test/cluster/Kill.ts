@@ -132,7 +132,7 @@ const messagesIn = (mutations: ReadonlyArray<MemoryMutation>) =>
 export const suite = (url: string): void =>
   void describe("two runners of an OutboxCluster, one of which is killed repeatedly", () => {
     it.scopedLive(
-      "keep every fact once and in order, and never ask the model again for a stored answer",
+      "the runners keep every fact once and in order, and never ask the model again for a stored answer",
       () =>
         Effect.gen(function*() {
           const place = yield* database(url)

@@ -344,7 +344,7 @@ describe("Deuz's tools", () => {
 })
 
 describe("Deuz's pure helpers", () => {
-  it("`parseFacts` finds the facts of JSON that stands alone, in a code fence or in prose", () => {
+  it("`parseFacts` finds the facts in a JSON text that stands alone, in a code fence or within prose", () => {
     for (
       const answer of [
         "```json\n{\"facts\":[\"a\"]}\n```",

@@ -143,7 +143,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`list` filters by kinds and by tags, and `search` also finds the words of tags",
+      "`list` filters by kinds and by tags, and `search` also finds entries by the words of their tags",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))

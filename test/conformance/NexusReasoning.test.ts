@@ -174,7 +174,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "repeated calls of `reinforce` lead to the highest confidence, and of `weaken` to the lowest",
+    "repeated calls of `reinforce` raise a belief to the highest confidence, and repeated calls of `weaken` lower it to the lowest",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))

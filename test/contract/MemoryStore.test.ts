@@ -14,7 +14,7 @@ for (const [name, layer] of Object.entries({ ...stores, ...others })) {
 describe("the laws of forgotten records hold for every trash duration", () => {
   for (const trash of [0, "1 day", Infinity] as const) {
     for (const law of Trashing.laws) {
-      it.scoped(`trash ${trash}: ${law.title}`, () =>
+      it.scoped(`a store with the trash duration ${trash}: ${law.title}`, () =>
         Effect.provideService(MemoryStoreContract.check(law, layerInMemoryWith({ trash })), Trash, trash))
     }
   }
@@ -30,7 +30,7 @@ describe("the laws of MemoryStore hold for an Overlay over a store that already 
   assert.lengthOf(laws, MemoryStoreContract.laws.length - erasing.size)
   for (const writes of [1, 3]) {
     for (const law of laws) {
-      it.scoped(`an Overlay after ${writes} batches: ${law.title}`, () =>
+      it.scoped(`an Overlay whose first ${writes} batches were written to its base store: ${law.title}`, () =>
         MemoryStoreContract.check(law, overPast(writes)).pipe(
           Effect.provideService(Courses, coursesOfComposed),
           Effect.orDie

@@ -49,7 +49,7 @@ describe("JsonText.values", () => {
   const seed = 20_261
   const container = FastCheck.jsonValue({ maxDepth: 4 }).filter((value) => typeof value === "object" && value !== null)
 
-  it("the object or array that is found within prose equals the result of JSON.parse", () =>
+  it("an object or array within prose is found, with the value that JSON.parse returns for it", () =>
     FastCheck.assert(
       FastCheck.property(container, FastCheck.constantFrom(0, 2), (value, indent) => {
         const text = JSON.stringify(value, null, indent)

@@ -5,7 +5,7 @@ import * as Wikilink from "../../src/domain/Wikilink.ts"
 const targets = (text: string) => Wikilink.parse(text).map(({ target }) => target)
 
 describe("Wikilink", () => {
-  it("`parse` returns target, heading, alias and embedding of a [[wikilink]]", () => {
+  it("`parse` returns target, heading and alias of a [[wikilink]], and whether the link embeds its target", () => {
     assert.deepEqual(Wikilink.parse("See [[Tea]], [[ Green tea |the green one]], [[Cups#Blue|b]] and ![[pot.png]]."), [
       { target: "Tea", heading: undefined, alias: undefined, embed: false },
       { target: "Green tea", heading: undefined, alias: "the green one", embed: false },

@@ -81,7 +81,7 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 2)
     }))
 
-  it.scoped("ExtractionTrigger.make makes a trigger from a function that maps events to firings", () =>
+  it.scoped("ExtractionTrigger.make makes a trigger from a function that turns a stream of events into a stream of firings", () =>
     Effect.gen(function*() {
       const urgent = Trigger.make("urgent", (events) =>
         events.pipe(
@@ -118,7 +118,7 @@ describe("ExtractionTrigger", () => {
     Trigger.any(Trigger.idle("15 seconds"), Trigger.any(Trigger.sessionEnd, Trigger.idle("55 seconds")))
   ]
   for (const trigger of triggers) {
-    it.scoped(`the trigger ${trigger.name} fires at the same times through \`watch\` and through \`fires\``, () =>
+    it.scoped(`the methods \`watch\` and \`fires\` of the trigger ${trigger.name} lead to firings at the same times`, () =>
       Effect.gen(function*() {
         const events = FastCheck.constantFrom<Trigger.TriggerEvent | number>(said, turnEnd, sessionEnd, 10, 30, 60)
         for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {

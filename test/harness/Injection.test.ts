@@ -48,7 +48,7 @@ describe("the trigger of an Injection", () => {
     }))
 
   law(
-    "the trigger `everyTurn` uses the last assistant text if no user wrote the last message",
+    "the trigger `everyTurn` searches for the last assistant text if no user wrote the last message",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })
@@ -128,7 +128,7 @@ describe("the query of an Injection", () => {
 
 describe("the block of an Injection", () => {
   law(
-    "the block shows the trust and origin of each record, and no text can end its entry",
+    "the block shows the trust and origin of each record, and no text of a record can close the record's entry",
     () =>
       Effect.gen(function*() {
         const { inject } = yield* injection({}, [])

@@ -154,7 +154,7 @@ describe("InstructionFiles.seed", () => {
         }), kept))
   }
 
-  it.effect("`seed` in one directory keeps the records of other projects, and of existing files elsewhere", () =>
+  it.effect("`seed` in one directory keeps the records of other projects, and of files that still exist in other directories", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a")

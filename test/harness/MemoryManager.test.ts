@@ -249,7 +249,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("the error of a failed `add` names each failed store, and has the common reason of the stores", () =>
+  it.effect("the error of a failed `add` names each failed store; its reason is that of the stores, or `unavailable` if they differ", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))

@@ -246,7 +246,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("a conversation whose extraction failed ten times is retried only at every third request", () =>
+  it.scoped("a conversation whose extraction failed ten times in a row is tried only at every third firing of the trigger", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -300,7 +300,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("messages whose extraction fails ten times become dead letters, but only once other messages are extracted", () =>
+  it.scoped("messages whose extraction fails ten times become dead letters, but not before other messages have been extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
@@ -395,7 +395,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
     }).pipe(memory))
 
-  it.scoped("the model is asked again if writing the memories of its stored answer fails with `conflict`", () =>
+  it.scoped("an outbox asks the model again if the memories of a stored answer cannot be written because of a `conflict`", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let step = 0

@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "messages are extracted even if a viewer's records have the ids of an earlier version's rows",
+      "messages are extracted even if a viewer has stored records under the ids that an earlier version gave to rows",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })

@@ -120,7 +120,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("`turn_start` does not reset the count of another run, even if the two viewers differ in one id only", () =>
+  it.effect("`turn_start` does not reset the count of another run, even if the viewers of the two runs differ in one id only", () =>
     Effect.gen(function*() {
       const ada = { userId: "ada", agentId: "pilot" }
       const mine = Viewer.make({ ...ada, sessionId: "here" })

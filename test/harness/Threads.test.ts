@@ -254,7 +254,7 @@ describe("Threads", () => {
       assert.deepStrictEqual(items.map(({ data }) => data["row"]).sort(), ["owner", "page"])
     }))
 
-  it.scoped("`list` returns all of 250 threads, although one row holds only 100 names", () =>
+  it.scoped("`list` returns all 250 threads of a user, although a row in the store holds only 100 names", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const names = Array.from({ length: 250 }, (_, n) => `thread ${n}`)
@@ -343,7 +343,7 @@ describe("Threads", () => {
       })
   )
 
-  it.scoped("random appends, forks, renames and deletions leave the same threads as in a simple model", () =>
+  it.scoped("random appends, forks, renames and deletions give the same threads as on a plain Map of lists", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(MemoryStore.layerInMemory)
       const { below, of } = random(5)

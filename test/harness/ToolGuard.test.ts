@@ -24,7 +24,7 @@ describe("MemoryService.guard", () => {
     MemoryService.layer().pipe(Layer.provide(HarnessPlugin.layer(...plugins)), Layer.provide(MemoryStore.layerInMemory))
   const guarded = Effect.map(service, (memory) => memory.guard(pilot, note))
 
-  it.effect("a plugin's denial is returned to the model and published, even if the calling fiber has no plugins", () =>
+  it.effect("a plugin's denial is returned to the model and published, even if the fiber that calls the tool has no plugins", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const elsewhere = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, HarnessPlugin.Plugins, [])

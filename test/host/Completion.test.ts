@@ -108,7 +108,7 @@ describe("a cassette (a file of a model's recorded answers)", () => {
     Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
 
   law(
-    "Completion.layerReplay answers equal prompts in the order of recording",
+    "Completion.layerReplay answers a repeated prompt with its recorded answers, in the order of recording",
     (file) =>
       Effect.gen(function*() {
         const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(

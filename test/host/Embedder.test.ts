@@ -192,7 +192,7 @@ describe("Embedder.layerHash", () => {
   const embed = (...texts: ReadonlyArray<string>) =>
     Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add")).pipe(Effect.provide(Embedder.layerHash()))
 
-  it.effect("Embedder.layerHash gives similar vectors to texts with common words", () =>
+  it.effect("Embedder.layerHash gives similar vectors to texts that share words", () =>
     Effect.gen(function*() {
       const [tea, again, teas, coffee] = yield* embed(
         "Ada drinks green tea",
@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("the vector of a fixed text changes only together with the name of the model", () =>
+  it.effect("the vector of a fixed text stays the same as long as the name of the model is unchanged", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")

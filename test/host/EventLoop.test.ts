@@ -62,7 +62,7 @@ describe("a step of the event loop that takes too long", () => {
       }
     }))
 
-  it.live("an IterationBudget is spent after the given work or 4 ms, and is renewed in the next iteration", () =>
+  it.live("an IterationBudget is spent after the given amount of work or after 4 ms, and is renewed in the next iteration", () =>
     Effect.gen(function*() {
       const still = clockOf(0)
       const budget = EventLoop.makeIterationBudget(16)
@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("`forEach` and `paced` pause after each given amount of work", () =>
+  it.effect("`forEach` and `paced` pause each time that the given amount of work is done", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)
@@ -193,7 +193,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {
-  it.live("a LazyIndex includes all writes during its build, even if a fiber that waits for the build is interrupted", () =>
+  it.live("a LazyIndex includes all writes made during its build, even if a fiber that waits for the build is interrupted", () =>
     Effect.gen(function*() {
       const { array, boolean, integer, tuple } = FastCheck
       const courses = FastCheck.sample(
@@ -220,7 +220,7 @@ describe("EventLoop.LazyIndex", () => {
       }
     }))
 
-  it.live("a LazyIndex of 100,000 rows includes all writes in the pauses of its build", () =>
+  it.live("a LazyIndex of 100,000 rows includes all writes that are made in the pauses of its build", () =>
     Effect.gen(function*() {
       const { index, rows, set } = made(0)
       for (let n = 0; n < 100_000; n++) set(n, true)

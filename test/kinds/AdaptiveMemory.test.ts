@@ -59,7 +59,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the weights of a call are scaled to a sum of 1, and the recency halves with the half-life of the call",
+      "the weights of a call are scaled to a sum of 1, and the `halfLife` of a call sets how fast recency falls",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)

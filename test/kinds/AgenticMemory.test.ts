@@ -177,7 +177,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an applied contradiction ends the validity of the older note; a second contradiction fails",
+      "applying a contradiction ends the validity of the older note; a second contradiction of that note then fails",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "old", "The ferry to Bern runs daily")
@@ -310,7 +310,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("the rules of AgenticMemory", () => {
-  it("the entities of a text are names, files and identifiers, but no sentence starts or numbers", () => {
+  it("the entities of a text are names, files and identifiers, but not numbers or ordinary words that begin a sentence", () => {
     const entities = (text: string) => attributesOf(text).entities
     assert.deepStrictEqual(
       entities("The Bank asks Ada Lovelace, of src/main.ts: call parseFacts() in `memory_store`."),

@@ -154,7 +154,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`reinforce` moves the confidence towards 1 by the given share, and `weaken` towards 0",
+    "`reinforce` moves the confidence towards 1 by the given share of the distance, and `weaken` likewise towards 0",
     (_, store) =>
       Effect.gen(function*() {
         const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))

@@ -168,7 +168,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`queryByPath` follows one outgoing relationship per given type, in order",
+      "`queryByPath` follows one outgoing relationship of each given type, in the order of the types",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)

@@ -147,7 +147,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`clear` and `prune` remove only the selected entries of the given viewer in the service's own namespace",
+      "`clear` and `prune` remove only the selected entries, never those of another viewer or another namespace",
       (memory, store) =>
         Effect.gen(function*() {
           const other = yield* inNamespace("other", store)

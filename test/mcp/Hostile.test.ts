@@ -159,7 +159,7 @@ const used = (url: string, headers: Readonly<Record<string, string>>) =>
   )
 
 describe("an MCP server under thousands of hostile requests", () => {
-  it.scopedLive("a server over HTTP still answers its client, reveals no secret and leaks no memory", () =>
+  it.scopedLive("a server over HTTP still answers its client and reveals no secret, and its heap does not keep growing", () =>
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
       const { ada, file } = yield* tokens(yield* fs.makeTempDirectoryScoped())
@@ -204,7 +204,7 @@ describe("an MCP server under thousands of hostile requests", () => {
       assert.notInclude(stderr.text(), ada)
     }).pipe(Effect.withRandom(Random.make("hostile")), Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a server on standard input still answers its client, reveals no secret and leaks no memory", () =>
+  it.scopedLive("a server on standard input still answers its client and reveals no secret, and its heap does not keep growing", () =>
     Effect.gen(function*() {
       const { child, client, stderr, write } = yield* stdio
       const grown = Effect.map(

@@ -350,7 +350,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("`remember` adds the new fact even if the model only decides to delete the contradicted memory", () =>
+  it.effect("`remember` adds the new fact even if the model's only change is to delete the contradicted memory", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -754,7 +754,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope }), [])
     }))
 
-  it.effect("the model cannot delete a more trusted memory because of a tool message", () =>
+  it.effect("a tool message cannot make the model delete a memory that is more trusted than the message", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -774,7 +774,7 @@ describe("the related memories that `remember` shows to the model", () => {
 })
 
 describe("a fact given to `remember` that equals an existing record", () => {
-  it.effect("a more trusted record with the text of a new fact takes the place of the new fact", () =>
+  it.effect("a fact equal to a more trusted record is not stored again; that record supersedes the contradicted record", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const porto = yield* put("Ada moved to Porto")
@@ -1016,7 +1016,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("`remember` asks the model again if the record changes while the model decides", () =>
+  it.effect("`remember` asks the model again if another writer changes the record to update while the model decides", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1035,7 +1035,7 @@ describe("a change by another writer between search and apply", () => {
       ]])
     }))
 
-  it.effect("`remember` fails with `conflict` if another writer changes the record twice", () => {
+  it.effect("`remember` fails with `conflict` if another writer also changes the record to update during the second attempt", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1067,7 +1067,7 @@ describe("a change by another writer between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("`remember` asks the model again if another writer changes the record just before the write", () =>
+  it.effect("`remember` asks the model again if another writer changes the record to update just before the write", () =>
     Effect.gen(function*() {
       const script = model(
         "Ada lives in Porto",
@@ -1525,7 +1525,7 @@ describe("MemoryPipeline.undo", () => {
   })
 
   it.effect.prop(
-    "MemoryPipeline.verify accepts an encoded and decoded receipt, but not a changed receipt",
+    "MemoryPipeline.verify accepts a receipt that was encoded and decoded, but not a receipt that was changed",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

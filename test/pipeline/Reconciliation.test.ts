@@ -260,7 +260,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("an ADD with the text of an existing record adds nothing; that record supersedes a deleted record", () => {
+  it("an ADD with the text of an existing record adds nothing; the existing record supersedes the deleted record", () => {
     const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
     const porto = record("Ada moved to Porto")
     const closed = [{
@@ -321,7 +321,7 @@ describe("attribute", () => {
     assert.deepInclude(decision, { kind: "working", importance: 0.9 })
   })
 
-  it("`attribute` adds the new fact if the model only decides to delete the contradicted memory", () => {
+  it("`attribute` adds the new fact if the model's only change is to delete the contradicted memory", () => {
     assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [porto], [lisbon]), [
       { event: "DELETE", id: "0" },
       { event: "ADD", ...porto }
@@ -336,7 +336,7 @@ describe("attribute", () => {
     )
   })
 
-  it("`attribute` adds both new facts if the model only deletes the two memories that they contradict", () => {
+  it("`attribute` adds both new facts if the model only deletes the two memories that the facts contradict", () => {
     const facts = [{ text: "Now Porto" }, { text: "Now coffee" }]
     assert.deepStrictEqual(
       attribute([{ event: "DELETE", id: "0" }, { event: "DELETE", id: "1" }], facts, [lisbon, tea]).slice(2),

@@ -146,7 +146,7 @@ if (isReal) {
   })
 
   describe("row-level security of a PostgreSQL store", () => {
-    it.scopedLive("a database role sees only rows of the tenant in the setting effect_memory.tenant", () =>
+    it.scopedLive("a database role sees only rows of the tenant that the setting effect_memory.tenant names", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)

@@ -36,7 +36,7 @@ describe("reciprocalRank", () => {
     assert.deepStrictEqual([a, b, c, d], [1, 1 / 2, 1 / 2, 1 / 4])
   })
 
-  it("hits with equal scores are in the order in which the rankings first contain them", () => {
+  it("hits with equal scores are ordered by their first occurrence in the rankings", () => {
     assert.strictEqual(order(leg("ab"), leg("ba")), "ab")
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })

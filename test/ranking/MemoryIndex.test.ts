@@ -192,7 +192,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
-  it("`restore` returns false for bytes of another format or tokenizer, or with a record that is gone", () => {
+  it("`restore` returns false for bytes of another format or tokenizer, or if a record in the bytes no longer exists", () => {
     const records = [record("tea"), record("coffee")]
     const encoded = () => indexOf(...records).encode().slice()
     const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {
@@ -548,7 +548,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(copy.view(Viewer.accessFilterOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
-  it("the memory of an index does not grow if its ten records are replaced thousands of times", () => {
+  it("an index needs no more heap if its ten records are replaced thousands of times", () => {
     const index = MemoryIndex.make()
     const body = Array.from({ length: 60 }, (_, n) => `w${n}`).join(" ")
     const replace = (times: number) => {

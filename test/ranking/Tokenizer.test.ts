@@ -105,7 +105,7 @@ describe("Tokenizer.make", () => {
     assert.deepStrictEqual(tokenise("running runs"), ["running", "runs"])
   })
 
-  it("the option `stopwords` keeps every word with `none`, and drops question words only with `wide`", () => {
+  it("the value `none` of the option `stopwords` drops no word, and only the value `wide` drops question words", () => {
     const text = "What is the capital of France"
     assert.deepStrictEqual(tokenise(text), ["what", "capital", "france"])
     assert.deepStrictEqual(make({ stopwords: "wide" })(text), ["capital", "france"])

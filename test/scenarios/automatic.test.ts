@@ -116,7 +116,7 @@ describe("isolation of viewers in MemoryManager", () => {
   const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })
 
   for (const [n, steps] of FastCheck.sample(worlds, { numRuns: 25, seed: 11 }).entries()) {
-    it.effect(`a viewer gets only texts of visible scopes from search, prompts and tools (world ${n})`, () =>
+    it.effect(`a viewer gets only texts of visible scopes from search, prompts and tools (random calls ${n})`, () =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
         const { accept, flush, inject, search } = yield* MemoryManager.MemoryManager

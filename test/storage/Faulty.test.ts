@@ -119,7 +119,7 @@ law(
 )
 
 law(
-  "a call that fails counts for every planned fault; of two faults for one call, the first occurs",
+  "a failed call counts as a call for every planned fault; if two faults are due at one call, the first one occurs",
   [
     { ops: ["list"], at: 2, fault: "unavailable" },
     { at: 2, fault: "corrupt" },

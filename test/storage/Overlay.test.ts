@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with `conflict` after a put with the same id or a forget in the base store",
+  "Overlay.commit fails with `conflict` if a record that it writes was also put or forgotten in the base store",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))
@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit gives new records the origin `pipeline` and the least trust of any new record",
+  "Overlay.commit gives all new records the origin `pipeline` and the trust of the least trusted among them",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })

@@ -310,7 +310,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("an import skips data of another format, and reports illegal ids, `__proto__` keys and too long texts", () =>
+  it.scoped("an import skips data that is not in the expected format, and reports illegal ids, `__proto__` keys and too long texts", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

@@ -214,7 +214,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([items[0]?.content, length], ["black 99", 100])
     }))
 
-  it.scoped("a MemoryJsonl file contains an outbox's waiting messages; the reading store extracts each once", () =>
+  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox; a store that reads the file extracts each once", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
       const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)

@@ -209,7 +209,7 @@ describe("the lock of a vault", () => {
 
   for (const hasOneName of [false, true]) {
     const where = hasOneName ? "without hard links" : "with hard links"
-    it.scoped(`\`withLock\` returns only once a heartbeat in progress has been written, on a file system ${where}`, () =>
+    it.scoped(`\`withLock\` does not return before a heartbeat in progress has been written, on a file system ${where}`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [writes, goesOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]

@@ -46,7 +46,7 @@ const notes = (count: number, length: number) =>
     }).pipe(Effect.withRandom(Random.make("notes"))))
 
 describe("the snapshot of a vault", () => {
-  it.scoped("a vault saves a snapshot only if it has no snapshot, its search index was built, or many records changed", () =>
+  it.scoped("a vault saves its first snapshot, and a new one after its search index was built or many records changed", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 50)
       const { store } = yield* opened(root)

@@ -139,7 +139,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "a write to a member store adds new records there, and changes existing records in their own stores",
+    "a member store adds new records to itself, and writes a change of a record to the store that has the record",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {

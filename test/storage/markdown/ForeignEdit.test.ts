@@ -30,7 +30,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
-  it("a change of tags adds or removes whole lines and keeps all other lines if each tag has its own line", () => {
+  it("a change of tags that stand one per line adds or removes whole lines, and keeps all other lines", () => {
     assert.strictEqual(
       edited(list, { tags: ["garden", "plants", "hot"] }),
       list.replace("  - plants\n", "  - plants\n  - hot\n")

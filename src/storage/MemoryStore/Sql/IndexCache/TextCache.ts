@@ -1,7 +1,7 @@
 /**
  * Caches recently read records, so that a search need not read their texts from the database again. A partition is a group of scopes that
- * are indexed together. The key of an entry includes the version of its partition when the row was written. Each write makes a new version,
- * so no entry becomes stale. If the cache is full, the least recently used entries are evicted.
+ * are indexed together. Each write gives its partition a new version. The key of an entry includes the version that the partition had
+ * when the row was written, so no entry becomes stale. If the cache is full, the least recently used entries are evicted.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
@@ -38,7 +38,7 @@ export class TextCache {
     return entry.record
   }
 
-  /** Adds a record. `version` is the partition's version when the row was written. `length` is the JSON's length in UTF-16 units. */
+  /** Adds a record. `version` is the partition's version at the write of the row. `length` counts the UTF-16 units of the record's JSON. */
   add(tenant: string, version: number, record: MemoryRecord, length: number): void {
     const key = keyOf(tenant, version, record)
     if (this.#entries.has(key)) return
