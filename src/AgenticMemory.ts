@@ -1,6 +1,6 @@
 /**
  * A memory of notes (A-MEM; Xu et al., 2025). Each new note gets attributes that are derived from its text. The service also suggests links
- * between the new note and other notes, and changes of older notes.
+ * between the new note and other notes. It suggests changes to older notes, too.
  *
  * ```ts
  * import { Effect } from "effect"

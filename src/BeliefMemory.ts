@@ -1,8 +1,8 @@
 /**
  * Beliefs are statements that an agent takes to be true. A belief is a record with a confidence and an audit. The audit contains the
  * changes of the belief, each with its reason. A belief is closed when another belief supersedes it, or when its validity ends. A closed
- * belief can be read, but not changed. The service also stores hindsights (what tasks taught about beliefs) and counterfactuals
- * (hypotheses).
+ * belief can be read, but not changed. The service also stores hindsights (the outcome of a task, with the beliefs that it corrects) and
+ * counterfactuals (hypotheses).
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Converts texts into vectors by a model of the harness (the program that runs the agent), or offline by word vectors (`layerWordVectors`).
+ * Converts texts into vectors: with a model of the harness (the program that runs the agent), or offline with `layerWordVectors`.
  *
  * ```ts
  * import { Effect } from "effect"

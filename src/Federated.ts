@@ -1,6 +1,6 @@
 /**
  * Combines several stores into one. A new record is written to one of the stores. An update is written to the store that has the record. A
- * search asks all stores in parallel. Two names with the same layer stand for two separate stores.
+ * search asks all stores in parallel. If two names have the same layer, each name has its own store.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,7 +1,7 @@
 /**
  * Replaces secrets in texts before the texts are stored or sent to a model. `layer` replaces keys, tokens and card numbers. With the option
- * `emails`, `layer` also replaces e-mail addresses. `layerWith` redacts with a function of your own. Provide one redaction layer once, to
- * all layers of memory, as in the example. By default, nothing is redacted.
+ * `emails`, `layer` also replaces e-mail addresses. `layerWith` redacts with a function of your own. Provide one redaction layer to all
+ * layers of memory together, as in the example. By default, nothing is redacted.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

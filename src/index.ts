@@ -122,7 +122,7 @@ export * as MemoryEvents from "./MemoryEvents.ts"
 export * as Retention from "./Retention.ts"
 /** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"
-/** A queue of messages. Memories are extracted from each message once, even after a crash. */
+/** Limits the number of memory writes of a model in each turn of a run. */
 export * as Outbox from "./Outbox.ts"
 /** Limits the number of writes that a model attempts in each turn of a run. */
 export * as RateLimit from "./RateLimit.ts"

@@ -73,8 +73,8 @@ const Input = Schema.Struct({
 type Input = typeof Input.Type
 
 /**
- * Makes the tool `memory`, guarded by the plugins of the harness. Makes no tool if `MemorySpec.enabled` is false. The command `view` is not
- * a write. A viewer without ids writes to Global. `MemorySpec.sharedWrites` must contain `global` to allow these writes.
+ * Makes the tool `memory`, guarded by the plugins of the harness. Makes no tool if `MemorySpec.enabled` is false. All commands except
+ * `view` are writes. A viewer without ids writes to Global. `MemorySpec.sharedWrites` must contain `global` to allow these writes.
  */
 export const make = (
   viewer: Viewer

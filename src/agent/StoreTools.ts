@@ -270,7 +270,7 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
  * with reach `within`          the scope of all the viewer's ids, since the viewer sees no broader one
  * ```
  *
- * `sharedWrites` may add `agent` and `global`; `globalWrites: "deny"` removes `global`.
+ * `sharedWrites` may add `agent` and `global` to the first and third row. `globalWrites: "deny"` removes `global` if the viewer has an id.
  */
 export const writable = (
   viewer: Viewer.Viewer,
@@ -304,7 +304,7 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // a scope with an actor is never `global`
 }
 
-/** Returns the name of a scope's narrowest id, such as `session`. Returns `global` without ids, and `actor` for a lone actor id. */
+/** Returns the name of the narrowest id of a scope, such as `session`. Without ids, it is `global`; with only an actor id, `actor`. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"

@@ -56,8 +56,8 @@ export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): st
   safe(text).replace(words, (word) => isAsked(word) ? paint("yellow", paint("bold", word)) : word)
 
 /**
- * Shortens a text to one line of at most `most` characters, not counting `…`. The line is the part around the first word of the query in
- * the text. Without such a word, the line is the beginning of the text.
+ * Shortens a text to one line of at most `most` characters, not counting `…`. The line is the part of the text around the first word that
+ * also occurs in the query. If the text has no such word, the line is the beginning of the text.
  */
 export const excerpt = (text: string, isAsked: IsAsked, most: number): string => {
   const line = text.replace(/\s+/g, " ").trim()

@@ -4,9 +4,9 @@
  *
  * ```text
  * check        problems                                                 repair by `doctor --repair`
- * files        of a vault: damaged, partly readable, not a record       damaged ones are restored from their last good revision
- * index        a search for a record's summary does not find it; or a   the index of a database is rebuilt
- *              file changed without a new modification time
+ * files        a vault's file is damaged, partly readable or no record  a damaged file is restored from its last good revision
+ * index        a search for the summary of a record does not find it    the index of a database is rebuilt
+ *              a file changed without a new modification time           none: for a person
  * records      a row that cannot be read                                none: for a person
  * links        a link to a record that does not exist                   none: for a person
  * duplicates   records of one scope and kind that say the same          none: for a person
@@ -82,7 +82,7 @@ export interface Options {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Makes the checks, and writes nothing. Cost: every row and every file of a vault is read, and each tenant gets up to 200 searches. */
+/** Runs the checks, and writes nothing. Cost: reads all rows and (of a vault) all files, and makes up to 200 searches per tenant. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options
@@ -245,7 +245,7 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
       ).pipe(Effect.map((all) => all.flat()))
   })
 
-/** Smallest number of records per tenant that the check `index` searches for. If a tenant has fewer records, all are searched for. */
+/** The sample of a tenant has `sampled` to `2 * sampled` records. A tenant with fewer searchable records has a smaller sample. */
 const sampled = 100
 
 const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {

@@ -51,8 +51,8 @@ export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> 
 const wordsOf = (term: string): ReadonlyArray<string> => term.split(/[\s,()]+/)
 
 /**
- * Returns each term in a help document of @effect/cli with its description. The first paragraph of a description is the type of the value,
- * and is left out. The second paragraph is the text that the command declared. Only this text is returned.
+ * Returns each term in a help document of @effect/cli, with the text that the command declared for it. In the document, this text is the
+ * second paragraph of the term's description. The first paragraph is the type of the value, and is not returned.
  */
 const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, description: string]> => {
   switch (doc._tag) {

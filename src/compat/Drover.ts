@@ -127,8 +127,8 @@ export interface Ids {
 /**
  * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act as `viewer`. The default viewer sees the whole
  * default tenant, since drover has no viewers. `search` and `list` act for the agent and the run in their options, in the tenant of
- * `viewer`. Entries that `viewer` does not see are left out. Records whose scope does not exist in drover, such as that of a user, are
- * never returned.
+ * `viewer`. Entries that `viewer` does not see are left out. Records with a scope that drover does not have, such as the scope of a
+ * user, are never returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
   const asking = ({ agentId, runId }: Ids) =>
@@ -301,7 +301,7 @@ export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
 
 /** A tool that a model can call, as data. */
 export type ToolDef = MemoryTool
-/** An event about memory. Other than in drover, there are also events for forgotten records, denied calls and failed writes. */
+/** An event about memory. Unlike drover, this library also has events for forgotten records, denied calls and failed writes. */
 export type HarnessEvent = MemoryEvent
 
 /** The error type of this library, with `op` and `reason`. */
@@ -319,7 +319,7 @@ export type { InstructionFile } from "../harness/InstructionFiles.ts"
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /**
  * Makes the plugin that limits the writes of a turn to `writesPerTurn` (default 1; 0 means no limit). `toolIds` names the tools whose calls
- * count. By default, the calls of all tools that write count.
+ * count. By default, every call that writes memories counts.
  */
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
 /** The error of `Resume` if a run is resumed with a spec that differs from the saved spec. */

@@ -5,7 +5,7 @@
  *
  * The methods of an adapter return promises. The argument `run`, such as `Effect.runPromise`, makes these promises from effects. A recall
  * makes four queries: for chat messages, other events, episodes similar to the message, and reflections. `docs/compat.md` lists the
- * deliberate differences from molroo, with a test of each. For example, every declared filter is applied. No query returns episodes of
+ * deliberate differences from molroo, with a test of each. For example, every filter of a query is applied. No query returns episodes of
  * another entity. An episode that is saved again under its id is stored once. A query that fails is listed in `failures`.
  *
  * ```ts
@@ -63,7 +63,7 @@ export const recallMemories = (
 
 /** Emotion as valence, arousal and dominance. */
 export type { VAD } from "../domain/Emotion.ts"
-/** `AppraisalVector` rates an event in nine dimensions. `clamp` clamps each to its range. `NEUTRAL_APPRAISAL` is the neutral rating. */
+/** `AppraisalVector` rates an event in nine dimensions, which `clamp` limits to their ranges. `NEUTRAL_APPRAISAL` is the neutral rating. */
 export { type Appraisal as AppraisalVector, clamp, NEUTRAL_APPRAISAL } from "../domain/Emotion.ts"
 /** Removes the tags at the beginning of a message, such as `[mood: calm]`. */
 export { stripMetaTags } from "../domain/Message.ts"

@@ -1,7 +1,7 @@
 /**
  * The memory interfaces of nexus-agents, for code that was written for nexus-agents. There are interfaces for key-value storage, typed
- * memories, the graph, priorities, notes, sessions and beliefs. Each interface is implemented for one viewer, over the service of a kind of
- * memory.
+ * memories, the graph, priorities, notes, sessions and beliefs. An adapter implements one of these interfaces for one viewer, with
+ * a service of this library, such as `SemanticMemory`.
  *
  * An adapter is made from three arguments: the service, the viewer, and `run` (such as `Effect.runPromise`). The methods of an adapter
  * return promises, and write in the viewer's own scope. The caller's ids are unique only within that scope, so two users may each have a

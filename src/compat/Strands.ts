@@ -100,7 +100,7 @@ export interface SearchOptions {
 export interface MemoryManager {
   /** Finds entries in the named stores, by default in all stores, best first. Rejects if every store fails, or if a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
-  /** Adds a text to the named stores, by default to all writable stores. Rejects with an `AggregateError` that names each failed store. */
+  /** Adds a text to the named stores (default: all writable stores). If any fail, rejects with an `AggregateError` that names them. */
   add(
     content: string,
     options?: { readonly metadata?: JsonObject | undefined; readonly stores?: ReadonlyArray<string> | undefined }
@@ -193,7 +193,7 @@ export interface MemoryAddToolConfig extends MemoryToolConfig {
   readonly waitForWrites?: boolean | undefined
 }
 
-/** A store of this library. Unlike in Strands, its methods take the viewer for whom they act. */
+/** A store of this library. Unlike in Strands, each method takes a viewer as an argument, and acts for this viewer. */
 export type MemoryStore = Store.Service
 /**
  * A function that passes messages of a session to a store. The store makes records from the messages by itself. The last argument is the

@@ -26,7 +26,7 @@ export interface Graph extends Schema.Schema.Type<typeof Graph> {}
 
 /**
  * Returns the graph around a record. Links are followed in both directions, breadth first. Cost: one call of `links` for each record of the
- * graph, even for the outermost records. Those records may have links to each other.
+ * graph. The outermost records need a call, too, since they may have links to each other.
  */
 export const around = (
   links: (id: MemoryId) => Effect.Effect<Neighbours, MemoryError>,

@@ -125,7 +125,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Hindsight>>, MemoryError>
-  /** Stores a hypothesis. Default `beliefs`: the best matches of the body, at most ten, in the draft's scope or a broader scope. */
+  /** Stores a hypothesis. Default `beliefs`: at most ten beliefs that match the body best, in the draft's scope or a broader scope. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>

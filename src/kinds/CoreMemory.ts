@@ -26,7 +26,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /** Returns the identity of the agent, if there is one. */
   readonly getIdentity: (viewer: Viewer.Any) => Effect.Effect<Option.Option<Typed<Identity>>, MemoryError.MemoryError>
-  /** Sets the whole identity. If `systemPrompt` is absent, the stored prompt stays. A new identity then has an empty prompt. */
+  /** Sets the whole identity. If `systemPrompt` is absent, a stored prompt stays; without a stored prompt, the prompt is empty. */
   readonly setIdentity: (
     viewer: Viewer.Any,
     identity: Identity,

@@ -36,7 +36,7 @@ export type Episode = Payload.Episode
 /** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
-/** The interface of an adapter, and the type of its queries. An adapter is an object of the caller that stores the episodes. */
+/** The interface of an adapter, and the type of its queries. The caller provides the adapter, and the adapter stores the episodes. */
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
 /** The queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
@@ -161,8 +161,8 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 })
 
 /**
- * Provides episodes over an adapter, an object of the caller that stores them. An operation fails with `unsupported` if the adapter lacks
- * the method for it. `beforeTurn` skips queries for which there is no method. `afterTurn` adds the failure to `failures`. The adapter's
+ * Provides episodes over an adapter, which stores the episodes. An operation fails with `unsupported` if the adapter lacks the method for
+ * it. `beforeTurn` skips queries for which there is no method. `afterTurn` does not fail: it adds the error to `failures`. The adapter's
  * results are filtered again, by query and viewer. Numbers out of range in the results are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>

@@ -52,7 +52,7 @@ interface Along extends Schema.Schema.Type<typeof Along> {}
 /** Schema of the options of a traversal: the relationships to follow, the distance, and the number of results. */
 export const Traversal = Schema.Struct({
   ...Along.fields,
-  /** Largest distance from the start in relationships, 1..5. Default 2. */
+  /** Largest number of relationships between the start and a result, 1..5. Default 2. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.between(1, 5))),
   /** Largest number of results, 1..1,000. Default 100. */
   limit: Schema.optional(Limit)
@@ -367,7 +367,7 @@ const breadthFirst = (
     return all
   })
 
-/** Returns the hits and the linked records, best first. A link passes on the score × `share` × the link's weight. */
+/** Returns the hits and the linked records, best first. Each step along a link multiplies the score by `share` and by the link's weight. */
 const spreadActivation = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along

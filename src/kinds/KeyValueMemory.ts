@@ -49,7 +49,7 @@ export interface Entry {
 export interface Selection {
   /** Text with which the key begins. Default: any key. */
   readonly prefix?: string | undefined
-  /** Tags of which the entry must have at least one, regardless of case. Default: any entry. */
+  /** The entry must have at least one of these tags, regardless of case. Default: any entry. */
   readonly tags?: ReadonlyArray<string> | undefined
 }
 

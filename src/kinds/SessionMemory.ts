@@ -226,8 +226,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter. Together, they select the records in the scope of `viewer` and in the sessions of that scope, but no scope
- * with further ids. Only a viewer with ids and reach `exact` needs the filter. Any other viewer is returned unchanged with an empty filter.
+ * Returns a viewer and a filter. Together, they select the records in the scope of `viewer` and in its sessions. Scopes with further ids
+ * are left out. Only a viewer with ids and reach `exact` needs the filter. Any other viewer is returned unchanged, with an empty filter.
  */
 const sessionReader = (
   viewer: Viewer.Any

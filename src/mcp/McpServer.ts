@@ -103,7 +103,7 @@ export const stdio = (
 
 /**
  * Makes the app that serves MCP over streamable HTTP. Each request acts on behalf of the `CurrentViewer` in its context. Use `guard` to
- * provide this viewer. All sessions end when the Effect scope in which the app was made closes.
+ * provide this viewer. The app is made in an Effect scope. All sessions end when this scope closes.
  */
 export const httpApp = (
   options: AppOptions = {}

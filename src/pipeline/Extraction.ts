@@ -187,7 +187,7 @@ export const makeWordsOf = (): WordsOf => {
   }
 }
 
-/** Returns a `WordsOf` that has already cached the words of these texts. The event loop can run in between. @internal */
+/** Returns a `WordsOf` that has already cached the words of these texts. The event loop can run between two texts. @internal */
 export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
   Effect.suspend(() => {
     const wordsOf = makeWordsOf()
@@ -223,7 +223,7 @@ export interface WantedList<A> {
   readonly name: "facts" | "memory"
   /** Returns the valid items of a list. */
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
-  /** Whether an object outside a list counts as an item. Default: always false. */
+  /** Whether this item makes an answer without valid items acceptable. The answer then counts as an empty list. Default: always false. */
   readonly isItem?: (value: unknown) => boolean
   /** Whether an answer without valid items is accepted, as an empty list, because it contains this item. Default: always false. */
   readonly isAnswer?: (item: unknown) => boolean

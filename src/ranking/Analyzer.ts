@@ -1,4 +1,4 @@
-/** Analyzers turn text into terms: one tokenizer for the texts that are indexed, and one for queries. */
+/** An analyzer turns texts into terms. It has one tokenizer for the texts that are indexed, and one for the texts of queries. */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import * as Tokenizer from "./Tokenizer.ts"

@@ -6,7 +6,7 @@
  * words                  runs of letters and digits, including stopwords, since "to", "not" and "b" make a difference
  * fewer than 64 words    a 64-bit hash of the words in order; near-duplicates have equal hashes
  * 64 words or more       SimHash of the bigrams (Charikar, 2002); near-duplicates differ in ≤ 3 bits (Manku, Jain & Das Sarma, 2007)
- * strict                 a 32-bit hash, in order, of what must be equal: numbers, signs, negations, single letters
+ * strict                 a 32-bit hash of what must be the same, in the same order: numbers, signs, negations, single letters
  * ```
  *
  * These pairs are no near-duplicates: "room 12" and "room 13"; "likes" and "does not like"; "Paris to Rome" and "Rome to Paris". Long texts

@@ -65,9 +65,9 @@ export interface Question {
   /** Terms of the query, in order, without repetitions. If undefined, every visible record matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * Ranks the candidates by more than words. Candidates are the 40 best matches by BM25 (whatever `depth` is), long matches, messages next
-   * to the best matches, and messages of speakers that the query names. All other matches rank below the candidates with a score above 0,
-   * in the order of BM25. Default: every match is scored by BM25.
+   * Ranks the candidates by more than words. Candidates are the 40 best matches by BM25 (whatever `depth` is), messages next to the best
+   * matches, messages of speakers that the query names, and some matches with long bodies. Any other match ranks below each candidate whose
+   * score is above 0; these other matches are in the order of BM25. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
@@ -166,7 +166,7 @@ export interface Position {
 
 /** The methods that ranking needs from a source of records. Every `Engine` has these methods; `MemoryIndex` has synchronous ones. */
 export interface Retrieval {
-  /** Returns up to `limit` records after a position that pass the filter. May also read rows that do not pass. */
+  /** Returns at most `limit` records that pass the filter and come after a position. May also read rows that do not pass. */
   readonly page: (
     access: Viewer.AccessFilter,
     compiled: CompiledFilter,

@@ -55,7 +55,7 @@ export interface Counts {
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */
   readonly revisions: number
-  /** Number of vectors of all stored revisions. A vector counts once for each record with its text, even if several revisions have it. */
+  /** Number of vectors of all stored revisions. A text's vector counts once for each record that has the text in one or more revisions. */
   readonly vectors: number
   /** Number of records that were used at least once. */
   readonly uses: number
@@ -98,7 +98,7 @@ export interface Options {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Largest number of records in a transaction, 1..1,000. Default 100. Long records are copied in smaller transactions. */
   readonly batch?: number | undefined
-  /** Whether a copy into a target that redacts writes may write rows unredacted. Default false: such a copy fails. */
+  /** Whether rows may be written unredacted into a target that has a redaction. Default false: a copy into such a target fails. */
   readonly unredacted?: boolean | undefined
   /** Runs after each batch of each phase. The copy waits for the returned effect. */
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
@@ -119,7 +119,7 @@ export interface Writer extends Sides {
 
 interface Job extends Writer {
   readonly from: Side
-  /** Replaces an id derived from the source's secret by one derived from the target's. Only the library's own rows have such ids. */
+  /** Replaces an id that is derived from the source's secret by one derived from the target's secret. Only internal rows have such ids. */
   readonly renamed: (tenant: string, lineage: Lineage) => Io<Lineage>
   readonly batch: number
   readonly progress: (phase: Progress["phase"], tenant: string) => Effect.Effect<void>
@@ -263,9 +263,9 @@ const copyTenant = (job: Job, tenant: string): Io<void> =>
   })
 
 /**
- * Writes the revisions, vectors and use counts of a batch of records, except those that the target has already. `vectors` and `uses` count
- * what the source has for the batch. `written` counts what was written. Fails with `conflict` if a record has different revisions in the
- * target. No row of the batch is then written.
+ * Writes the revisions, vectors and use counts of a batch of records, except those that the target has already. In the result, `vectors`
+ * and `uses` are the numbers that the source has for the batch, and `written` is the number that was written. Fails with `conflict` if a
+ * record has different revisions in the target. No row of the batch is then written.
  */
 export const writeBatch = (
   writer: Writer,

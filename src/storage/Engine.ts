@@ -45,7 +45,7 @@ export interface RowWrite {
   readonly id: MemoryId
   /** The row to write; `undefined` erases the record with its revisions. */
   readonly next: Stored | undefined
-  /** Whether the write fails with `conflict` if another live row has the same dedupe key. True if the store made the id. Default false. */
+  /** Whether the write fails with `conflict` if another live row has the same dedupe key. True if the draft had no id. Default false. */
   readonly unique?: boolean | undefined
 }
 /** The operations of a backend, required and optional. A record's id is unique within its tenant. */
@@ -178,7 +178,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
-    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // the index is rebuilt, so it knows no changes
+    ...(source.isShared && primitives.tenantIndex === undefined && { changed: undefined }), // a new index per call has no list of changes
     analyzer: Effect.succeed(undefined), // no terms are stored: this process computes the terms of each row
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),

@@ -75,8 +75,8 @@ export interface Links {
   /** Sets the record of an id; `undefined` removes it. Cost: proportional to the length of the record's text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
   /**
-   * Returns a function that finds the records linked from and to a record, among those that pass `sees`. If no two records share a name,
-   * the cost is proportional to the number of these links.
+   * Returns a function that finds the records to which a record links, and the records that link to it. Considers only records that pass
+   * `sees`. If no two records share a name, the cost is proportional to the number of these links.
    */
   readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
@@ -101,8 +101,8 @@ interface Node {
 }
 
 /**
- * Makes an empty index. Names are stored as hashes, since most hashes can be computed without building the name itself. Different names can
- * have the same hash, so a lookup also compares the names.
+ * Makes an empty index. Names are stored as hashes, since most hashes can be computed without first building the normalised name. Different
+ * names can have the same hash, so a lookup also compares the names.
  */
 export const makeIndex = (): Index => {
   const bearers = new KeyIndex<MemoryRecord>()
@@ -225,11 +225,11 @@ export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: S
   return { to: distinct(record.id, to), from: distinct(record.id, from) }
 }
 
-/** Returns the references in the text of the record `by` that use one of the keys (ids or names). */
+/** Returns those references in the text of `by` that use one of the keys (ids or names). */
 const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
   nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
 
-/** Returns the references in the record's text, and the references to the record's id or names in the records of `referring`. */
+/** Returns the references in the record's text, and those in the texts of `referring` that use the record's id or one of its names. */
 const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<Mention> => {
   const keys = new Set(keysFor(record))
   return [...nodeOf(record).mentions, ...referring.flatMap((by) => mentionsOfKeys(by, keys))]
@@ -254,7 +254,7 @@ const nodeOf = (record: MemoryRecord): Node => {
 
 type Chooser = (by: MemoryRecord) => MemoryId | undefined
 
-/** Makes a function that resolves a name in the text of the record `by`. Records with this name come before records with this alias. */
+/** Makes a function that finds the record that `name` means in the text of `by`. A record with this name precedes one with this alias. */
 const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   const own = nodes.filter((node) => node.own.has(name))
   // files whose whole path is the name are tried before files whose path only ends with the name

@@ -116,7 +116,7 @@ export interface Service extends Usage {
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /**
    * Returns the records to which a record links, and the records that link to it. A link is one of `links` or a `[[name]]` in the text.
-   * Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns none if this holds for `id`.
+   * Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns no records if `id` is one of those.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
   /** The tenants that have at least one row. Rows that the library keeps for itself count, too. */
@@ -160,15 +160,15 @@ export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | 
 export type { Provenance }
 /** Types for the implementation of a backend. */
 export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses } from "./Engine.ts"
-/** The records linked with a record (`Neighbours`), and one of these records with its link (`Linked`). */
+/** `Neighbours`: the records that link to a record, and those to which it links. `Linked`: one of them, with the link's type and weight. */
 export type { Linked, Neighbours } from "./Links.ts"
 /** The vectors of a store, the backend that keeps the vectors, and a text that has no vector yet (`Unembedded`). */
 export type { Unembedded, VectorBackend, Vectors } from "./Vectors.ts"
 /** A vector backend that keeps vectors in memory, until the process ends. */
 export { vectorsInMemory }
 /**
- * Makes a change feed, for a backend whose rows other processes also change. The backend publishes those changes to the feed. The feed's
- * `of` is the value for the option `outside` of `Primitives`.
+ * Makes a change feed. A backend needs a feed if other processes also change its rows. The backend publishes those changes to the feed. The
+ * feed's `of` is the value for the option `outside` of `Primitives`.
  */
 export { make as changeFeed } from "./ChangeFeed.ts"
 /** Largest number of unread changes of a stream, which fails if it has more. The number is read when the stream starts. Default 65,536. */

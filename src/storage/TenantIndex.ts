@@ -70,7 +70,7 @@ export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
 
-/** Number of changes whose record ids are kept for `changed`. The id of the newest change overwrites the oldest id. */
+/** Number of newest changes of which `changed` knows the record ids. The id of a further change overwrites the oldest id. */
 const remembered = 4_096
 
 /** An encoded search index, which is decoded when first needed. */

@@ -20,8 +20,8 @@ export type { Unembedded }
  */
 export interface Vectors {
   /**
-   * Returns the texts that have no vector of the model yet, each text once. Leaves out a text if all records with it are forgotten or
-   * expired. Default: no limit.
+   * Returns up to `limit` texts (default: all) that have no vector of the model yet, each text once. Leaves out a text if all records with
+   * it are forgotten or expired.
    */
   readonly pending: (
     tenant: string,

@@ -28,8 +28,8 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
  *   if the target redacts what is written, unless `unredacted` is set.
  * - Fails with `invalid_draft` if an option is invalid, or if the target's vectors of a model have another length.
  * - Fails with `conflict` if a revision differs between the stores, or if the source lacks the target's newest revision of a record. Also
- *   fails if both stores have threads of an owner, but the source lacks a thread of that owner that the target has. This holds in the same
- *   way for the outbox messages of a conversation. Conflicts are looked for before anything is written, and again at each write.
+ *   fails if both stores have threads of the same owner, and the target has one that the source lacks. The same rule holds for the outbox
+ *   messages of a conversation. Conflicts are looked for before anything is written, and again at each write.
  */
 export const copy = (
   from: Service,

@@ -4,9 +4,9 @@
  * is no longer extracted. Failures have these effects:
  *
  * ```text
- * ten failures in a row                       only every third request of the conversation is tried, until one succeeds
- * a permanent failure                         sets the batch aside; batches that failed in one run are first extracted one by one
- * a batch that failed ten times while         is set aside too; until then the batch that failed least is tried first
+ * ten failures in a row                       of the requests for which no caller waits, only every third is tried, until a run succeeds
+ * a permanent failure                         sets the batch aside; if the run had several batches, each is first extracted alone
+ * a batch that failed ten times while         is set aside too; of the batches to extract alone, the one that failed least is next
  * others succeeded
  * ```
  *

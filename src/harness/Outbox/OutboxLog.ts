@@ -351,7 +351,7 @@ const write = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
   worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, maxAttempts)))
 
-/** Calls `write` once the step limiter permits, so that other tasks get time. Appends call `write` directly. */
+/** Waits until the step limiter permits a step, then calls `write`. So other tasks get time. Appends call `write` directly. */
 const writePaced: typeof write = (log, ...args) => Effect.zipRight(log.limiter.step, write(log, ...args))
 
 const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batches => {

@@ -10,10 +10,10 @@
  *              After one run, a conversation with more to extract queues again.
  * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
  *              conversation starts in a slow slot, until one of its runs ends within the time slice.
- * no room      A run may need a slow slot when all are occupied. If the tenant with the most slow slots has at least two more
- *              than the run's tenant, the newest slow run of that tenant is stopped. Until a slow slot is free, a run that
- *              exceeded its time slice keeps its prompt slot. If another run needs this prompt slot, the run that exceeded
- *              its time slice is stopped, and queues for a slow slot.
+ * no room      A run may need a slow slot when all are occupied. Then the newest slow run of the tenant with the most slow
+ *              slots is stopped, if this tenant has at least two more slow slots than the tenant of the run that needs one.
+ *              Until a slow slot is free, a run that exceeded its time slice keeps its prompt slot. If another run needs
+ *              this prompt slot, the run that exceeded its time slice is stopped, and queues for a slow slot.
  * ```
  *
  * A stopped run does not count as failed. The run starts again later, and repeats its model calls.

@@ -42,7 +42,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   isStale: boolean
   /** Number of batches that wait for extraction. Counts against the capacity. */
   waiting: number
-  /** Number of batches that are being appended. Counts against the capacity. */
+  /** Failures by `Batch.from`. `times`: number of failures of the batch. `since`: `ExtractionRunner.successes` at its first failure. */
   reserved: number
   /** Failures of batches, by first sequence number. `since`: number of successful runs of the outbox when the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>

@@ -107,7 +107,7 @@ const open = (
       dialect,
       reserve: Effect.map(reserve, uninterrupted),
       begin: "BEGIN IMMEDIATE", // takes the write lock at the start, since SQLite cannot wait for this lock after a read
-      // the driver caches failed preparations by the statement's text, so a comment in the text changes with each failure
+      // the driver caches a preparation even if it failed. So each failure gives all later statements a new text, by a comment at the end
       written: (sql) => failures === 0 ? sql : `${sql} -- ${failures}`,
       failureOf: (op, cause) => {
         failures++

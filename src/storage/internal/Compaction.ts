@@ -221,7 +221,7 @@ export const lifetimesOf = (
     })
   })
 
-/** The progress of the search for texts of a tenant that have no vector of one model. */
+/** The progress of a search through a tenant's texts. The search finds the texts that have no vector of a certain model. */
 interface TextsToCheck {
   /** Iterates over the hashes of texts that were not checked yet. Texts that are added meanwhile are included. */
   readonly rest: Iterator<string>

@@ -103,7 +103,7 @@ export interface Entry {
   readonly refersTo: ReadonlyArray<string>
 }
 
-/** The ids and dedupe keys on which a batch depends. They are known before any read. The engine locks all, even ids without a row. */
+/** The ids and dedupe keys on which a batch depends. Known before any read. The engine locks all of them, even ids without a row. */
 export interface Needs {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -335,8 +335,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Returns the names of the models for which the tenant has vectors, without repetitions. Cost: at most one item per model. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Returns the number of dimensions of the tenant's vectors of this model. The engine may skip the read if its last read returned
-   * `expected`. If the number has changed since then, the search `near` fails with `invalid_draft`.
+   * Returns the number of dimensions of the tenant's vectors of this model. The engine may return `expected` without a read if
+   * its last read returned this number. If the number has changed since then, the search `near` fails with `invalid_draft`.
    */
   readonly dimensions: (
     tenant: string,

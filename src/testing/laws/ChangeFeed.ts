@@ -121,7 +121,7 @@ export const laws: ReadonlyArray<Law> = [
           Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
           Stream.runForEach((change) => Effect.zipRight(Queue.offer(received, change), Deferred.await(reads))),
           Effect.provideService(ChangeFeedCapacity, buffered),
-          Effect.ensuring(Queue.shutdown(received)), // ends the test's wait for changes if the subscription ends
+          Effect.ensuring(Queue.shutdown(received)), // the test stops waiting for changes if the subscription ends
           Effect.forkScoped
         )
         for (let tries = 0; (yield* Queue.size(received)) === 0; tries++) {

@@ -12,7 +12,7 @@ const lone = "\ud800"
 const nested = (levels: number): unknown => levels === 0 ? 1 : [nested(levels - 1)]
 const long = (length: number) => "x".repeat(length)
 
-/** Fields of a draft that every store must reject, by the reason of the error. */
+/** Fields that make a draft invalid. The key is the reason of the error with which every store must reject the draft. */
 const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
   invalid_id: ["", "x", "../x", long(26), `${id("x")}0`, id("x").toLowerCase().replace(/\d/g, "u"), 7, null].map((
     id

@@ -73,8 +73,8 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
-    // the first `words` candidates are the best matches by words. The later candidates were requested by id. These are in `all` already;
-    // only the record `subject` may be missing there
+    // the first `words` candidates are the best matches by words. The later candidates were requested by id. The map `all`
+    // has these candidates already, except perhaps the record `subject`
     if (i < words) all.set(fact.id, one)
     else candidateOfSubject = one
   })

@@ -122,8 +122,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // unread records of a store follow the last record of its page. `end` is the newest of these last records, among stores with a next
-      // page. Records after `end` are left to the next round, since unread records may come before them
+      // a store's unread records come after the last record of its page. `end` is the newest of these last records; stores without a next
+      // page do not count. Records after `end` are left to the next round, since unread records may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }

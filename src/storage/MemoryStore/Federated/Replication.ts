@@ -42,8 +42,8 @@ export interface Before extends StoreRegistry.Located {
 export interface Replication {
   /**
    * Updates all mirrors after a batch. The caller has locked the ids in `before`, so most rows after the batch are computed from `before`
-   * and the outcomes. All other rows are read, for example rows with generated ids. The rows of the mirrors are taken from `before`. They
-   * are read again if another batch with unlocked ids may have written copies since.
+   * and the outcomes. All other rows are read, for example rows with generated ids. The rows of the mirrors are taken from `before`.
+   * Exception: another batch may have copied rows with unlocked ids since `before` was read. The rows of the mirrors are then read again.
    */
   readonly follow: (
     members: StoreRegistry.Members,

@@ -3,7 +3,7 @@
  *
  * ```text
  * put of a new record   is written to the store that `route` names, else to the primary. A row that the library keeps for itself
- *                       goes to the first store that is known for another mutation of its batch, else to the primary
+ *                       goes to the store of the other mutations in its batch (the first, if there are several), else to the primary
  * change by id          is written to the store that has the id. If no store has the id, or the viewer may not see the record,
  *                       the change goes where a row of the library would go, and that store reports the record as missing
  * change of a copy      fails in a read-only mirror. Only forgetting succeeds, so that a copy whose record is gone can be removed

@@ -242,8 +242,8 @@ export const makeIdentity = (
   }
 ): NoteIdentity => {
   /**
-   * Maps a path to the forgotten records whose last file was at this path. A record is given as the location of its last revision with a
-   * file. Computed when first needed, from all records of the history.
+   * Maps a path to the forgotten records whose last file was at this path. Each record is given as the location of its last revision that
+   * had a file. Computed when first needed, from all records of the history.
    */
   let departed: ReadonlyMap<string, ReadonlyArray<RevisionLocation>> | undefined
   const departedFrom = (path: string): ReadonlyArray<RevisionLocation> => {

@@ -92,8 +92,8 @@ export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolea
 
 /**
  * Reads the record of a note from its properties and body. A field without a property keeps its value in `previous`, unless the author
- * removed the property. The creation time is `mtime` (epoch ms) if not known otherwise. `Left` if a folder is named by the hash of an id
- * that the text does not state. Also `Left` if drover (another memory program) wrote the text with another tenant or scope than the path.
+ * removed the property. The creation time is `mtime` (epoch ms) if not known otherwise. `Left` if a folder's name is the hash of an id, and
+ * the text does not state this id. Also `Left` if a text of drover (another memory program) states another tenant or scope than its path.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,

@@ -42,7 +42,7 @@ export interface History {
   readonly erasures: () => number
   /** Reads a revision. `None` if its line was erased or damaged, or if the file was rewritten. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
-  /** Whether the undamaged line of a revision is still at its location. Cost: one read of the line. */
+  /** Whether the line of a revision is undamaged and still at its location. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
   /** Counter of rewrites. It increases when a rewrite is noticed, and when the new file is read. Earlier locations are then invalid. */
   readonly generation: () => number
@@ -266,7 +266,7 @@ export const make = (fs: VaultFileSystem): History => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Replaces the file by a first line, and the lines that `make` returns for all values. `make` gets a few values at a time. */
+  /** Rewrites the file: first a head line, then the lines that `make` returns for `all`. Each call of `make` gets a few of these values. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>

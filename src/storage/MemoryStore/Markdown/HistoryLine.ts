@@ -337,7 +337,7 @@ export const hashOf = (fs: VaultFileSystem, file: string, end: number): Effect.E
 /** Concatenates bytes. */
 export const concat = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(concatSteps(parts))
 
-/** Makes one array of `room` zero bytes and then all parts, in steps. A megabyte takes about a millisecond. */
+/** Makes one array in steps: first `room` zero bytes, then the bytes of all parts. A megabyte takes about a millisecond. */
 export function* concatSteps(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
   let at = room
@@ -381,7 +381,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads the times of tombstones that an index of an earlier release lacks. Maps each of their locations to a copy with the times. */
+/** Reads the missing times of tombstones (an index of an earlier release has none). Maps the location of each to a copy with the times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

@@ -45,8 +45,8 @@ export const segmentOf = (id: string): string => {
 }
 
 /**
- * Returns the id that a path segment stands for; `undefined` if the segment is a hash or no valid id. An unescaped id is accepted, too. A
- * person or drover (another memory program) may have named the folder.
+ * Returns the id that a path segment stands for; `undefined` if the segment is a hash, or is not a valid id. An unescaped id is accepted,
+ * too, since a person or drover (another memory program) may have named the folder.
  */
 export const idOf = (segment: string): string | undefined => {
   const id = segment.replace(/\+([a-z])/g, (_, letter: string) => letter.toUpperCase())
@@ -112,7 +112,7 @@ export const isInternal = (path: string): boolean => path.startsWith(`${internal
 /** Shortens a path for an error message. Keeps only the end of a path that has more than 150 UTF-16 units. */
 export const shortened = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
-/** Parses a path. Caches the last result, since reading a file parses its path several times. */
+/** Parses a path. Caches the last result, since the path of a file is parsed several times while the file is read. */
 export const parsePath = (path: string): RecordPath => {
   if (last?.path !== path) last = { path, parsed: parse(path) }
   return last.parsed
@@ -142,8 +142,8 @@ const parse = (path: string): RecordPath => {
 /* Compares the tenant and scope in a file's text with those in the file's path. `Left` says which field differs. */
 
 /**
- * Whether the library wrote a text. If so, the frontmatter has a hash. The text must then also state each id that is in the file's path.
- * Thus the library notices a copy of the file in another folder.
+ * Whether the library wrote a text. Such a text has a hash in its frontmatter. `claimedTenant` and `claimedScope` require such a text to
+ * state each id that is in the file's path. Thus the library notices a copy of the file in another folder.
  */
 export const isLibraryText = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
@@ -215,7 +215,7 @@ export interface Belonging {
 
 /**
  * Returns the tenant and the scope of a note that the library did not write. The path determines both. A property may add an id to the
- * scope. A property that contradicts the path becomes metadata. `Left` if a folder's name is the hash of an id, and no property states it.
+ * scope. A property that contradicts the path becomes metadata. `Left` if a folder's name is a hash, and no property states the hashed id.
  */
 export const belonging = (
   recordPath: RecordPath,

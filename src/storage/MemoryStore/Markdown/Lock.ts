@@ -2,7 +2,7 @@
  * The lock of a vault. Only the process that holds the lock may write. The lock is a file that only one process can create. The holder
  * writes heartbeats to the file. Another process steals the lock if the file stays unchanged for `timeout`, by that process's clock. The
  * thief first moves away the folder of the holder's temporary files (`Layout.stagingFolderOf`). Then it renames the lock file. Only one of
- * several renames succeeds. A process holds the lock as long as the lock file has the inode of the file that the process has open.
+ * several renames succeeds. The holder keeps its lock file open. The lock is lost if the lock's path has another inode, or no file.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -211,7 +211,7 @@ const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 /** Returns the id of the process that wrote the lock file. Returns `nobody` if the file has another format. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
 
-/** The error of a writer whose lock was stolen. Also the error if another process wrote first. The caller then tries again. */
+/** The error of a write if the lock was stolen, or if files have changed since the write was planned. The caller then tries again. */
 export const lost = MemoryError.make("conflict", {
   op: "lock",
   message: "the lock was taken away",

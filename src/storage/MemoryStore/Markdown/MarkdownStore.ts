@@ -1,5 +1,5 @@
 /**
- * Opens the folder of a vault as a store. Edits by hand and records written by other processes are read into the store. Files can also be
+ * Opens the folder of a vault as a store. The store reads what people edit by hand, and what other processes write. Files can also be
  * verified and repaired.
  */
 import type * as FileSystem from "@effect/platform/FileSystem"

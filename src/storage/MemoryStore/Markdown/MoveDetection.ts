@@ -42,9 +42,9 @@ const isGone = (context: Context, history: History, { path, row: { record }, ten
 }
 
 /**
- * Returns the missing notes of a scan. `known` contains the files that the scan did not find any more. Each note has its newest record,
- * from the history or from the file. Only the first scan passes `isKnown`, which says whether this process knows a file at a path. The
- * result then also has each note in the history whose file this process does not know.
+ * Returns the missing notes of a scan. `known` contains each known entry whose file the scan did not find any more. A missing note has its
+ * newest record, which comes from the history or from the entry. Only the first scan passes `isKnown`, which says whether this process
+ * knows a file at a path. The result then also has each note in the history whose file this process does not know.
  */
 export const findMissing = (
   context: Context,
@@ -146,7 +146,7 @@ const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringif
  * and others are new. The contents of the files are compared, as git does.
  *
  * ```text
- * 1. equal content          if several files have equal content, those with the same file name
+ * 1. equal content          first files with the same name; then the others, if only one missing and one new file are left
  * 2. most similar content   with a similarity of at least `threshold`
  * ```
  *

@@ -58,8 +58,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
     })
 
   /**
-   * Returns a tombstone of a record that has no file, even if a person deleted the file. The content comes from the record's newest
-   * undamaged line in the history. The revision number comes from the record's newest line, even if this line is damaged.
+   * Returns a tombstone of a record that has no file, even if the history has no tombstone because a person deleted the file. The content
+   * comes from the record's newest undamaged line in the history. The revision number comes from the record's newest line, damaged or not.
    */
   const tombstoneOf = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
@@ -152,7 +152,7 @@ const atATime = 2_048
 /** A record that a person may have edited. `before` is the earlier entry of the record's file, if known. */
 export type Touched = readonly [tenant: string, id: MemoryId, before?: Entry | undefined]
 
-/** Returns the records that have changed according to a scan. Each has the entry of its file before the first change. */
+/** Returns the records that have changed according to a scan, each with the entry that its file had before the first change. */
 export const touched = (news: ReadonlyArray<News>): ReadonlyArray<Touched> => {
   const about = new Map<string, Touched>()
   for (const { event, tenant, was } of news) {
@@ -177,13 +177,13 @@ export const partOf = ({ extra, frame, hash, path, row, tenant }: Entry): Part =
   after: hash
 })
 
-/** Makes a part of a batch from the entry of an earlier revision. The part has no path, since a later revision replaces it in the file. */
+/** Makes a part of a batch from the entry of an earlier revision. The part has no path, since the file now has a later revision. */
 export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null, before: null, after: null })
 
 /**
- * Returns the revisions that the history lacks because a person edited, moved or deleted files. Only the files of the records `about` are
- * considered. Damaged and unreadable files are left out. A note that this library did not write is also left out if nobody has edited the
- * note since its first read.
+ * Returns the revisions that the history lacks because a person edited, moved or deleted files. Considers only the files of the records in
+ * `about`. Damaged and unreadable files are left out. A note that this library did not write is also left out if nobody has edited the note
+ * since its first read.
  */
 export const missingRevisions = (
   state: VaultState,
@@ -359,7 +359,7 @@ export const migratedParts = (
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 
-/* Signs and verifies texts. The signature of a text that is incomplete, forged, or from another vault is invalid. */
+/* Signs and verifies texts. A signature is invalid if its text is incomplete, forged, or from another vault. */
 
 /** Signs the text with a key. Returns the signature, a line break, and the text. */
 export const signText = (key: string, text: string): string => `${sign(key, text)}\n${text}`

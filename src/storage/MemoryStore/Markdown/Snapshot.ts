@@ -3,7 +3,7 @@
  * and the search indexes of their records. The next process still compares every file with the snapshot.
  *
  * ```text
- * signature   made with the vault's key, for everything that follows; a line break
+ * signature   of everything below, made with the vault's key; a line break
  * head        the settings on which entries depend, and the lengths of the parts; a line break
  * entries     parts of up to about 1,000 entries, compressed: JSON without the bodies, a line break, then all bodies
  * history     parts with the locations of up to 2,048 lines of the history, as compressed JSON
@@ -55,7 +55,7 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Number of bytes that count as one unit of work (see `EventLoop.pacer`). The event loop thus runs after each part: about every 4 ms. */
+/** Number of bytes that count as one unit of work (see `EventLoop.pacer`). A full part is enough work for a pause: about every 4 ms. */
 const bytesPerUnit = 32
 /** Number of parts that are compressed or decompressed in parallel. */
 const concurrency = 4
@@ -272,7 +272,7 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** A new snapshot needs more than `least` changes, and more than `share` of the number of records. A newly indexed record is a change. */
+/** A snapshot is outdated if the changes exceed `least`, and also `share` times the number of records. Newly indexed records count, too. */
 const least = 20
 const share = 1 / 50
 

@@ -112,14 +112,14 @@ export const open = (
     let lastReadBatch = 0
     /** Generation of the history (a counter of its rewrites) at the last scan of all files. */
     let readGeneration = 0
-    /** Batches of purges whose texts are still in the history, because overwriting them failed. By sequence number. */
+    /** Batches that purged texts, by sequence number. The texts are still in the history, because overwriting them failed. */
     const pendingErasures = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
 
-    /** Appends missing revisions of these records to the history. If `locked` is false, first takes the lock, and scans again. */
+    /** Appends the missing revisions of the records in `about` to the history. If `locked` is false, first takes the lock, and scans. */
     const complete = (about: Effect.Effect<Iterable<RevisionReader.Touched>>, locked: boolean): Io<void> =>
       Effect.flatMap(Effect.flatMap(about, (all) => RevisionReader.missingRevisions(state, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
@@ -241,7 +241,7 @@ export const open = (
     const writers = yield* Commit.makeWriters(lock, { catchUp, write: (batches) => commits.write(batches) })
     const exclusive = writers.exclusive
 
-    /** Entries from the snapshot, by tenant and id, if their files changed after the snapshot was saved. Empty once the vault is open. */
+    /** Snapshot entries of files that changed after the snapshot was saved, by tenant and id. Empty once the vault is open. */
     const snapshotEntries = new Map<string, Entry>()
     /** Finds every record whose file differs from the record's last revision in the history. */
     const changedRecords = Effect.gen(function*() {

@@ -111,7 +111,7 @@ const partly = (text: string, loss: string): Text => ({ text, hash: sha256(text)
 
 /* Detects damage (content that no person would have written) in a file that the history knows. */
 
-/** Describes the damage in a text; `undefined` if there is none. A text with a deleted part is not damaged. */
+/** Describes the damage in a text; `undefined` if there is none. A text from which a part was deleted does not count as damaged. */
 export const damageIn = (text: string): string | undefined => {
   if (text === "") return "empty"
   if (/^\0+$/.test(text)) return "nothing but zeros"
@@ -145,7 +145,7 @@ export const corrupt = (location: string, message: string): MemoryError.MemoryEr
   return MemoryError.make("corrupt", { op: "read", message: shown, detail: { location } })
 }
 
-/** Makes the issue of a vault without its hidden folder. `records` is the number of records signed with another key. */
+/** Makes the issue of a vault that was opened without its hidden folder. `records` is the number of records signed with another key. */
 export const unsealed = (records: number) => ({
   path: Layout.hidden,
   error: MemoryError.make("corrupt", {
@@ -203,7 +203,7 @@ export interface Sampling {
 
 /** Number of scans in which every file is sampled at least once, if there are at most 1,600 files. */
 export const rounds = 100
-/** Largest number of files in a sample, so that scans stay fast. In a vault of more than 1,600 files, more than 100 scans sample all. */
+/** Largest number of files in a sample, so that scans stay fast. Sampling more than 1,600 files takes more than `rounds` (100) scans. */
 const maxSample = 16
 
 /** Makes a sampling. The first sample depends on the time. Otherwise processes that scan only once would all sample the same files. */

@@ -59,7 +59,7 @@ export interface VaultFileSystem {
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
    * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. If `force` is
-   * `false`, nothing is synced, for content that can be rebuilt. `guard` runs before the rename. If `guard` fails, nothing is replaced.
+   * `false`, nothing is synced; this suits content that can be rebuilt. `guard` runs before the rename. If it fails, nothing is replaced.
    * `isFenced` puts the temporary file into the staging folder. The rename then fails if another process has moved this folder away.
    */
   readonly write: (

@@ -103,7 +103,7 @@ export const make = (options: Options): MergedRows => {
     vectors.retain((hash) => left.has(hash))
   }
 
-  /** Updates the rows with these ids in the index. A row comes from the base store only if the branch has no such row. */
+  /** Updates the rows with these ids in the index. A row of the branch takes precedence over the base store's row with the same id. */
   const refresh = (tenant: string, { tenantIndex, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
       const others = ids.filter((id) => !branchOf(tenant).has(id))

@@ -144,7 +144,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns a revision of a record, or the next later one if it is no longer kept. `undefined` if there is none, or for a tombstone. */
+/** Returns a revision of a record, or the earliest kept revision after it. `undefined` for a tombstone, or if there is no such revision. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

@@ -34,9 +34,9 @@ export interface Options {
   /** Time between two polls for writes of other processes. Used only while a stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Largest size in bytes of the indexes that this process caches. Default 80 MB. The estimate is 1,000 bytes per record, and 1.2 bytes per
-   * number of a vector. An index with fewer than 262,144 numbers needs 4 bytes for each. One search may exceed this size until a later
-   * search evicts indexes. Recently read texts may take another eighth of this size.
+   * Largest size in bytes of the indexes that this process caches. Default 80 MB. The size is estimated: 1,000 bytes per record, and 1.2
+   * bytes per number of a vector. An index with fewer than 262,144 numbers needs 4 bytes for each. The partitions of a single search may
+   * exceed this size, until a later search evicts them. Recently read texts may take another eighth of this size.
    */
   readonly cacheSize?: number | undefined
 }
