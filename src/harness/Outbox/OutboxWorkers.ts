@@ -59,7 +59,7 @@ const queueLength = Metric.gauge("memory_queue_length", { description: "Turns th
 
 /**
  * Makes a function that adds each change of the number of waiting batches to the metric `queueLength`. When the Effect scope closes, the
- * batches that still wait are subtracted from the metric. This process will not extract from them.
+ * batches that still wait are subtracted from the metric, since this process will not extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(

@@ -4,10 +4,10 @@
  *
  * ```text
  * appended   a batch was appended                acknowledged when the batch has been extracted, set aside or erased
- * signal     the session ended, or a request     acknowledged when all batches that waited at its arrival have been
- *            to extract from waiting batches     extracted, set aside or erased
- * drain      a request to extract from all       answered after the extraction, or with the reason of its failure
- *            waiting batches at once
+ * signal     the session ended, or a request     acknowledged when each batch that was waiting when the signal arrived
+ *            to extract from waiting batches     has been extracted, set aside or erased
+ * drain      a request to extract now from       answered when the extraction has ended; if the extraction failed, the
+ *            all waiting batches                 answer has the reason
  * ```
  *
  * A batch is the conversation messages of one append. The cluster stores all cluster messages. If an owner dies, the messages that are not
@@ -283,8 +283,8 @@ const awaitWrite = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
 type Announced = Map<number, Deferred.Deferred<void>>
 
 /**
- * Adds a batch to the worker's cached state, and reports the batch to the trigger only once. Returns an array with one deferred, which
- * completes when the batch no longer waits for extraction. If the batch does not wait, the array is empty.
+ * Adds a batch to the worker's cached state. Reports the batch to the trigger, unless this was done before. Returns an array with one
+ * deferred, which completes when the batch no longer waits for extraction. If the batch does not wait, the array is empty.
  */
 const announce = (
   { runner: { log }, unacknowledged }: EntityDependencies,
@@ -344,8 +344,8 @@ const waitOf = ({ all, onSeen }: Unacknowledged, worker: OutboxWorker, from: num
 }
 
 /**
- * Erases the cluster's messages to a conversation if nothing in the conversation waits for extraction. The message about a batch that is
- * appended meanwhile may be erased, too. So extraction is requested if the session row has changed meanwhile.
+ * Erases the cluster's messages to a conversation if nothing in the conversation waits for extraction. If a batch is appended meanwhile,
+ * its message may be erased, too. So extraction is requested if the session row has changed meanwhile.
  */
 const clearIfIdle = (
   { client, runner: { log: { store } } }: EntityDependencies,

@@ -10,8 +10,8 @@ import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
 /**
- * Schema of a range of messages, from the sequence number `from`, inclusive, to `before`, exclusive. At most `limit` messages are read: the
- * first of the range if `from` is given, otherwise the last. By default, the last messages of the thread are read.
+ * Schema of a range of messages: from the sequence number `from`, inclusive, to `before`, exclusive. If the range has more than `limit`
+ * messages, the first ones are read if `from` is set, and otherwise the last ones. Default: the last messages.
  */
 export const Range = Schema.Struct({
   /** Largest number of messages to read. Default 50. */
@@ -81,7 +81,7 @@ export const messages = (
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
-/** Whether the user or the system wrote a message. A window begins with such a message if possible, so no tool result lacks its call. */
+/** Whether the user or the system wrote a message. A window begins with such a message if possible, so each tool result has its call. */
 const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
 
 /** Number of messages that `window` reads per step. Each step goes further back in the thread. */
@@ -115,7 +115,7 @@ export const window = (
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // no message of the user or the system: begin with the first fitting message that is not a tool result
+    // the thread has no user or system message if `before` is −1: the first fitting message that is no tool result then comes first
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })

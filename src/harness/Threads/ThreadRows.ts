@@ -109,7 +109,7 @@ export interface Rows {
   readonly store: MemoryStore.Service
   readonly system: Viewer.System
   readonly owner: MemoryScope
-  /** Derives the id of a row from the parts of its name. Example: `idOf("thread", "a")` for the row of the thread `a`. */
+  /** Returns the id of the row that these values name. Example: `idOf("thread", "a")` for the row of the thread `a`. */
   readonly idOf: (...name: ReadonlyArray<string | number>) => MemoryId
 }
 
@@ -132,7 +132,7 @@ const purpose = "threads"
 
 /**
  * Returns the values from which the id of a row of kind `thread` was derived; `undefined` for any other record. A copy in another store
- * gets an id that is derived from the same values. A page row does not contain its number, so `names` has the names of all possible pages.
+ * gets an id derived from the same values. A page row does not contain its number; `names` then has the names of all possible pages.
  */
 export const readName = (record: MemoryRecord, tenant: string): SignedName | undefined =>
   record.kind !== kind

@@ -33,8 +33,8 @@ interface Decision<A> {
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /**
- * Runs `decide`, and applies the mutations that it returns. Repeats both steps if the store fails with `conflict`, because another process
- * has written meanwhile. In this process, the writes of one owner run one at a time.
+ * Runs `decide`, and applies the mutations that it returns. If the store fails with `conflict`, another process has written meanwhile, and
+ * both steps are repeated. In this process, the writes of one owner run one at a time.
  */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
@@ -151,7 +151,7 @@ export const append = (
     )
   })
 
-/** Schema of a message to append. The class `Message` accepts instances of `Message` without a check. A struct checks all messages. */
+/** Schema of a message to append. This is a struct, since the class `Message` would accept instances of `Message` without a check. */
 const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
 
 /** Validates a message and prepares it for storage. */

@@ -100,7 +100,7 @@ const urlPassword = new RegExp(
 )
 /** Pattern of the place where a name may begin: not after a letter or digit. A name may follow an escape, or `_` as in DB_PASSWORD. */
 const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
-/** Matches the end of a name for a password, such as `password` or `userPassword`. */
+/** Matches the end of a password's name. Examples: `password` as a whole, and the last word of `userPassword`. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
 /**
@@ -172,8 +172,8 @@ const cardNumber = new RegExp(
   "g"
 )
 /**
- * Matches an e-mail address, and all addresses that follow without a separator. They are replaced together. Otherwise, redacting the result
- * again would find another address.
+ * Matches an e-mail address, together with all addresses that follow without a separator. One mark replaces them all. If only the first
+ * were replaced, redacting the result again would find another address.
  */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 

@@ -89,7 +89,7 @@ export interface Semantic {
 /** Type of a chat message. An episode without a type counts as a chat message. */
 export const talk = "chat_message"
 
-/** Largest number of episodes that a query reads: the last stored ones. `Retention` keeps at most this many in a scope. */
+/** A query reads at most this many episodes: those that were stored last. `Retention` keeps at most this many episodes in a scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -187,7 +187,7 @@ export const filterOf = (
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Fills in a missing type and summary. The summary is the context. If the context and the body are blank, the summary is the type. */
+/** Sets the type and the summary if they are missing. The summary is then the context or, if context and body are blank, the type. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

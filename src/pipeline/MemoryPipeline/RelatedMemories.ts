@@ -33,7 +33,7 @@ export interface Wanted {
   readonly typed: ReadonlySet<string>
   /** Current time, epoch milliseconds. */
   readonly now: number
-  /** Called with the amount of work done since the last call. After enough work, pauses for other tasks of the event loop. */
+  /** Called with the amount of work done since the last call. After enough work, waits while other tasks of the event loop run. */
   readonly paced: EventLoop.Pacer
 }
 
@@ -48,7 +48,7 @@ export interface Found {
   readonly records: ReadonlyArray<MemoryRecord>
   /** Records that have the same text as a fact but are more trusted. A fact with such a record is not stored again. */
   readonly repeated: ReadonlyArray<MemoryRecord>
-  /** Retrievers that failed in a search, each once. */
+  /** Retrievers that failed in a search. Each retriever is listed once. */
   readonly failures: SearchResult["failures"]
 }
 
@@ -112,9 +112,9 @@ export const find = (
   })
 
 /**
- * Returns a viewer for a search in the scope. It sees all records of the scope. It sees no record that the given viewer does not see, and
- * usually far fewer. So the search costs less, and its document frequencies count fewer records. Returns the given viewer if it is
- * `System`, has reach `exact`, or does not see the scope.
+ * Returns a viewer for a search in the scope. This viewer sees all records of the scope. It sees only records that the given viewer also
+ * sees, and usually far fewer. So the search costs less, and its document frequencies count fewer records. Returns the given viewer if it
+ * is `System`, has reach `exact`, or does not see the scope.
  */
 const narrowed = (
   viewer: Viewer.Any,

@@ -5,8 +5,8 @@
  * has changed since it was read, nothing is written. The run then plans a new batch, once.
  *
  * The id of a message is derived from its number in the session, and the id of a fact from its text. The id of a successor is derived from
- * the replaced record. Any viewer of the tenant can compute such an id. So a record that the viewer of the run does not see may have this
- * id. The run then uses an id that only the store can compute. In this module, a turn is a message to process.
+ * the replaced record. Any viewer of the tenant can compute these ids. So a record that the viewer of the run does not see may already
+ * have one of them. The run then uses an id that only the store can compute. In this module, a turn is a message to process.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -336,7 +336,7 @@ const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: Mem
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/** Tells if each mutation is needed. A Put with a future `validAt` is not needed if a record with its id and text is valid by then. */
+/** Tells if each mutation is needed. A Put with a future `validAt` is not needed if its text is stored under its id and valid by then. */
 const areNew = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,

@@ -7,8 +7,8 @@
  *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
- * A message is a record that has a session. Matches that are not candidates come after the candidates whose rank (a score) is above 0, in
- * the order of BM25. The candidates and the order of the first hits do not depend on the number of requested hits.
+ * A message is a record that has a session. Matches that are not candidates are ordered by BM25. They come after the candidates whose rank
+ * (a score) is above 0. The candidates and the order of the first hits do not depend on the number of requested hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -69,7 +69,7 @@ export class CandidateRanker {
   /** Score of the best passage of each long candidate of the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf` returns the record of a doc id that is not removed. `textOf` returns the record with its texts, or `undefined`. */
+  /** `recordOf` returns the record of a doc id, unless the record was removed. `textOf` returns it with its texts, or `undefined`. */
   constructor(
     recordOf: (doc: number) => Outline,
     textOf: (doc: number) => MemoryRecord | undefined,
@@ -103,9 +103,9 @@ export class CandidateRanker {
   }
 
   /**
-   * Ranks the candidates of the query that the index matched last. The result is valid until the next call. `docSet`: all matches.
-   * `chosen`: the 40 best matches that pass the filter. `passes`: whether a doc id passes the filter. `rest`: whether a match passes;
-   * `undefined` if all pass. `depth`: number of wanted hits. `isAll`: whether all other matches follow the candidates, unfiltered.
+   * Ranks the candidates of the query that the index matched last. The result is valid until the next call. `docSet`: the matches.
+   * `chosen`: the 40 best matches that pass the filter. `passes`: tests a doc id by the whole filter. `rest`: tests the conditions not
+   * tested yet; `undefined` if there are none. `depth`: number of wanted hits. `isAll`: whether to add all other matches, untested.
    */
   rank(
     index: InvertedIndex,

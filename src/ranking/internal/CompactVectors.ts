@@ -13,7 +13,7 @@ const quantizeFrom = 131_072
 /** Largest size of the cache of original vectors, in vector components (1 MB). The limit applies once vectors are quantised. */
 const cachedComponents = 262_144
 
-/** An original vector, which was not quantised. */
+/** A vector in its original form, as 32-bit floats. */
 export interface Original {
   readonly vector: Float32Array
   /** The sum of the squares of the vector's components. */

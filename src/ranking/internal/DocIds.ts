@@ -29,7 +29,7 @@ export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
 /** Makes a column (an array that grows) of 64-bit floats. */
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
-/** Number of adjacent entries for each doc id in a column that holds several numbers per doc id. */
+/** A column with several numbers per doc id has this many adjacent entries for each doc id. */
 export const stride = 4
 
 /** Number of the low bits of an address. The low bits are the index in a segment. The other bits are the number of the segment. */
@@ -142,7 +142,7 @@ export class ScopeIndex {
 
   /**
    * Returns the numbers of the visible scopes; `undefined` if all are visible. The cost depends on the tag. `Scopes`: one look-up per key.
-   * `Within`: a scan of the scopes with the rarest id. `Everyone`: a scan of all scopes if one of them is internal.
+   * `Within`: a scan of the scopes that have the rarest of its ids. `Everyone`: a scan of all scopes if one of them is internal.
    */
   visibleTo(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {

@@ -200,7 +200,7 @@ export const hash = (a: number, b: number): number => {
 export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
-  /** Index in `#lists` of the next list of the same scope, plus 1, for each list; 0 for the last list of a scope. */
+  /** Entry n belongs to list n: the index in `#lists` of the next list of the same scope, plus 1; 0 if n is the last list of its scope. */
   readonly #nexts: Array<number> = []
   /** The first and the last list of each scope number, as two entries. An entry is an index in `#lists` plus 1, or 0 for no list. */
   readonly #ends: GrowableArray<Int32Array> = int32()

@@ -3,7 +3,7 @@
  * bytes of variable-length integers (varints).
  *
  * ```text
- * format   bytes of the texts   number of columns   texts   padding to 4   length int32 …   length int32 …   bytes
+ * format   size of the texts in bytes   number of columns   texts   padding to 4   length int32 …   length int32 …   bytes
  * ```
  *
  * The texts are short lines of JSON. The first line has the head and the length of each list of names. Each further line has up to 1,024

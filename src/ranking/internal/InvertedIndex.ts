@@ -27,7 +27,7 @@ export interface View {
   readonly whole: boolean
 }
 
-/** Smallest number of documents with which an index keeps the map `#known`. Thousands of small indexes thus use less memory. */
+/** Indexes with fewer documents than this keep no map `#known`. Thousands of small indexes thus use less memory. */
 const small = 256
 
 /** Finds and scores the documents that contain given terms. */
@@ -75,7 +75,7 @@ export class InvertedIndex {
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** Adds a document that expires at `until`. `learned` has more terms, as term numbers. Returns the doc id, the highest of the scope. */
+  /** Adds a document that expires at `until`. `learned`: more terms, by number in a vocabulary. Returns the doc id, the scope's highest. */
   add(
     scope: MemoryScope,
     { tags, texts }: Tokens,
@@ -354,7 +354,7 @@ export class InvertedIndex {
     return { index, order }
   }
 
-  /** Returns a map from term numbers of the vocabulary to those of this index plus 1. An unknown term has 0. A small index keeps no map. */
+  /** Returns a map: a term's number in the vocabulary → its number in this index + 1; 0 for an unknown term. Small indexes keep no map. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
       this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }

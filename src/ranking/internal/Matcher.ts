@@ -69,7 +69,7 @@ export class Matcher<R extends Outline> {
     this.#candidates = this.#noCandidates()
   }
 
-  /** Returns the record of a doc id that is not removed. */
+  /** Returns the record of a doc id, unless the record was removed. */
   readonly recordOf = (doc: number): R => this.#records[doc]!
 
   /** The records that are not removed, in the order of their doc ids. */

@@ -3,7 +3,7 @@
  * arrays indexed by doc id, so that few records are read:
  *
  * ```text
- * group        number of a set of records with equal kind, tags and trust, all with or all without emotion: filtered once per group
+ * group        number of a group: records with equal kind, tags and trust, all with or all without emotion. A filter tests a group once
  * validity     validAt, invalidAt
  * factors      recency, importance, confidence
  * ```
@@ -184,7 +184,7 @@ export class ColumnFilter {
     const { column, verdicts } = test
     if (16 * verdicts.length > docs || !(column instanceof Uint16Array)) return undefined
     for (let value = none + 1; value < verdicts.length; value++) {
-      if (verdicts[value] === 0) verdictOf(test, value, 0) // the doc id 0 is not used, since a group is tested as a whole
+      if (verdicts[value] === 0) verdictOf(test, value, 0) // the 0 stands for no doc id, since a group is tested as a whole
     }
     return { groups: column, verdicts }
   }

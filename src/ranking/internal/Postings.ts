@@ -116,7 +116,7 @@ export class Postings {
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
-  /** Returns the number of postings in a list whose document has an `until` later than `at`. Scans the list. */
+  /** Returns how many documents of a list have an `until` later than `at`. Scans the list. */
   countOf(list: number, until: Float64Array, at: number): number {
     const arena = this.arena(list)
     let count = 0
@@ -206,7 +206,7 @@ export class Postings {
       if (isEvery || out.length > (ends[kept.length - 1] ?? 0)) ends[kept.push(terms[term]!) - 1] = out.length
       work += 16
       if (work < 16_384) continue
-      yield work >> 1 // a high estimate, since code takes ten times as long before it is compiled
+      yield work >> 1 // a high estimate, since code that is not compiled yet takes ten times as long
       work = 0
     }
     return { terms: kept, lists: out.bytes(), ends: ends.subarray(0, kept.length) }

@@ -121,7 +121,7 @@ export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 1
 
 /**
  * Writes a vector to `into`, as integers from −`range` to `range`. The returned `scale` times these integers is about the vector divided by
- * its length `norm`. The returned `error` is the length of the difference.
+ * its length `norm`. The returned `error` is the length of the difference between these two vectors.
  */
 const quantise = (
   vector: Float32Array,
@@ -158,7 +158,7 @@ const quantise = (
  *
  * ```text
  * 0     the query, 2 · stride bytes      stride: integers per row, a multiple of 16, padded with zeros
- * at    numbers of rows, 4 bytes each    replaced by the dot products, up to `end`
+ * at    row numbers, 4 bytes each        replaced by the dot products, up to `end`
  * rows  the rows, stride bytes each
  * ```
  */

@@ -124,8 +124,8 @@ export class RecencyIndex {
   }
 
   /**
-   * Counts the doc ids that come after a position in the order newest first. `docs` has the opposite order, oldest first, so these doc ids
-   * are its first entries.
+   * Counts the doc ids that come after a position when the newest are first. `docs` is in the opposite order, so these doc ids are its
+   * first entries.
    */
   after(docs: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0

@@ -64,8 +64,8 @@ export const defaultLimit = 20
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
- * Converts a filter to the form that a retrieval needs. A filter for forgotten records tests the valid time only if `asOf` is set. Only
- * `System` sees forgotten records of origin `instructions`, since only `System` may restore them.
+ * Converts a filter to the form that a retrieval needs. A filter for forgotten records does not test when a record is valid, unless `asOf`
+ * is set. Only `System` sees forgotten records of origin `instructions`, since only `System` may restore them.
  */
 export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {

@@ -15,7 +15,7 @@ type Passes = (doc: number) => boolean
 /** A set of doc ids to select from, in any order. Each doc id has a rank, which is a score: higher is better. */
 export interface DocSet {
   readonly count: number
-  /** Doc ids that include the `topCount` doc ids with the highest ranks. */
+  /** Some of the doc ids. The `topCount` doc ids with the highest ranks are among them. */
   readonly topDocs: Int32Array
   readonly topCount: number
   /** Returns an array of all doc ids. The caller may reorder the array. A later call may overwrite the array. */
@@ -310,7 +310,7 @@ export const bestPassing = (
   return { best: topK(docs, docs.length, scores, limit, tie), count: passed, isWhole }
 }
 
-/** Returns doc ids that include the best `limit` by rank. */
+/** Returns some of the doc ids. The best `limit` by rank are among them. */
 const bestAmong = (from: DocSet, limit: number): Int32Array => limit <= from.topCount ? from.topDocs : from.all()
 
 interface EvaluationRequest {
@@ -327,7 +327,7 @@ interface Evaluated extends Pick<PassingDocs, "count" | "isWhole"> {
   readonly docs: Int32Array
 }
 
-/** Stages of `evaluateBest`: [doc ids to select by upper bound, doc ids to evaluate]. 4 · `limit` is added to both numbers. */
+/** Stages of `evaluateBest`: [how many doc ids to select by upper bound, how many to evaluate]. 4 · `limit` is added to both numbers. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Returns how many doc ids the first stage selects if `bestPassing` is called with `limit` and a filter. */

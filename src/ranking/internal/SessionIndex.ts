@@ -77,7 +77,7 @@ export class SessionIndex {
   #totalRarity = 0
   readonly #signals: Signals = { ...noSignals }
 
-  /** `recordOf` returns the record of a doc id that is not removed. */
+  /** `recordOf` returns the record of a doc id, unless the record was removed. */
   constructor(recordOf: (doc: number) => Outline) {
     this.#recordOf = recordOf
   }

@@ -104,7 +104,7 @@ export class TermMasks {
     this.#touchedCount = count
   }
 
-  /** Returns for each of the first `terms` terms how many groups contain it. */
+  /** Returns one number for each of the first `terms` terms: how many groups contain the term. */
   counts(terms: number): Array<number> {
     const counts = Array.from({ length: terms }, () => 0)
     for (let i = 0; i < this.#touchedCount; i++) {

@@ -67,7 +67,7 @@ export const renaming =
       return lineage
     })
 
-/** The source of a copy: its name, and the methods that read use counts and vectors. */
+/** The source of a copy: its name, and the methods for reading use counts and vectors. */
 export interface Source {
   readonly name: string
   readonly reader: { readonly uses: Pick<Reader["uses"], "read"> }

@@ -12,8 +12,8 @@
  * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
  *           `failures`; the search fails only if all stores fail
  * get, list fail if one store fails; but `get` succeeds if the other stores have all of the ids
- * redaction is done by each store. If the federation is built with a redaction, every store that it writes to must have this redaction.
- *           If all stores that it writes to have the same redaction, each such store that is attached later must have it, too
+ * redaction is done by each store. If the federation is built with a redaction, every store that gets writes must have this redaction.
+ *           If all stores that get writes share one redaction, a store attached later must have it, too, unless it gets no writes
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
