@@ -283,8 +283,8 @@ export const writable = (
     userId !== undefined && sessionId !== undefined && { userId, sessionId },
     userId !== undefined && runId !== undefined && { userId, runId },
     agentId !== undefined && { agentId },
-    globalWrites === "allow" && MemoryScope.Global
-  ]
+    MemoryScope.Global
+  ].filter((scope) => scope !== MemoryScope.Global || globalWrites === "allow")
   const open = candidates.filter((scope) => scope !== false && Viewer.mayWrite(viewer, scope, sharedWrites))
   return new Map(Name.literals.flatMap((name) => {
     const scope = open.find((scope) => scope !== false && nameOf(scope) === name)

@@ -89,7 +89,7 @@ export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
  */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })
 
-/** Schema of an event of a store: any process wrote or forgot a record, or stored data could not be read. */
+/** Schema of an event of a store. A process has written or forgotten a record, or stored data could not be read. */
 export const StoreChange = Schema.Union(Written, Forgotten, Issue)
-/** An event of a store: any process wrote or forgot a record, or stored data could not be read. */
+/** An event of a store. A process has written or forgotten a record, or stored data could not be read. */
 export type StoreChange = typeof StoreChange.Type

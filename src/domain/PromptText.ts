@@ -10,7 +10,7 @@
  * controls         removed, except tabs and line feeds
  * invisible        default-ignorable code points are removed: bidi controls, tags, variation selectors, zero-width
  *                  characters, fillers, invisible operators; so are the interlinear annotation characters
- * joiners          ZWJ and ZWNJ stay between letters of scripts that join, and after a virama; ZWJ stays between emoji
+ * joiners          ZWJ and ZWNJ stay after a virama, and between letters whose forms depend on their neighbours; ZWJ stays between emoji
  * U+FE0E, U+FE0F   stay after an emoji, and between a keycap's digit and U+20E3
  * flags            the tag sequences of England, Scotland and Wales stay
  * markers          the first character of a chat template's marker (`<|im_start|>`, `[INST]`) or of a memory block's tag
@@ -257,7 +257,7 @@ export const traced = (text: string): Traced => {
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown.text`, and replaced the units from
  * `start` to `end` by `text`. Only characters that differ between the replaced units and `text` change. Characters that were hidden from
  * the model are kept. Within a change, hidden characters are put after the inserted text. A long edit counts as one change, from the first
- * to the last difference. An edit is long if this range has n replaced and m new characters, and n · m exceeds 1,000,000.
+ * to the last difference. Let this range have n replaced and m new characters: the edit is long if n · m exceeds 1,000,000.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown

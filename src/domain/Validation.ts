@@ -27,7 +27,7 @@ export interface SchemaIssue {
 
 /**
  * Returns all violations, in the order of the Schema's fields. An invalid optional field causes an extra message "Expected undefined". This
- * message is left out if there are others. A message that the annotation `message` of a Schema sets is not changed.
+ * message is left out if there are other messages. Messages from the annotation `message` of a Schema are not changed.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({

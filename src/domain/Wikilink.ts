@@ -13,7 +13,7 @@
 export interface Wikilink {
   /** Id or name of a record, or a path that ends with an id or a name. Trimmed, never empty. */
   readonly target: string
-  /** Part of the target to which the link points: a heading, or a block written as `^block`. */
+  /** The linked part of the target: a heading, or a block written as `^block`. */
   readonly heading?: string | undefined
   readonly alias?: string | undefined
   /** Whether the link is an embed (`![[…]]`), that is, whether the text of the target is shown in place of the link. */

@@ -18,8 +18,8 @@ export type TriggerEvent =
 export interface ExtractionTrigger {
   readonly name: string
   /**
-   * Returns a stream that emits each time the trigger fires. The function is called for each conversation that an outbox opens. A message
-   * is already stored when its event arrives.
+   * Returns a stream that emits each time the trigger fires. An outbox (a queue of messages that wait for extraction) calls the function
+   * for each conversation that the outbox opens. A message is already stored when its event arrives.
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /** Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger fails. Default: no reasons. */

@@ -106,9 +106,9 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
 
 /**
  * Returns the text to search for, without injected blocks. Normally this is the last user text. If that text names no topic, such as "ok"
- * or "and why?", the last two user texts are joined. If the joined text names no topic either, a weaker test decides. A text passes this
- * test if one of its words is neither in `assent` nor a short stopword, as in "who am I?". The result is the last text if it passes, else
- * the joined text if it passes, else `undefined`. If the last message is not from a user, the result is the last assistant text.
+ * or "and why?", the last two user texts are joined. If the joined text names no topic either, a weaker test decides: a text passes if it
+ * has a word that is neither in `assent` nor in the short stopword list. "Who am I?" passes. The last text is tested first, then the joined
+ * text. If neither passes, the result is `undefined`. If the last message is not from a user, the result is the last assistant text.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
   const textsOf = (role: Message["role"]) =>
@@ -134,7 +134,7 @@ const assent = new Set(
 const saysMore = (tokenizer: Tokenizer.Tokenizer) => (text: string): boolean =>
   tokenizer(text).some((term) => !assent.has(term))
 const hasTopic = saysMore(Tokenizer.make({ stopwords: "wide" }))
-/** Whether a text has a word that is neither in `assent` nor a short stopword. True for "Who am I?", although it names no topic. */
+/** Whether a text has a word that is neither in `assent` nor in the short stopword list. True for "Who am I?", which names no topic. */
 const hasWord = saysMore(Tokenizer.tokenise)
 
 const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.MemoryError> =>
@@ -150,7 +150,7 @@ const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.Me
  * Parts of a prompt that come from memory: the index of records, the context of a turn, and the instructions. If one of these parts fails,
  * the failure is published as an event, and the turn goes on.
  *
- * The index lists summaries and ids for the system prompt, with one section for each scope. The sections are filled in turn with their
+ * The index lists summaries and ids for the system prompt, with one section for each scope. The sections are filled round robin with their
  * newest records, until the index has `maxEntries` records. So a scope with many records does not crowd out other scopes. The index shows
  * records of trust 0 and 1. A record of trust 2 is shown only if its scope has a user, session or actor id of the viewer. So the index of a
  * viewer omits what other users wrote into a shared scope. Instructions are in a separate block.

@@ -5,7 +5,7 @@
  *
  * A file imports another file as in Claude Code: by `@` and a relative path, such as `@docs/git.md`. The `@` begins a line or follows a
  * space, outside code. An imported file follows its importer in the result. A name that belongs to no file is plain text. An import is left
- * out and reported if it leads out of the root or forms a cycle. So is an import beyond five levels, or after 100 others.
+ * out and reported if it leads out of the root, forms a cycle, is more than five levels deep, or follows 100 other imports.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -64,7 +64,7 @@ export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<In
 /** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Working directory. Default: the process's. A run can be resumed in another directory, since a run's spec does not contain it. */
+  /** Working directory. Default: the process's. The directory is not in a run's spec, so a run can be resumed in another directory. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // the record stays if its file exists and no importer has dropped the file: a process in another directory may have stored the record
+    // the record may come from a process in another directory: it stays if its file exists, unless a loaded importer has dropped the file
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first. Within a directory, the order is that of the option `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file. `None` if the file or `importedBy` is missing or blank, or if `importedBy ?? relative` has a name not in `filenames`. */
+  /** Reads a file. `None` if it or its importer is missing or blank, or if the importer's name (else the file's) is not in `filenames`. */
   readonly read: (
     relative: string,
     importedBy?: string

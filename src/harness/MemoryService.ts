@@ -77,9 +77,9 @@ export interface Service {
 
   /** Stores a record. */
   readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
-  /** Finds records by words, by the vector in the query, or by both, best first. Unlike `recall`, does not embed the query's text. */
+  /** Returns the record with this id, or `None` if the viewer sees no such record. */
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
-  /** Finds records by words or by a given vector, best first. Unlike `recall`, this operation does not embed the query's text. */
+  /** Finds records by words, by the vector in the query, or by both, best first. Unlike `recall`, does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
   /** Returns a page of records, newest first. With `forgotten: true`, the page has only forgotten records that the viewer can restore. */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>

@@ -59,7 +59,7 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
   projectKey: Schema.optional(Schema.String)
 }) {}
 
-/** The settings as a spec file has them: every field is optional. */
+/** The input of `make`: the settings, each of them optional. */
 export type Input = ConstructorParameters<typeof MemorySpec>[0]
 /** Makes a spec; fields that are left out get their defaults. */
 export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})

@@ -18,13 +18,13 @@
  *
  * ```text
  * limits     A conversation may hold 1,000 waiting batches, a tenant 10,000. An append that exceeds a limit first requests
- *            extraction from the oldest batches of its conversation or, if that has no batches, of another conversation of the tenant.
+ *            extraction from its conversation. If no batches wait there, extraction from another conversation of the tenant is requested.
  *            If the extraction fails or takes longer than `timeSlice`, the append fails with `rate_limited`.
  * slots      A slot runs one extraction; there are 16. A free slot goes to the tenants round robin, and within a tenant to the
  *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
  * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
- *            and may go on up to its timeout. If that half is full, tenants share it evenly, and a run that gets no slow slot
- *            is stopped when another run needs its slot, and restarted later. So runs that hang delay only one another.
+ *            and may go on up to its timeout. If that half is full, tenants share it evenly. A slow run outside it keeps its slot until
+ *            another run needs the slot. The slow run is then stopped, and restarted later. So runs that hang delay only one another.
  * failures   After ten failures in a row, a conversation skips two of three requests. A request for which a caller waits is not skipped.
  * ```
  */
@@ -76,8 +76,8 @@ export interface DeadLetter {
 export interface Service {
   /**
    * Appends messages to a session as one batch, and returns the sequence number of the first message. Fails with `invalid_scope` if the
-   * viewer has no scope for memories. Fails with `rate_limited` if too many batches wait, and none of them is extracted in time. The error
-   * then has a `retryAfter` in milliseconds.
+   * viewer has no scope in which extraction may store memories. Fails with `rate_limited` if too many batches wait, and none of them is
+   * extracted in time. The error then has a `retryAfter` in milliseconds.
    */
   readonly append: (
     viewer: Viewer.Viewer,

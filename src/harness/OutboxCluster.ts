@@ -56,9 +56,9 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the viewer's waiting messages. Also erases those of viewers that have all of the viewer's ids and more ids, if the viewer sees
-   * their memories. A viewer with reach `everyone` erases all messages of the tenant. With `scope`, only messages of viewers whose ids
-   * match `scope` are erased. Cluster messages to the conversations are erased, too. Returns the number of erased conversations.
+   * Erases the waiting messages of the viewer and of narrower viewers. A narrower viewer has all ids of the viewer and more ids, and its
+   * memories are visible to the viewer. A viewer with reach `everyone` erases all messages of the tenant. With `scope`, only messages of
+   * viewers whose ids match `scope` are erased. The cluster messages are erased, too. Returns the number of erased conversations.
    * `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then remain until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
@@ -348,7 +348,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    // true only in the first `compact` call at which the last change is an hour old or older
+    // true only in the first call of `compact` after the last change became an hour old
     const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {

@@ -55,8 +55,8 @@ export interface Service {
   /**
    * Reads the newest messages that fit into a budget of tokens. A message counts one token for every four characters of its text or of its
    * `data` as JSON, whichever is longer. The last message is always included. The result begins with a message of the user or the system,
-   * so that no tool result appears without its call. If no message of the user or the system fits, the result begins with the last of them,
-   * and exceeds the budget. If the thread has none, the result begins with the first fitting message that is not a tool result.
+   * so that no tool result appears without its call. If no message of the user or the system fits, the result begins with the newest of
+   * them, and exceeds the budget. If the thread has none, the result begins with the first fitting message that is not a tool result.
    */
   readonly window: (
     viewer: Viewer.Viewer,

@@ -30,9 +30,9 @@ export interface Service {
   /** Asks the model. Has no timeout: waits until the model answers. Fails with `model` if the model reports an error. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
-   * Asks the model, and returns the first JSON object or array in its answer that fits the schema. Prose or a fence may surround the JSON,
-   * and the end of the JSON may be missing. Fails with `model` if no JSON fits, or if the answer is longer than `maxAnswerLength`. A retry
-   * may succeed. The error says what was expected, and never quotes the answer.
+   * Asks the model, and looks for JSON objects and arrays in its answer. Returns the first of them that fits the schema. Prose or a fence
+   * may surround the JSON, and the end of the JSON may be missing. Fails with `model` if no JSON fits, or if the answer is longer than
+   * `maxAnswerLength`. A retry may succeed. The error says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }

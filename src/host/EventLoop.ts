@@ -37,7 +37,7 @@ export interface IterationBudget {
   readonly spend: (work: number) => void
   /**
    * Whether the budget of this iteration is used up. Without `clock`, only the work counts. With `clock`, time counts, too: the limit is
-   * 4 ms from the first call with `clock` in this iteration. The clock is read only once per sixteenth of the work.
+   * 4 ms from the first call with `clock` in this iteration. The clock is read only once per sixteenth of the allowed work.
    */
   readonly isSpent: (clock?: Clock.Clock) => boolean
   /** Resets the work and the time to 0. Each iteration starts with such a reset. */

@@ -9,9 +9,9 @@
  * not redacted either. A `memory_recalled` event contains the query text only with `MemoryEvents.layer({ texts: true })`, and then
  * unredacted.
  *
- * A `memory_redacted` event reports the number of secrets, never the secrets. A `MemoryEvents` service publishes the event if the redaction
- * is provided to that service. It is also enough to provide `MemoryEvents` to a `MemoryService` over a store with the redaction. The
- * secrets of an instruction file are counted when the file is first read, and again after each change of its text.
+ * A `memory_redacted` event reports the number of secrets, never the secrets. To get the event, provide the redaction to `MemoryEvents`,
+ * or provide `MemoryEvents` to a `MemoryService` over a store with the redaction. One of the two is enough. The secrets of an
+ * instruction file are counted when the file is first read, and again after each change of its text.
  *
  * A store keeps the redaction with which it was built. All services over the store use this redaction. If another redaction is provided to
  * `MemoryService.layer`, `MemoryManager.layer` or `Overlay.layer`, the layer fails with `unsupported`. Building a federation fails if one
@@ -22,7 +22,7 @@
  *
  * `Copy` does not redact rows. A copy to a store with a redaction therefore requires the option `unredacted: true`. A store without a
  * redaction redacts nothing. Services over such a store (kinds of memory, `Threads`, `MemoryPipeline`) log a warning if a redaction is
- * provided to them. They use this redaction only for their own names, messages and prompts.
+ * provided to them. These services use it only for their keys, locations, messages, facts, prompts and texts to embed.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -46,7 +46,7 @@ import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** The number of secrets found in texts. `viewer` wrote the texts, or is `System`, for example for texts sent to a model. */
+/** The number of secrets found in texts. `viewer` wrote the texts. It is `System` for texts sent to a model and for instruction files. */
 export interface Report {
   readonly viewer: Viewer.Any
   readonly count: number
