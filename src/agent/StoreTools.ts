@@ -270,7 +270,7 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
  * with reach `within`          the scope of all the viewer's ids, since the viewer sees no broader one
  * ```
  *
- * `sharedWrites` may add `agent` and `global` to the first and third row. `globalWrites: "deny"` removes `global` if the viewer has an id.
+ * `sharedWrites` may add `agent` and `global` to the first and third row. `globalWrites: "deny"` removes `global`.
  */
 export const writable = (
   viewer: Viewer.Viewer,
@@ -284,8 +284,11 @@ export const writable = (
     userId !== undefined && runId !== undefined && { userId, runId },
     agentId !== undefined && { agentId },
     MemoryScope.Global
-  ].filter((scope) => scope !== MemoryScope.Global || globalWrites === "allow")
-  const open = candidates.filter((scope) => scope !== false && Viewer.mayWrite(viewer, scope, sharedWrites))
+  ]
+  const open = candidates.filter((scope) =>
+    scope !== false && Viewer.mayWrite(viewer, scope, sharedWrites) &&
+    (scope !== MemoryScope.Global || globalWrites === "allow")
+  )
   return new Map(Name.literals.flatMap((name) => {
     const scope = open.find((scope) => scope !== false && nameOf(scope) === name)
     return scope ? [[name, scope] as const] : []

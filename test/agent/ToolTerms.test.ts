@@ -4,6 +4,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as StoreTools from "../../src/agent/StoreTools.ts"
 import { matches } from "../../src/domain/MemoryFilter.ts"
 import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { Global } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 
@@ -18,7 +19,7 @@ describe("ToolTerms", () => {
 
   const [note] = FastCheck.sample(Arbitrary.make(MemoryRecord), { seed: 1, numRuns: 1 })
 
-  it("every scope that is offered for writes is visible and writable for the viewer", () => {
+  it("every scope that is offered for writes is visible to the viewer, and the rules of the spec allow the write", () => {
     const scope = FastCheck.oneof(
       FastCheck.constant("global" as const),
       ids.filter((scope) => Object.keys(scope).length > 0)
@@ -29,12 +30,14 @@ describe("ToolTerms", () => {
         FastCheck.constantFrom("exact" as const, "within" as const),
         scope,
         FastCheck.subarray(["agent" as const, "global" as const]),
-        (fields, reach, scope, sharedWrites) => {
+        FastCheck.constantFrom("allow" as const, "deny" as const),
+        (fields, reach, scope, sharedWrites, globalWrites) => {
           const viewer = Object.keys(fields).length === 0 ? Viewer.make({}) : Viewer.make({ ...fields, reach })
-          const spec = MemorySpec.make({ sharedWrites })
+          const spec = MemorySpec.make({ sharedWrites, globalWrites })
           for (const [name, own] of StoreTools.writable(viewer, spec)) {
             assert.isTrue(Viewer.sees(viewer, own))
             assert.isTrue(Viewer.mayWrite(viewer, own, spec.sharedWrites))
+            assert.isTrue(own !== Global || globalWrites === "allow")
             assert.strictEqual(StoreTools.nameOf(own), name)
           }
           const record = new MemoryRecord({ ...note!, scope }, { disableValidation: true })
