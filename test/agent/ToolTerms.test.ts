@@ -50,7 +50,7 @@ describe("ToolTerms", () => {
           }
         }
       ),
-      { seed: 1, numRuns: 1_000 }
+      { seed: 1, numRuns: 1_000, examples: [[{}, "exact", "global", ["global"], "deny"]] }
     )
   })
 })

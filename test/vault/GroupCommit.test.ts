@@ -123,7 +123,7 @@ describe("concurrent writers of one process", () => {
       assert.lengthOf(yield* again, count + 1)
     }))
 
-  it.scopedLive("only the writer whose file cannot be written fails; all concurrent writers succeed", () =>
+  it.scopedLive("a writer whose file cannot be written fails alone; the other concurrent writers succeed", () =>
     Effect.gen(function*() {
       const root = yield* place
       const vault = yield* hooked(root)

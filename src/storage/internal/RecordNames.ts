@@ -85,7 +85,7 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
 /** Converts a link to a reference. `folder` is the folder of the file that contains the link. */
 const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
   const names = [
-    // a summary may contain a caret, so the target joined with the heading may be the name of a record, too
+    // a caret may be a part of a record's summary instead of the start of a heading, so both readings of the link are names
     ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []),
     ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
     ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))

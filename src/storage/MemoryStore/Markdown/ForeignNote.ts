@@ -64,7 +64,7 @@ export const fieldNames: ReadonlySet<string> = new Set([
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
   ...MemoryScope.fields
 ])
-/** Names of properties that belong to the library in a text with a hash of the library. Elsewhere, they belong to the author. */
+/** Names of properties that the library writes. In a text without a `hash` that the library wrote, they are properties of the author. */
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /**
