@@ -323,7 +323,7 @@ export interface Note extends Schema.Schema.Type<typeof Note> {}
  * @internal
  */
 export const definedFields = <A extends object>(all: A): { readonly [K in keyof A]: Exclude<A[K], undefined> } =>
-  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as never // callers treat all fields as optional
+  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as never // a field that was removed is optional in every caller's type
 
 const copy = (json: Json): Json => {
   if (typeof json === "number") return json + 0

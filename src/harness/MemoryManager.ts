@@ -184,7 +184,7 @@ const make = (
     } satisfies Service
   })
 
-/** Makes `accept` fail from now on. Then waits, at most 30 seconds, for the writes of the accepted drafts. */
+/** Closes the manager: no further drafts are accepted. Waits, at most 30 seconds, until the accepted drafts are written. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)

@@ -101,8 +101,8 @@ interface Node {
 }
 
 /**
- * Makes an empty index. Names are stored as hashes, since most hashes can be computed without first building the normalised name. Different
- * names can have the same hash, so a lookup also compares the names.
+ * Makes an empty index. Its keys are hashes of names, since most hashes can be computed without first building the normalised name.
+ * Different names can have the same hash, so a lookup also compares the names.
  */
 export const makeIndex = (): Index => {
   const bearers = new KeyIndex<MemoryRecord>()

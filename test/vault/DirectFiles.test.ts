@@ -126,7 +126,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("files are accessed directly only if the FileSystem service is the one in `NodeFiles`", () =>
+  it.effect("files are accessed directly only if the FileSystem service is the one in `NodeFiles`, by default Node's own", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

@@ -29,7 +29,7 @@ export interface RetainedBelief extends Belief {
 export type BeliefQuery = BeliefMemory.BeliefQuery
 /** Counts of the beliefs that the viewer sees. */
 export type BeliefMemoryStats = BeliefMemory.Statistics
-/** The outcome of a task, the beliefs that the task relied on, and the beliefs that the outcome corrects. */
+/** The outcome of a task, the beliefs that the agent had before the task, and the beliefs that the outcome corrects. */
 export type HindsightRecord = Omit<BeliefMemory.Hindsight, "trigger" | "beliefMemory">
 /** A hypothesis with its predictions and, once known, the actual outcome. */
 export interface Counterfactual extends BeliefMemory.Counterfactual {

@@ -45,7 +45,7 @@ export class Postings {
   #packed: Encoded | undefined
   /** Number of bytes of `#packed` that were not unpacked yet. */
   #packedBytes = 0
-  /** Doc ids by the document numbers that `#packed` uses; `undefined` if these numbers are the doc ids. */
+  /** Maps a document number in `#packed` to a doc id. `undefined` if both are equal. */
   #order: Int32Array | undefined
   /** Lengths of documents, by doc id. */
   readonly #lengths: GrowableArray<Int32Array>
@@ -116,7 +116,7 @@ export class Postings {
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
-  /** Returns how many documents of a list have an `until` later than `at`. Scans the list. */
+  /** Returns how many documents of a list expire after the time `at`. Scans the list. */
   countOf(list: number, until: Float64Array, at: number): number {
     const arena = this.arena(list)
     let count = 0

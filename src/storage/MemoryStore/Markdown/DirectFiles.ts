@@ -31,7 +31,7 @@ export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAll
 /** Status of a file, symbolic link or folder. The status of a link is that of the link itself, not of its target. */
 export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
 
-/** The file system calls of the vault. The `FileSystem` service of @effect/platform has all calls that are required here. */
+/** The file system calls of the vault. Only the optional ones are not part of the `FileSystem` service of @effect/platform. */
 export interface Files extends
   Pick<
     FileSystem.FileSystem,

@@ -266,7 +266,7 @@ export const make = (fs: VaultFileSystem): History => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
   })
-  /** Rewrites the file: first a head line, then the lines that `make` returns for `all`. Each call of `make` gets a few of these values. */
+  /** Rewrites the file: a head line, then the lines of the values in `all`. Each call of `make` returns the lines of a few values. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
     make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>

@@ -240,8 +240,8 @@ const stopped = (why: string) =>
   })
 
 /*
- * Checks whether a vault's records were signed with a key. Without this check, nobody would notice a wrong key. Every signature would be
- * invalid, and every record would have the origin `file` and trust 2.
+ * Section: checks whether a vault's records were signed with a key. Without this check, nobody would notice a wrong key. Every signature
+ * would be invalid, and every record would have the origin `file` and trust 2.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
