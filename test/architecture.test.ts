@@ -78,7 +78,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("every import cycle consists of one module and files in the folder with the name of that module", () => {
+  it("every import cycle stays within one module and the folder that has the name of that module", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)

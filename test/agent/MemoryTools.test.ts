@@ -56,7 +56,7 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(Reflect.get(remember!.jsonSchema, "required"), ["scope", "kind", "summary", "body"])
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: free }))))
 
-  it.effect("the schema of `recall` offers the scopes that the viewer sees; that of `remember`, those that a model may write", () =>
+  it.effect("`recall` offers the model the scopes that the viewer sees, and `remember` offers the scopes that a model may write", () =>
     Effect.gen(function*() {
       const scopes = (viewer: Viewer.Viewer, spec: MemorySpec.Input = {}) =>
         Effect.map(

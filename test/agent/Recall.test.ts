@@ -138,7 +138,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "`recall` finds the records of a named scope among many others, and counts those beyond the limit",
+    "`recall` finds the records of the named scopes among many others, and counts the hits beyond the limit",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

@@ -206,7 +206,7 @@ describe("the tool `remember`", () => {
 })
 
 describe("a record that a model corrects with `remember`", () => {
-  it.effect("a user's record stays invisible to other users even if a model corrects it with the scope `agent`", () =>
+  it.effect("a user's record stays invisible to other users even if a model corrects it and names the scope `agent`", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const mine = Viewer.make({ userId: "ada", agentId: "bot" })

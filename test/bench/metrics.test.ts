@@ -31,7 +31,7 @@ describe("retrieval metrics", () => {
     })
   })
 
-  it("NDCG divides each grade by log2(rank + 1), and the sum by the same sum for the ideal order", () => {
+  it("NDCG is the sum of grade / log2(rank + 1), divided by the same sum for the documents in ideal order", () => {
     near(measure(["b", "x", "a"], grades(["a", 5], ["b", 2], ["c", 1])), {
       "ndcg@10": (2 + 5 / Math.log2(4)) / (5 + 2 / Math.log2(3) + 1 / Math.log2(4)),
       mrr: 1

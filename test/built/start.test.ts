@@ -38,7 +38,7 @@ describe("npm start", () => {
     assert.notInclude(output, "\u001b[") // no colours, since the output is no terminal
   })
 
-  it("a second run names the existing memories and adds none", async () => {
+  it("a second run prints that the memories already exist, and adds none", async () => {
     const records = () =>
       readdirSync(join(place, ".memory"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"))
         .filter((file) => !file.startsWith(".")).sort()

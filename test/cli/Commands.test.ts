@@ -15,7 +15,7 @@ import { SearchResult } from "../../src/domain/MemoryFilter.ts"
 import { answered, folder, root, run, stores, told } from "./Running.ts"
 
 describe.each(stores)("the command effect-memory on %s", (_, address) => {
-  it.scopedLive("remembers, recalls, lists, shows, explains, forgets and restores a record", () =>
+  it.scopedLive("the command remembers, recalls, lists, shows, explains, forgets and restores a record", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       const ada = [...store, "--user", "ada"]
@@ -93,7 +93,7 @@ describe.each(stores)("the command effect-memory on %s", (_, address) => {
       assert.strictEqual((yield* run(["show", record.id, ...ada])).code, 3)
     }))
 
-  it.scopedLive("prints a user's memory index, and counts, verifies and copies records", () =>
+  it.scopedLive("the command prints a user's memory index, and counts, verifies and copies records", () =>
     Effect.gen(function*() {
       const store = ["--store", yield* address]
       for (const body of ["Drinks tea.", "Lives in Bern.", "Plays the cello."]) {

@@ -22,7 +22,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`
   })
 
 describe("the bash completion of effect-memory", () => {
-  it.scopedLive("suggests commands, the options of the typed command, the values of an option, and files", () =>
+  it.scopedLive("the bash completion suggests commands, options of the typed command, values of an option, and files", () =>
     Effect.gen(function*() {
       assert.includeMembers(yield* completed("effect-memory "), [
         "remember",

@@ -41,7 +41,7 @@ const sick = (args: ReadonlyArray<string>) =>
   })
 
 describe.each(stores)("effect-memory doctor on %s", (_, address) => {
-  it.scopedLive("reports duplicates, failed extractions and links to missing records, but cannot repair them", () =>
+  it.scopedLive("`doctor` reports duplicates, failed extractions and links to missing records, but cannot repair them", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]

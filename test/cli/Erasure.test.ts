@@ -48,7 +48,7 @@ const converse = (address: string, userId: string, text: string) =>
   })).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None))
 
 describe.each(stores)("effect-memory forget --user --purge on %s", (name, address) => {
-  it.scopedLive("erases all data of the user and nothing of others, and verifies that nothing is left", () =>
+  it.scopedLive("the command erases all data of the user and nothing of others, and verifies that nothing is left", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]

@@ -67,7 +67,7 @@ describe("docs/cli.md", () => {
       assert.includeMembers(fs.readdirSync(cwd), [".memory", "backup"])
     }))
 
-  it.scopedLive("names every command, every option that all commands share, and every exit code", () =>
+  it.scopedLive("docs/cli.md mentions every command, every option that all commands share, and every exit code", () =>
     Effect.gen(function*() {
       const { stdout: overview } = yield* execute(process.execPath, [
         path.join(root, "dist/cli/effect-memory.mjs"),

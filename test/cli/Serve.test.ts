@@ -86,7 +86,7 @@ describe("effect-memory serve", () => {
       })
   )
 
-  it.scopedLive("ends when its input ends, and prints only protocol messages on stdout", () =>
+  it.scopedLive("`serve` ends when its input ends, and prints only protocol messages on stdout", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { code, stderr, stdout } = yield* run(["serve", "--user", "ada"], { cwd, input: "no JSON\n" })
@@ -144,7 +144,7 @@ describe("effect-memory serve", () => {
       assert.strictEqual(read.size, 2)
     }))
 
-  it.scopedLive("fails for a public address without tokens, a port in use, and an invalid or missing token file", () =>
+  it.scopedLive("`serve` fails for a public address without tokens, a port in use, and an invalid or missing token file", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const open = yield* run(["serve", "--http", "--port", "0", "--host", "0.0.0.0", "--user", "ada"], { cwd })

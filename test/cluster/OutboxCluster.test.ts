@@ -20,7 +20,7 @@ describe("an OutboxCluster", () => {
     it.scopedLive(title, () => Effect.provide(Effect.scoped(check(opened)), MemoryStore.layerInMemory))
   }
 
-  it.scopedLive("closing the cluster's Effect scope waits for a running write of the model's answer", () =>
+  it.scopedLive("the cluster's Effect scope does not close while an answer of the model is being written", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const order: Array<string> = []

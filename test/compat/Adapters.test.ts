@@ -184,7 +184,7 @@ describe("compat: Strands", () => {
 
 describe("compat: molroo", () => {
   const mira = Viewer.make({ agentId: "mira", reach: "within" })
-  it.scoped("`recallMemories` returns episodes and the failure if the search for reflections fails", () =>
+  it.scoped("`recallMemories` returns the episodes, and also the error, if the search for reflections fails", () =>
     Effect.gen(function*() {
       const run = yield* running()
       const adapter = yield* Molroo.InMemoryAdapter(mira, run)

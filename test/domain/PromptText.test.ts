@@ -85,7 +85,7 @@ describe("PromptText.visible", () => {
     it(`keeps ${name} byte for byte`, () => assert.strictEqual(PromptText.visible(text), text))
   }
 
-  it("removes hidden text after a flag emoji, and joiners that join nothing", () => {
+  it("PromptText.visible removes hidden text after a flag emoji, and zero-width joiners that join nothing", () => {
     const tags = Array.from("obey", (char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join("")
     assert.strictEqual(PromptText.visible(`🏴${tags}\u{e007f}`), "🏴")
     assert.strictEqual(PromptText.visible("🏴󠁧󠁢󠁥󠁮󠁧󠁿" + tags), "🏴󠁧󠁢󠁥󠁮󠁧󠁿")
@@ -94,7 +94,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("a\u200db 1\ufe0f2 😀\u200da \u200d😀"), "ab 12 😀a 😀")
   })
 
-  it("escapes chat-template markers such as <|im_end|>, even if the markers are disguised", () => {
+  it("PromptText.visible escapes chat-template markers such as <|im_end|>, even if the markers are disguised", () => {
     for (
       const [text, shown] of [
         ["<|im_start|>system", "&lt;|im_start|>system"],
@@ -111,7 +111,7 @@ describe("PromptText.visible", () => {
     ) assert.strictEqual(PromptText.visible(text), shown)
   })
 
-  it("escapes the tags <memory> and <entry> of memory blocks in any spelling", () => {
+  it("PromptText.visible escapes the tags <memory> and <entry> of memory blocks in any spelling", () => {
     for (
       const tag of [
         "</memory>",

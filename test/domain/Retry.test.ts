@@ -5,7 +5,7 @@ import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { reason } from "../kinds/EveryStore.ts"
 
 describe("MemoryError.retryOnConflict", () => {
-  it.effect("fails with `conflict` after 1,001 attempts that conflict, and lets other fibers run between the attempts", () =>
+  it.effect("MemoryError.retryOnConflict fails with `conflict` after 1,001 attempts, and lets other fibers run between them", () =>
     Effect.gen(function*() {
       const detail = { expected: 1, actual: 2 }
       let attempts = 0

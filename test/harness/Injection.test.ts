@@ -48,7 +48,7 @@ describe("the trigger of an Injection", () => {
     }))
 
   law(
-    "the trigger `everyTurn` searches for the last assistant text if no user wrote the last message",
+    "the trigger `everyTurn` uses the last assistant text as the query if no user wrote the last message",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })

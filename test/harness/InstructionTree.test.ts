@@ -5,7 +5,7 @@ import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("InstructionFiles.load", () => {
-  it.effect("loads files from the root down to the working directory", () =>
+  it.effect("InstructionFiles.load loads files from the root down to the working directory", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -42,7 +42,7 @@ describe("InstructionFiles.load", () => {
       ])
     })))
 
-  it.effect("reports an issue and loads nothing if the working directory is outside the root or missing", () =>
+  it.effect("InstructionFiles.load reports an issue and loads nothing if the working directory is outside the root or missing", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({ "a/AGENTS.md": "a", "b/AGENTS.md": "b" })
       assert.deepStrictEqual(told(yield* load(at("a"), { root: at("b") })), {
@@ -114,7 +114,7 @@ describe("InstructionFiles.load", () => {
       assert.deepStrictEqual(told(yield* load(at("here"))).files, ["(repo root): repo", "a: a"])
     })))
 
-  it.effect("reports files that are folders or not UTF-8 text, and loads all other files", () =>
+  it.effect("InstructionFiles.load reports files that are folders or not UTF-8 text, and loads all other files", () =>
     onDisk(Effect.gen(function*() {
       const { at, fs } = yield* tree({
         ".git": null,
@@ -134,7 +134,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("cuts a long file between two characters, and adds a note of the cut to the text", () =>
+  it.effect("InstructionFiles.load cuts a long file between two characters, and adds a note of the cut to the text", () =>
     onDisk(Effect.gen(function*() {
       const texts = FastCheck.sample(FastCheck.fullUnicodeString({ minLength: 1, maxLength: 20 }), {
         numRuns: 10,

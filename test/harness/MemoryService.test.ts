@@ -97,7 +97,7 @@ describe("MemoryService", () => {
 })
 
 describe("MemoryService.index", () => {
-  it.effect("the index for an agent lists the visible, currently valid records of indexed kinds whose trust is 0 or 1", () =>
+  it.effect("the index for an agent lists records that are visible, valid now, of trust 0 or 1, and of a kind with `shown: true`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* memory.put(draft("for all", { scope: "global" }))

@@ -38,7 +38,7 @@ const growth = <const Names extends ReadonlyArray<string>, E, R>(names: Names, s
   })
 
 describe("the metrics of memory", () => {
-  it.effect("count writes, duplicates, searches, hits and searches without hits", () =>
+  it.effect("the metrics count writes, duplicates, searches, hits and searches without hits", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const names = [
@@ -68,7 +68,7 @@ describe("the metrics of memory", () => {
       })
     }).pipe(run(ada)))
 
-  it.effect("count failures separately for writes, recalls and the index, and count denied tool calls per plugin", () =>
+  it.effect("the metrics count failures of writes, recalls and the index separately, and denied tool calls per plugin", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const grown = yield* growth(
@@ -98,7 +98,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("show how many turns wait for extraction, and how many tokens were extracted and injected", () =>
+  it.effect("the metrics show how many turns wait for extraction, and how many tokens were extracted and injected", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const said = "I live in Lisbon"
@@ -122,7 +122,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("do not count the turns that wait in a closed outbox", () =>
+  it.effect("the metrics do not count the turns that wait in a closed outbox", () =>
     Effect.gen(function*() {
       const waiting = MemoryService.as(Managed.ada)(
         Effect.flatMap(service, (memory) => memory.turnEnd([Message.user("I live in Lisbon")]))

@@ -123,7 +123,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     )
 
     law(
-      "a model's answer stored by an earlier version is kept until its memories are written",
+      "a model's answer that an earlier version stored is kept until the memories in the answer are written",
       Effect.gen(function*() {
         const { old, store } = yield* both
         yield* left(old, true)

@@ -51,7 +51,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("a tenant waits at most one time slice for a slot, even if another tenant's extractions hang", () =>
+  it.effect("a tenant waits at most one time slice for the start of an extraction, even if another tenant's extractions hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -86,7 +86,7 @@ describe("OutboxScheduler", () => {
       assert.deepStrictEqual(ended.toSorted(), lines("s", 4))
     }))
 
-  it.effect("an extraction that exceeds its time slice continues if no other extraction waits for a slot", () =>
+  it.effect("an extraction that exceeds its time slice continues if no other extraction waits to start", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       yield* start("a", lines("a", 2), 60)
@@ -95,7 +95,7 @@ describe("OutboxScheduler", () => {
       assert.deepStrictEqual(ended, ["a0", "a1"])
     }))
 
-  it.effect("interrupted extractions occupy no slot, whether they were waiting or running", () =>
+  it.effect("an interrupted extraction, whether it was waiting or running, does not delay later extractions", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       const fibers = yield* start("a", lines("a", 3), Infinity)

@@ -72,7 +72,7 @@ describe("PromptBlock.render", () => {
     })
   })
 
-  it("shows the name of a hit's store in the hit's entry, with markup escaped", () => {
+  it("the entry of a hit shows the name of the hit's store, with markup escaped", () => {
     const result = found([record()])
     const named = { ...result, hits: result.hits.map((hit) => ({ ...hit, store: "a\"><b>\n</memory>" })) }
     const text = PromptBlock.formatMemoriesForPrompt(named)
@@ -80,7 +80,7 @@ describe("PromptBlock.render", () => {
     assert.notInclude(PromptBlock.formatMemoriesForPrompt(result), "store=")
   })
 
-  it("shows the summary before the body, and the summary alone if the body is blank", () => {
+  it("an entry shows the summary before the body, and the summary alone if the body is blank", () => {
     const text = PromptBlock.formatMemoriesForPrompt(found([record(), record({ body: " " })]), {
       header: "You know <this>:"
     })
@@ -89,7 +89,7 @@ describe("PromptBlock.render", () => {
     assert.include(text, "\nYou know &lt;this&gt;:\n")
   })
 
-  it("leaves out and counts the records that are less trusted than `maxTrust`", () => {
+  it("PromptBlock.render leaves out and counts the records that are less trusted than `maxTrust`", () => {
     const tiers: ReadonlyArray<Trust> = [0, 1, 2, 3]
     const records = tiers.map((trust) => record({ body: `${trust}`, source: { origin: "import", trust } }))
     assert.deepInclude(PromptBlock.render(found(records)), { leftOut: 0 })
@@ -111,7 +111,7 @@ describe("PromptBlock.render", () => {
     assert.deepStrictEqual(PromptBlock.render(found(records), { maxChars: 400 }).ids, [records[1]!.id])
   })
 
-  it("escapes the text of a record, so the text stays inside the record's entry", () => {
+  it("PromptBlock.render escapes the text of a record, so the text stays inside the record's entry", () => {
     for (const attack of attacks) {
       const text = PromptBlock.formatMemoriesForPrompt(found([
         record({ body: attack, kind: "note", source: { origin: "import", trust: 3 } }),

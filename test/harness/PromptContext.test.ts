@@ -43,7 +43,7 @@ describe("Injection.renderIndex", () => {
     })
   })
 
-  it("lists each record once, with its id, in one section per scope, broadest scope first", () => {
+  it("the index lists each record once, with its id, in one section per scope, broadest scope first", () => {
     const [tea, tabs, freeze] = [record("Tea", pilot, 1), record("Tabs", "global", 2), record("Freeze", run, 3)]
     const block = Injection.renderIndex([freeze, tea, tabs, tea], { maxEntries: 30 })
     assert.match(
@@ -58,7 +58,7 @@ describe("Injection.renderIndex", () => {
     assert.deepStrictEqual(block.ids, [tabs.id, tea.id, freeze.id])
   })
 
-  it("counts the records left out, and says \"at least\" if not all were read", () => {
+  it("the index counts the records left out, and says \"at least\" if not all records were read", () => {
     const records = many(40, "global")
     assert.isTrue(Injection.renderIndex(records, { maxEntries: 30 }).text.endsWith("\n\n… and 10 more not shown"))
     assert.isTrue(
@@ -96,7 +96,7 @@ describe("Injection.renderIndex", () => {
     )
   })
 
-  it.effect("the index shows records of trust 2 only in the viewer's own scopes, and no records of trust 3", () =>
+  it.effect("the index shows records of trust 2 only in scopes with the viewer's user, session or actor id, and none of trust 3", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const scopes: Readonly<Record<string, MemoryScope>> = {

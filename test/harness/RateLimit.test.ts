@@ -56,7 +56,7 @@ describe("RateLimit", () => {
       assert.isTrue(all.every((kind) => kind === "allow"))
     }))
 
-  it.effect("counts the calls of all tools that write, or only of the tools in the option `toolIds`", () =>
+  it.effect("RateLimit counts the calls of all tools that write, or only of the tools in the option `toolIds`", () =>
     Effect.gen(function*() {
       const byDefault = yield* make()
       yield* byDefault.ask(call())
@@ -76,7 +76,7 @@ describe("RateLimit", () => {
       assert.strictEqual(kinds.filter((kind) => kind === "allow").length, 2)
     }))
 
-  it.effect("counts calls separately per run, even if runs of other viewers or tenants have the same id", () =>
+  it.effect("RateLimit counts calls separately per run, even if runs of other viewers or tenants have the same id", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const others = [
@@ -108,7 +108,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("starts a new turn at `turn_start` only, not at `turn_end` or `session_end`", () =>
+  it.effect("RateLimit starts a new turn at `turn_start` only, not at `turn_end` or `session_end`", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       yield* limit.ask(call())
@@ -142,7 +142,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: mine })), "allow")
     }))
 
-  it.effect("counts the calls of equal viewers together if they have neither a run id nor a session id", () =>
+  it.effect("RateLimit counts the calls of equal viewers together if they have neither a run id nor a session id", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const ada = call({ viewer: Viewer.make({ userId: "ada" }) })
@@ -161,7 +161,7 @@ describe("RateLimit", () => {
       for (const n of [0, 1, 10_000, 19_999, 20_000]) assert.strictEqual(yield* limit.ask(run(n)), "deny")
     }))
 
-  it.effect("resets the count of a run one hour after the run's last call, and not before", () =>
+  it.effect("RateLimit resets the count of a run one hour after the run's last call, and not before", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const other = call({ viewer: Viewer.make({ userId: "bob" }) })

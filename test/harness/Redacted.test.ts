@@ -220,7 +220,7 @@ describe("Redaction", () => {
       assert.notInclude(JSON.stringify(events), secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
-  it.effect("counts each secret once in the metric `memory_redactions`, whatever the number of MemoryEvents services", () =>
+  it.effect("Redaction counts each secret once in the metric `memory_redactions`, however many MemoryEvents services there are", () =>
     Effect.gen(function*() {
       const counter = Metric.counter("memory_redactions", {
         description: "Secrets that were taken out of texts",

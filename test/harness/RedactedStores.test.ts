@@ -216,7 +216,7 @@ describe("a store with a redaction", () => {
       yield* federated.attach("read", { layer: on(yield* plain) })
     }))
 
-  it.scoped("passes only redacted messages to the engine's `ingest`", () =>
+  it.scoped("the store passes only redacted messages to the engine's `ingest`", () =>
     Effect.gen(function*() {
       const taken: Array<string> = []
       const engine = yield* MemoryStore.make("taking", {

@@ -67,7 +67,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
     )
 
     law(
-      "the old and the new default of `maxBytesPerFile` count as the same spec",
+      "a spec with the old default of `maxBytesPerFile` counts as equal to a spec with the new default",
       (resume) =>
         Effect.gen(function*() {
           const { InstructionFilesConfig } = MemorySpec
@@ -164,7 +164,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
           }))
       }))
 
-    law("treats the NFC and NFD forms of a run id as the same id", (resume) =>
+    law("Resume treats the NFC and NFD forms of a run id as the same id", (resume) =>
       Effect.gen(function*() {
         yield* resume.save("é", spec, at)
         assert.isTrue(Option.isSome(yield* resume.resume("é".normalize("NFD"), spec)))

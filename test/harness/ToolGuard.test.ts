@@ -24,7 +24,7 @@ describe("MemoryService.guard", () => {
     MemoryService.layer().pipe(Layer.provide(HarnessPlugin.layer(...plugins)), Layer.provide(MemoryStore.layerInMemory))
   const guarded = Effect.map(service, (memory) => memory.guard(pilot, note))
 
-  it.effect("a plugin's denial is returned to the model and published, even if the fiber that calls the tool has no plugins", () =>
+  it.effect("a plugin's denial is returned to the model and published, even if the tool is called where no plugins are provided", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       const elsewhere = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, HarnessPlugin.Plugins, [])
@@ -45,7 +45,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual((yield* tool.call({ text: "fine" })).data, "fine")
     }).pipe(Effect.provide(withPlugins(noSecrets))))
 
-  it.effect("asks plugins in order before the input is decoded, and stops at the first denial", () =>
+  it.effect("a guarded tool asks plugins in order before the input is decoded, and stops at the first denial", () =>
     Effect.gen(function*() {
       const asked: Array<string> = []
       const plugin = (id: string, verdict: HarnessPlugin.Verdict): HarnessPlugin.HarnessPlugin => ({

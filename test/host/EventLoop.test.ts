@@ -62,7 +62,7 @@ describe("a step of the event loop that takes too long", () => {
       }
     }))
 
-  it.live("an IterationBudget is spent after the given amount of work or after 4 ms, and is renewed in the next iteration", () =>
+  it.live("an IterationBudget is spent after the given work or 4 ms, and is renewed in the next iteration of the event loop", () =>
     Effect.gen(function*() {
       const still = clockOf(0)
       const budget = EventLoop.makeIterationBudget(16)

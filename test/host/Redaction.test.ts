@@ -225,7 +225,7 @@ describe("Redaction.byPatterns", () => {
 })
 
 describe("Redaction.rereading", () => {
-  it.effect("the secrets in a file are reported once per new text of the file, even if the first call with that text fails", () =>
+  it.effect("the secrets in a file are reported once for each new text of the file, even if the first redaction of that text fails", () =>
     Effect.gen(function*() {
       const counts: Array<number> = []
       let isFailing = false

@@ -164,7 +164,7 @@ describe("the inspector's API", () => {
       assert.strictEqual((yield* ask("/")).status, 200)
     }))
 
-  it.scopedLive("refuses requests that a page of another site could send", () =>
+  it.scopedLive("the inspector refuses requests that a page of another site could send", () =>
     Effect.gen(function*() {
       const { url } = yield* served()
       const own = new URL(url).host
@@ -197,7 +197,7 @@ describe("the inspector's API", () => {
       assert.strictEqual(yield* raw(url, record(4, "/forget"), same, "POST", forget), 200)
     }))
 
-  it.scopedLive("answers an invalid request with an error that quotes no part of the request", () =>
+  it.scopedLive("the inspector answers an invalid request with an error that quotes no part of the request", () =>
     Effect.gen(function*() {
       const { ask, post, url } = yield* served()
       const marker = "sk-marker"
@@ -222,7 +222,7 @@ describe("the inspector's API", () => {
       assert.strictEqual(yield* raw(url, record(1), long, "POST"), 413)
     }))
 
-  it.scopedLive("serves only the files of its page, and forbids scripts of other origins", () =>
+  it.scopedLive("the inspector serves only the files of its page, and forbids scripts of other origins", () =>
     Effect.gen(function*() {
       const { ask } = yield* served()
       for (const [path, type] of [["/", "text/html"], ["/main.js", "text/javascript"], ["/style.css", "text/css"]]) {

@@ -240,7 +240,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findByShared` returns the notes with the most shared values of an attribute first",
+      "`findByShared` returns the notes that share values of one attribute with a given note, most shared values first",
       (notes) =>
         Effect.gen(function*() {
           yield* write(notes, "a", "Payments Gateway: apple cake recipe")

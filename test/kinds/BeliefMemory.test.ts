@@ -176,7 +176,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "the audit of a belief lists every change, even if the store no longer keeps the revision",
+    "the audit of a belief lists every change, even changes whose revisions the store no longer keeps",
     (memory) =>
       Effect.gen(function*() {
         const proof = yield* retain(memory, "Oslo")

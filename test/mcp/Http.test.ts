@@ -19,7 +19,7 @@ const guarded = (options: object = {}) =>
   })
 
 describe("an MCP server over HTTP", () => {
-  it.scopedLive("answers a body that is not one JSON message with status 400, and invalid JSON also with error code -32700", () =>
+  it.scopedLive("the server answers a body that is not one JSON message with status 400, and invalid JSON also with error -32700", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
@@ -43,7 +43,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("refuses a foreign Host or Origin header with 403, and accepts the allowed hosts and origins", () =>
+  it.scopedLive("the server refuses a foreign Host or Origin header with 403, and accepts the allowed hosts and origins", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess({ allowedHosts: ["memory.example"], allowedOrigins: ["https://app.example"] })
       const { port } = new URL(url)
@@ -73,7 +73,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("answers every request without a valid token with 401 and the same message, on every path", () =>
+  it.scopedLive("the server answers every request without a valid token with 401 and the same message, on every path", () =>
     Effect.gen(function*() {
       const { ada, stderr, tokens, url } = yield* guarded()
       const wrong = [
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a new session beyond the limit ends the longest idle session, or gets 429 if no session is idle", () =>
+  it.scopedLive("a new session beyond the limit ends the session that was idle longest, or gets 429 if no session is idle", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)

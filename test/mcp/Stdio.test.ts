@@ -40,7 +40,7 @@ const lines = (...messages: ReadonlyArray<unknown>) =>
   messages.map((message) => encoder.encode(`${typeof message === "string" ? message : JSON.stringify(message)}\n`))
 
 describe("an MCP server over standard input", () => {
-  it.live("answers each malformed line with an error, and still answers later lines", () =>
+  it.live("the server answers each malformed line with an error, and still answers later lines", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(
         initialize,
@@ -85,7 +85,7 @@ describe("an MCP server over standard input", () => {
       }
     }))
 
-  it.live("refuses a line of more than 8 MiB, and still answers the next line", () =>
+  it.live("the server refuses a line of more than 8 MiB, and still answers the next line", () =>
     Effect.gen(function*() {
       const piece = encoder.encode("x".repeat(1_048_576))
       const found = yield* answers([
@@ -99,7 +99,7 @@ describe("an MCP server over standard input", () => {
       ]])
     }))
 
-  it.live("answers both of two concurrent requests with the same id, and refuses an unknown method with error -32601", () =>
+  it.live("the server answers both of two concurrent requests with the same id, and refuses an unknown method with error -32601", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(initialize, call(1, "recall"), call(1, "recall"), {
         jsonrpc: "2.0",
@@ -110,7 +110,7 @@ describe("an MCP server over standard input", () => {
       assert.strictEqual(found.find(({ id }) => id === 2).error.code, -32_601)
     }))
 
-  it.live("answers invalid parameters with an error that does not quote the values", () =>
+  it.live("the server answers invalid parameters with an error that does not quote the values", () =>
     Effect.gen(function*() {
       const wrong = [
         { method: "tools/call", params: {} },
@@ -134,7 +134,7 @@ describe("an MCP server over standard input", () => {
       assert.lengthOf(found, wrong.length + 1)
     }))
 
-  it.live("ends once its input has ended and all running calls are answered", () =>
+  it.live("the server ends once its input has ended and all running calls are answered", () =>
     Effect.gen(function*() {
       const found = yield* answers(lines(
         initialize,

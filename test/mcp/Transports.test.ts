@@ -114,7 +114,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.include(yield* tried(() => client.subscribeResource({ uri: "memory://index" })), { code: -32_601 })
     }))
 
-  it.scopedLive("answers a defect with \"internal error\" only, and logs neither its text nor a stack trace", () =>
+  it.scopedLive("the server answers a defect with \"internal error\" only, and logs neither the defect's text nor a stack trace", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       assert.deepStrictEqual(yield* tried(() => client.callTool({ name: "die" })), {

@@ -333,7 +333,7 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("`remember` fails with `model` and changes nothing, or makes exactly the changes in its receipt", () =>
+  it.effect("`remember` fails with the reason `model` and changes nothing, or makes exactly the changes in its receipt", () =>
     run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(

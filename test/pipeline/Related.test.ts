@@ -61,7 +61,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("the search covers the fact's scope and, by default, broader scopes; with reach `within`, narrower scopes instead", () =>
+  it.effect("the search covers the fact's scope, and also broader scopes or, for a viewer of reach `within`, narrower scopes", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)

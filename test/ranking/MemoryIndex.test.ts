@@ -71,7 +71,7 @@ describe("MemoryIndex", () => {
     assert.isTrue(plain.preparing("of another").next().done)
   })
 
-  it("`isPrepared` is true after preparing has ended, and false after another vector is attached", () => {
+  it("`isPrepared` is true once all vectors are prepared, and false after another vector is attached", () => {
     const index = MemoryIndex.make()
     const records = Array.from({ length: 3 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
     for (const record of records) index.add(record)
@@ -362,7 +362,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("the parts of an explanation add up to `bm25`, to `relevance` and to the score", () => {
+  it("the term and tag parts of an explanation add up to `bm25`, the rank parts to `relevance`, and the factors to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),

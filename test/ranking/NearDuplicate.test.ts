@@ -57,7 +57,7 @@ describe("isNear", () => {
     ["!!!", "???"]
   ]
 
-  it("short texts are not near if any word, such as a number or a negation, or the order of the words differs", () => {
+  it("short texts are not near if they differ in any word, such as a number or a negation, or in the order of the words", () => {
     for (const [a, b] of apart) assert.isFalse(near(a, b), `${a} | ${b}`)
   })
 

@@ -185,7 +185,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
     }))
 
-  it.effect("`search` reads only the bodies of the hits, of folded candidates, and of few other records", () =>
+  it.effect("`search` reads only the bodies of the hits, of near-duplicates folded into a hit, and of few other records", () =>
     Effect.gen(function*() {
       const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
       const index = indexOf(

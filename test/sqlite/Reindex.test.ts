@@ -15,7 +15,7 @@ const texts = [
 const questions = ["deploying", "the", "to", "run", "src/index.ts", "8.104.9", "walked"]
 
 describe("a SQLite file whose index was made by another analyzer", () => {
-  it.scoped("opening fails with the advice to reindex, and the file stays usable with its own analyzer", () =>
+  it.scoped("opening fails with the advice to reindex, and the file can still be opened with the analyzer that made its index", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)

@@ -49,7 +49,7 @@ const counted = (size: number) =>
 const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
 
 describe("calls of an Engine", () => {
-  it.effect("MemoryStore.make makes one call of the engine, which asks for rows to erase, however many rows there are", () =>
+  it.effect("MemoryStore.make calls the engine only once, to ask for rows to erase, however many rows there are", () =>
     Effect.gen(function*() {
       const { engine, during } = yield* counted(2_000)
       const calls = yield* during(MemoryStore.make("again", engine))

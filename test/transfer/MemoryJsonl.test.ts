@@ -197,7 +197,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a thread of the same name with other messages is not changed by a MemoryJsonl file, and is reported", () =>
+  it.scoped("a stored thread that has the name of a thread in a MemoryJsonl file but other messages is kept and reported", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       const said = (text: string, count: number) => Array.from({ length: count }, (_, n) => user(`${text} ${n}`))

@@ -88,7 +88,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a FileSystem service with any function that is not Node's is used unchanged, without direct calls of Node", () =>
+  it.scoped("a FileSystem service is used unchanged, without direct calls of Node, if one of its functions is not Node's", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const wrappers: ReadonlyArray<Partial<FileSystem.FileSystem>> = [

@@ -57,7 +57,7 @@ describe("a writer that stalls while it takes the lock", () => {
       ]
     ] as const
   ) {
-    it.scopedLive(`a writer that stalls ${name} does not remove the next holder's lock, but waits for its release`, () =>
+    it.scopedLive(`a writer that stalls ${name} does not remove the next holder's lock, but waits until that lock is released`, () =>
       Effect.gen(function*() {
         const root = yield* folder
         const [stops, wakes] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]

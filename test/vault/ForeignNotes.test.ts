@@ -274,7 +274,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("vault.repair restores a damaged note byte for byte, and keeps updated fields outside the file", () =>
+  it.scopedLive("vault.repair restores a note's file byte for byte, and keeps updates that are stored outside of the file", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>

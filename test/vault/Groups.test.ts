@@ -105,7 +105,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
     }
   }
 
-  it.scopedLive("another process does not complete a failed group commit, even if it has read the history lines", () =>
+  it.scopedLive("another process does not complete a failed group commit, even if it has read the commit's lines in the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)
@@ -189,7 +189,7 @@ describe("a group commit that falls back to single writes because one file canno
       "goes"
     ]] as const
   ) {
-    it.scopedLive(`each writer gets its own result if a group commit falls back to single writes and one ${title}`, () =>
+    it.scopedLive(`each writer gets its own result if a group commit falls back to single writes and one writer ${title}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }

@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("every use of the lock writes heartbeats, even after a long pause or the closing of its Effect scope", () =>
+  it.scoped("every use of a lock writes heartbeats, even after a long pause or after the lock's Effect scope was closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
