@@ -84,8 +84,8 @@ const machineClock = Clock.make()
 
 /**
  * Pauses long work from time to time. The caller runs the pacer after each step, with the amount of work of the step. The pacer pauses if
- * enough work was done since the last pause. One unit is the work on one character, such as parsing: 0.1 µs for English text, 2 µs for
- * Chinese.
+ * enough work was done since the last pause. A unit of work takes about 0.1 µs, as one
+ * character of English text does. A character of Chinese takes up to 2 µs.
  */
 export interface Pacer {
   (work: number): Effect.Effect<void>

@@ -72,7 +72,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "`forget` deletes all rows of a viewer's conversations; later messages are still extracted",
+    "`forget` deletes a viewer's conversations from the store and the cluster's tables; later messages are still extracted",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({})
@@ -151,7 +151,7 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   law(
-    "`compact` notifies the cluster of batches that have waited for extraction for an hour",
+    "`compact` requests extraction from conversations with waiting batches that did not change for an hour",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const { calls, extract } = model()

@@ -221,7 +221,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("`isReplaced` or a changed `generation()` tells a reader that it has read only part of a rewritten history", () =>
+  it.scopedLive("a reader that has read only a part of a rewritten history learns this from `isReplaced` or `generation()`", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

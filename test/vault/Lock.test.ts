@@ -354,7 +354,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
     }))
 
-  it.scoped("a process gets the lock even if each of its disk calls takes longer than its timeout", () =>
+  it.scoped("a process gets the lock even if each of its disk calls takes longer than the option `lockTimeout`", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")

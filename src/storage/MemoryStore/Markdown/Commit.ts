@@ -208,7 +208,7 @@ export interface Writers {
   readonly writePending: Io<void>
 }
 
-/** The records and dedupe keys that a writer reads. Committed batches with one of these are written before the writer starts. */
+/** The records and dedupe keys that a writer reads. Waiting batches that change one of them are written before the writer starts. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
