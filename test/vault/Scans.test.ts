@@ -13,7 +13,7 @@ import { gate, opened, place, platformWith } from "./Place.ts"
 const twins = Effect.gen(function*() {
   const root = yield* place
   const [file, folder, read, move] = [yield* gate, yield* gate, yield* gate, yield* gate]
-  const unreadable = new Set<string>()
+  const [unreadable, unwritable] = [new Set<string>(), new Set<string>()]
   const unread = (path: string) =>
     new SystemError({ reason: "Unknown", module: "FileSystem", method: "readFile", pathOrDescriptor: path })
   const reader = yield* opened(
@@ -24,7 +24,7 @@ const twins = Effect.gen(function*() {
       readFile: (path) => unreadable.has(path) ? unread(path) : file.hold(path, fs.readFile(path)),
       open: (path, options) => read.hold(path, fs.open(path, options)),
       readDirectory: (path) => folder.hold(path, fs.readDirectory(path)),
-      rename: (from, to) => move.hold(to, fs.rename(from, to))
+      rename: (from, to) => move.hold(to, unwritable.has(to) ? unread(to) : fs.rename(from, to))
     }))
   )
   /** Opens the vault as another process does, runs `write`, and closes the vault, so that all files are written when it ends. */
@@ -57,7 +57,22 @@ const twins = Effect.gen(function*() {
       fs.writeFileSync(lastFile, before)
     })
   return {
-    ...{ both, compacted, file, fileOf, folder, killedAfter, lastFile, move, other, read, reader, root, unreadable },
+    ...{
+      both,
+      compacted,
+      file,
+      fileOf,
+      folder,
+      killedAfter,
+      lastFile,
+      move,
+      other,
+      read,
+      reader,
+      root,
+      unreadable,
+      unwritable
+    },
     right: right!,
     seen: Effect.map(
       reader.store.list(ada, { limit: 100 }),
@@ -139,7 +154,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
-  it.scopedLive("a scan during a write of the same process shows the whole batch, although half of its files are written", () =>
+  it.scopedLive("a scan during a write of the same process shows nothing of the batch, although half of its files are written", () =>
     Effect.gen(function*() {
       const { both, lastFile, move, reader, seen } = yield* twins
       move.arm((path) => path === lastFile)
@@ -149,7 +164,23 @@ describe("a scan in progress in a vault", () => {
       const during = yield* seen
       yield* move.release
       yield* Fiber.join(write)
-      assert.deepStrictEqual([during, yield* seen], [["two", "two"], ["two", "two"]])
+      assert.deepStrictEqual([during, yield* seen], [["one", "one"], ["two", "two"]])
+    }))
+
+  it.scopedLive("a scan during a write that then fails shows nothing of the batch", () =>
+    Effect.gen(function*() {
+      const { both, lastFile, move, reader, seen, unwritable } = yield* twins
+      move.arm((path) => path === lastFile)
+      unwritable.add(lastFile)
+      const write = yield* Effect.fork(Effect.flip(both("two")(reader.store)))
+      yield* move.reached
+      yield* reader.vault.refresh
+      yield* move.release
+      yield* Fiber.join(write)
+      assert.deepStrictEqual(yield* seen, ["one", "one"])
+      unwritable.clear()
+      yield* both("three")(reader.store)
+      assert.deepStrictEqual(yield* seen, ["three", "three"])
     }))
 
   it.scopedLive("a purge whose writer died before removing the file stays in force", () =>

@@ -10,6 +10,8 @@ import * as TestClock from "effect/TestClock"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import { Internal } from "../../src/domain/MemoryScope.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Snapshot from "../../src/storage/MemoryStore/Markdown/Snapshot.ts"
 import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { ada, draft, listed } from "../../src/testing/Sample.ts"
@@ -118,6 +120,25 @@ describe("the snapshot of a vault", () => {
       }))
       fs.renameSync(path.join(root, "Note 1.md"), path.join(root, "Renamed.md"))
       assert.deepStrictEqual(yield* idsIn, ids)
+    }))
+
+  it.scoped("a vault closes and saves a snapshot while another process purges the library's own records all the time", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store } = yield* opened(root)
+      yield* store.put(ada, Array.from({ length: 30 }, (_, n) => draft(`note ${n}`)))
+      const purge = Effect.gen(function*() {
+        const [row] = yield* store.put(Viewer.system(), [draft("row", { scope: Internal })])
+        yield* store.forget(Viewer.system(), [row!.record.id], { purge: true })
+      })
+      const scope = yield* Scope.make()
+      const platform = platformWith((fs) => ({
+        rename: (from, to) =>
+          to === snapshot(root) ? Effect.zipRight(Effect.orDie(purge), fs.rename(from, to)) : fs.rename(from, to)
+      }))
+      yield* Scope.extend(opened(root, {}, platform), scope)
+      yield* Scope.close(scope, Exit.void)
+      assert.isAbove(size(root), 0)
     }))
 
   it.scoped("no snapshot contains a purged text, even if another process was saving the snapshot during the purge", () =>

@@ -38,7 +38,7 @@ export interface History {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
-  /** Number of purges (erasures of records) that this process has read since the history was last rewritten. */
+  /** Number of purges read since the history was last rewritten, without those of the library's own records. */
   readonly erasures: () => number
   /** Reads a revision. `None` if its line was erased or damaged, or if the file was rewritten. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>

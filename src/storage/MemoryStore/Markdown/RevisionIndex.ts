@@ -7,6 +7,7 @@ import type { Steps } from "../../../host/EventLoop.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, RevisionLocation } from "./HistoryLine.ts"
 import { LargeMap } from "./LargeMap.ts"
+import { isInternal } from "./Layout.ts"
 
 /** The locations of the revisions in a history. The history updates the index when it reads or writes lines. */
 export interface RevisionIndex {
@@ -29,7 +30,7 @@ export interface RevisionIndex {
   readonly remove: (location: RevisionLocation) => void
   /** Returns the number of bytes in lines that are no longer needed, such as the lines of erased or replaced revisions. */
   readonly dead: () => number
-  /** Returns how many erasures `add` has applied. */
+  /** Returns how many erasures `add` has applied, without those of the library's own records. */
   readonly erasures: () => number
 }
 
@@ -74,7 +75,8 @@ export const make = (): RevisionIndex => {
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
         if (isErased) {
-          erasures++
+          const paths = [...part.removed, ...earlier.map(({ path }) => path)]
+          if (paths.some((path) => path !== null && !isInternal(path))) erasures++
           erased.push(...earlier)
           dead += earlier.reduce((sum, { length }) => sum + length, location.length)
           set(location, none)

@@ -264,8 +264,8 @@ export interface SnapshotKeeper {
   /** Whether the files and the history agree, and neither has changed since the snapshot was saved. */
   readonly isUnchanged: () => boolean
   /**
-   * Saves a snapshot if enough has changed since the last one. Otherwise, the changes count for the next call. Returns `false` if a record
-   * may have been purged during the save. The new snapshot is then removed again, since it may contain the purged text.
+   * Saves a snapshot if enough has changed since the last one. Otherwise does nothing; the changes still count for the next call. Returns
+   * `false` and leaves no new snapshot if the state lags behind the history, or if a record was purged during the save.
    */
   readonly save: Effect.Effect<boolean, MemoryError>
   /** Removes the snapshot, since it may contain a purged text. The next `save` saves a new snapshot. */
@@ -282,14 +282,18 @@ const appended = 4_194_304
 /**
  * Fills the state and the history from the snapshot, if there is one. The next scan compares each entry with its file. The history compares
  * its index with the history file. `isNowhereElse` says whether the history lacks the record of a note. The record is then only in the
- * snapshot. Without the snapshot, the record would get a new id when the note is renamed.
+ * snapshot. Without the snapshot, the record would get a new id when the note is renamed. `isUpToDate` says whether the state has all that
+ * was read from the history.
  */
 export const load = (
   fs: VaultFileSystem,
   context: Context,
   state: VaultState,
   history: History,
-  isNowhereElse: (entry: Entry) => boolean
+  { isNowhereElse, isUpToDate }: {
+    readonly isNowhereElse: (entry: Entry) => boolean
+    readonly isUpToDate: () => boolean
+  }
 ): Effect.Effect<SnapshotKeeper, MemoryError> =>
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
@@ -317,10 +321,11 @@ export const load = (
       const isStale = built + news.length > Math.max(least, records * share) ||
         (isLost && records > 0) || grown >= appended || isOfEarlierRelease
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return true
+      const purges = purgesRead()
       const index = Option.getOrUndefined(yield* history.index)
       for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
       yield* EventLoop.pause
-      const purges = purgesRead()
+      if (!isUpToDate()) return false
       // the files and the indexes are taken in one step, since each index must match the records saved with it
       const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), state.files()]
       const indexes = tenantIndexes.flatMap(([tenant, tenantIndex]) => {
@@ -333,10 +338,13 @@ export const load = (
       yield* EventLoop.forEach(all, 4_096, (file) => {
         if (file._tag === "Entry" && isKept(file)) entries.push(file)
       })
-      yield* writeSnapshot(fs, context, { entries, history: index, indexes })
+      const isWritten = yield* writeSnapshot(fs, context, { entries, history: index, indexes }).pipe(
+        Effect.zipRight(history.news(false)),
+        Effect.flatMap(() => purgesRead() === purges ? Effect.succeed(true) : Effect.as(removeSnapshot(fs), false)),
+        Effect.uninterruptible // a snapshot with a purged text must not stay
+      )
       wasThere = true
-      yield* history.news(false)
-      if (purgesRead() !== purges) return yield* Effect.as(removeSnapshot(fs), false)
+      if (!isWritten) return false
       isOfEarlierRelease = false
       yield* EventLoop.forEach(paths.entries(), 2_048, ([n, path]) => {
         if (changed.get(path) === files[n]) changed.delete(path)

@@ -320,7 +320,11 @@ export const open = (
       context,
       state,
       history,
-      ({ path, row: { record: { id } }, tenant }) => isNote(context, path) && history.newest(tenant, id) === undefined
+      {
+        isUpToDate,
+        isNowhereElse: ({ path, row: { record: { id } }, tenant }) =>
+          isNote(context, path) && history.newest(tenant, id) === undefined
+      }
     )
     if (!snapshot.isSigned) yield* VaultManifest.confirm(fs, manifest, kinds) // a snapshot with a valid signature confirms the key
     yield* history.news(false)
@@ -387,10 +391,10 @@ export const open = (
         return exclusive(checkpoint)
       }),
       save: Effect.gen(function*() {
-        if (history.pending().length > 0 || history.hasFailedAppend()) {
-          yield* exclusive(checkpoint)
-        }
-        yield* Effect.repeat(Effect.zipRight(follow(false), snapshot.save), { until: Boolean })
-      })
+        yield* follow(false)
+        yield* Effect.when(exclusive(checkpoint), () =>
+          history.pending().length > 0 || history.hasFailedAppend())
+        return yield* snapshot.save
+      }).pipe(Effect.repeat({ until: Boolean, times: 2 }), Effect.asVoid)
     }
   })

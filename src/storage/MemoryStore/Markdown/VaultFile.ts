@@ -2,6 +2,7 @@
  * Lists the files of a vault for a scan, reads their texts, and detects damage. Also computes the future content of a file if the history
  * has a newer revision than the file. The history is the append-only file of all revisions.
  */
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { sha256 } from "../../../domain/Digest.ts"
@@ -292,7 +293,12 @@ export const makeAhead = (
       confirm(path)
     }
     const pending = history.pending().filter(({ number }) => number > since)
-    const locations = new Set(pending.flatMap(({ locations }) => locations))
+    const [ours, theirs] = Arr.partition(pending, ({ isOurs, number }) => !isOurs || number <= lastReadBatch())
+    // files that this process is writing stay as they were known: the writer itself shows the batch once all files are written
+    for (const { path, removed } of ours.flatMap(({ locations }) => locations)) {
+      for (const file of path === null ? removed : [path, ...removed]) found.delete(file)
+    }
+    const locations = new Set(theirs.flatMap(({ locations }) => locations))
     const add = (location: RevisionLocation | undefined) => {
       if (location !== undefined && location.batch > since) locations.add(location)
     }
