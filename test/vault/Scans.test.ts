@@ -6,6 +6,7 @@ import * as fs from "node:fs"
 import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
+import { listen } from "../../src/testing/Listener.ts"
 import { ada, draft, fact, id, put } from "../../src/testing/Sample.ts"
 import { gate, opened, place, platformWith } from "./Place.ts"
 
@@ -154,9 +155,10 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
-  it.scopedLive("a scan during a write of the same process shows nothing of the batch, although half of its files are written", () =>
+  it.scopedLive("a scan during a write of the same process shows nothing of the batch, and publishes no change of it", () =>
     Effect.gen(function*() {
       const { both, lastFile, move, reader, seen } = yield* twins
+      const received = yield* listen(reader.store, ada)
       move.arm((path) => path === lastFile)
       const write = yield* Effect.fork(both("two")(reader.store))
       yield* move.reached
@@ -165,6 +167,7 @@ describe("a scan in progress in a vault", () => {
       yield* move.release
       yield* Fiber.join(write)
       assert.deepStrictEqual([during, yield* seen], [["one", "one"], ["two", "two"]])
+      assert.deepStrictEqual((yield* received).map((change) => "by" in change && change.by), ["here", "here"])
     }))
 
   it.scopedLive("a scan during a write that then fails shows nothing of the batch", () =>
