@@ -170,6 +170,20 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual((yield* received).map((change) => "by" in change && change.by), ["here", "here"])
     }))
 
+  it.scopedLive("a scan during which a write of the same process begins and ends publishes no change of the batch", () =>
+    Effect.gen(function*() {
+      const { both, file, fileOf, reader, right, seen } = yield* twins
+      const received = yield* listen(reader.store, ada)
+      file.arm((path) => path.endsWith(fileOf(right)))
+      const scan = yield* Effect.fork(reader.vault.refresh)
+      yield* file.reached
+      yield* both("two")(reader.store)
+      yield* file.release
+      yield* Fiber.join(scan)
+      assert.deepStrictEqual(yield* seen, ["two", "two"])
+      assert.deepStrictEqual((yield* received).map((change) => "by" in change && change.by), ["here", "here"])
+    }))
+
   it.scopedLive("a scan during a write that then fails shows nothing of the batch", () =>
     Effect.gen(function*() {
       const { both, lastFile, move, reader, seen, unwritable } = yield* twins

@@ -339,7 +339,7 @@ export const load = (
         if (file._tag === "Entry" && isKept(file)) entries.push(file)
       })
       const isWritten = yield* writeSnapshot(fs, context, { entries, history: index, indexes }).pipe(
-        Effect.zipRight(history.news(false)),
+        Effect.zipRight(Effect.tapError(history.news(false), () => Effect.option(removeSnapshot(fs)))),
         Effect.flatMap(() => purgesRead() === purges ? Effect.succeed(true) : Effect.as(removeSnapshot(fs), false)),
         Effect.uninterruptible // a snapshot with a purged text must not stay
       )

@@ -293,14 +293,15 @@ export const makeAhead = (
       confirm(path)
     }
     const pending = history.pending().filter(({ number }) => number > since)
-    const [ours, theirs] = Arr.partition(pending, ({ isOurs, number }) => !isOurs || number <= lastReadBatch())
-    // files that this process is writing stay as they were known: the writer itself shows the batch once all files are written
+    const [theirs, ours] = Arr.partition(pending, ({ isOurs }) => isOurs)
+    // the writer itself shows the files that this process wrote since the scan began, once all files of the batch are written
     for (const { path, removed } of ours.flatMap(({ locations }) => locations)) {
       for (const file of path === null ? removed : [path, ...removed]) found.delete(file)
     }
+    const own = new Set(ours.map(({ number }) => number))
     const locations = new Set(theirs.flatMap(({ locations }) => locations))
     const add = (location: RevisionLocation | undefined) => {
-      if (location !== undefined && location.batch > since) locations.add(location)
+      if (location !== undefined && location.batch > since && !own.has(location.batch)) locations.add(location)
     }
     let work = 0
     for (const [path, file] of found) {

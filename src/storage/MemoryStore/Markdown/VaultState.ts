@@ -257,6 +257,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       if (found.size > completed && !(yield* isComplete)) return yield* scanAll(scan.isFirstScan)
       const news: Array<News> = []
       const applyFinding = (path: string) => {
+        if (!found.has(path)) return
         const at = times.get(path) ?? began
         if (Math.max(touched.get(path) ?? 0, seen) > at) return // a later scan or write has newer information about the file
         news.push(...set(path, found.get(path), at))
