@@ -47,6 +47,13 @@ const notes = (count: number, length: number) =>
       }
     }).pipe(Effect.withRandom(Random.make("notes"))))
 
+/** Opens a vault, returns the ids of its records, and closes it. */
+const idsIn = (root: string) =>
+  Effect.scoped(Effect.map(
+    Effect.flatMap(opened(root), ({ store }) => store.list(ada, {})),
+    ({ items }) => items.map(({ id }) => id).sort()
+  ))
+
 describe("the snapshot of a vault", () => {
   it.scoped("a vault saves its first snapshot, and a new one after its search index was built or many records changed", () =>
     Effect.gen(function*() {
@@ -87,30 +94,20 @@ describe("the snapshot of a vault", () => {
   it.scopedLive("a note renamed while the vault is closed keeps its id, even if a purge has removed the vault's snapshot", () =>
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
-      const idsIn = Effect.scoped(
-        Effect.flatMap(opened(root), ({ store }) => store.list(ada, {})).pipe(
-          Effect.map(({ items }) => items.map(({ id }) => id).sort())
-        )
-      )
-      const ids = yield* idsIn
+      const ids = yield* idsIn(root)
       yield* Effect.scoped(Effect.gen(function*() {
         const { store } = yield* opened(root)
         const [secret] = yield* store.put(ada, [draft("secret")])
         yield* store.forget(ada, [secret!.record.id], { purge: true })
       }))
       fs.renameSync(path.join(root, "Note 1.md"), path.join(root, "Renamed.md"))
-      assert.deepStrictEqual(yield* idsIn, ids)
+      assert.deepStrictEqual(yield* idsIn(root), ids)
     }))
 
   it.scopedLive("a note renamed while the vault is closed keeps its id, even if a process died after a purge", () =>
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
-      const idsIn = Effect.scoped(
-        Effect.flatMap(opened(root), ({ store }) => store.list(ada, {})).pipe(
-          Effect.map(({ items }) => items.map(({ id }) => id).sort())
-        )
-      )
-      const ids = yield* idsIn
+      const ids = yield* idsIn(root)
       const dying = yield* opened(root) // saves no snapshot, since it is open for less than ten seconds
       yield* Effect.scoped(Effect.gen(function*() {
         yield* opened(root)
@@ -119,7 +116,7 @@ describe("the snapshot of a vault", () => {
         assert.strictEqual(size(root), 0)
       }))
       fs.renameSync(path.join(root, "Note 1.md"), path.join(root, "Renamed.md"))
-      assert.deepStrictEqual(yield* idsIn, ids)
+      assert.deepStrictEqual(yield* idsIn(root), ids)
     }))
 
   it.scoped("a vault closes and saves a snapshot while another process purges the library's own records all the time", () =>

@@ -168,9 +168,7 @@ export const make = (fs: VaultFileSystem): History => {
           if (isWhole && !failed.has(first.offset) && undone.get(first.offset) !== first.batch) {
             const batch = addBatch(first.batch, open.filter(({ isBlank }) => !isBlank), { isSynced })
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
-            for (const { removed, path } of batch.locations) {
-              for (const file of path === null ? removed : [path, ...removed]) unreadFiles.set(file, batch.number)
-            }
+            for (const file of RevisionIndex.filesOf(batch.locations)) unreadFiles.set(file, batch.number)
           } else dead += open.reduce((sum, { length }) => sum + length, 0)
         }
         open = []

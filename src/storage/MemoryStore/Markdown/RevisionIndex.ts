@@ -34,6 +34,10 @@ export interface RevisionIndex {
   readonly erasures: () => number
 }
 
+/** Returns the paths of the files that revisions write or remove. */
+export const filesOf = (locations: ReadonlyArray<RevisionLocation>): ReadonlyArray<string> =>
+  locations.flatMap(({ path, removed }) => path === null ? removed : [path, ...removed])
+
 /** Makes an index without revisions. */
 export const make = (): RevisionIndex => {
   const records = new Map<string, LargeMap<MemoryId, ReadonlyArray<RevisionLocation>>>()
@@ -75,8 +79,7 @@ export const make = (): RevisionIndex => {
         const old = all[0]
         if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
         if (isErased) {
-          const paths = [...part.removed, ...earlier.map(({ path }) => path)]
-          if (paths.some((path) => path !== null && !isInternal(path))) erasures++
+          if (!filesOf([part, ...earlier]).every(isInternal)) erasures++
           erased.push(...earlier)
           dead += earlier.reduce((sum, { length }) => sum + length, location.length)
           set(location, none)

@@ -23,6 +23,7 @@ import * as History from "./History.ts"
 import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
 import { isLost, lost } from "./Lock.ts"
+import { filesOf } from "./RevisionIndex.ts"
 import * as RevisionReader from "./RevisionReader.ts"
 import * as Snapshot from "./Snapshot.ts"
 import * as VaultFile from "./VaultFile.ts"
@@ -170,13 +171,12 @@ export const open = (
           const isSeen = isRenewed ? !ahead.has(path) : !Layout.isRecord(path) || matchesHistory(path, pending)
           if (isSeen && unreadFiles.get(path) === batch) unreadFiles.delete(path)
         }
-        const isUnread = ({ removed, path }: History.RevisionLocation) =>
-          [...removed, path].some((one) => one !== null && unreadFiles.has(one))
+        const isUnread = (file: string) => unreadFiles.has(file)
         const isWriting = ({ after, before, removed }: History.RevisionLocation) =>
           before !== after || removed.length > 0
         for (const { isOurs, number, locations } of history.pending()) {
           if (number <= lastReadBatch) continue
-          if (locations.some(isOurs ? isWriting : isUnread)) break // `written` ends the writing of this process
+          if (isOurs ? locations.some(isWriting) : filesOf(locations).some(isUnread)) break // `written` ends the writing of this process
           lastReadBatch = number
         }
       })
@@ -220,8 +220,7 @@ export const open = (
       const locations = history.pending().flatMap((batch) => batch.locations)
       if (locations.length === 0) return history.rollBackFailed
       if (pendingErasures.size > 0) return Effect.void
-      const touched = locations.flatMap(({ removed, path }) => path === null ? removed : [path, ...removed])
-      return Effect.zipRight(fs.force(touched), history.checkpoint)
+      return Effect.zipRight(fs.force(filesOf(locations)), history.checkpoint)
     })
 
     /** Brings state and history up to date. Needs the vault's lock. Fails with `lost` if another process has taken over the lock. */

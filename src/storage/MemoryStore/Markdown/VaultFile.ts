@@ -15,6 +15,7 @@ import type { Extra, Frame } from "./Frontmatter.ts"
 import type { History, RevisionLocation } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { internal } from "./Layout.ts"
+import { filesOf } from "./RevisionIndex.ts"
 import type { Stat, VaultFileSystem } from "./VaultFileSystem.ts"
 
 /** The settings with which the files of a vault are read and written. */
@@ -295,9 +296,7 @@ export const makeAhead = (
     const pending = history.pending().filter(({ number }) => number > since)
     const [theirs, ours] = Arr.partition(pending, ({ isOurs }) => isOurs)
     // the writer itself shows the files that this process wrote since the scan began, once all files of the batch are written
-    for (const { path, removed } of ours.flatMap(({ locations }) => locations)) {
-      for (const file of path === null ? removed : [path, ...removed]) found.delete(file)
-    }
+    for (const file of filesOf(ours.flatMap(({ locations }) => locations))) found.delete(file)
     const own = new Set(ours.map(({ number }) => number))
     const locations = new Set(theirs.flatMap(({ locations }) => locations))
     const add = (location: RevisionLocation | undefined) => {
