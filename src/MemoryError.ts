@@ -1,7 +1,8 @@
 /**
- * `MemoryError` is the only error type of this library. The field `op` names the failed operation, and the field `reason` says why it
- * failed. Catch the tag `MemoryError` to handle every failure, or use `catchReason` to handle one reason. The field `cause` is for logs,
- * and is never encoded.
+ * `MemoryError` is the error type of the services of this library. The exceptions are `ResumeError` of `Resume`, `Failure` of `MemoryTool`,
+ * and the errors of adapters for other libraries and protocols. The field `op` names the failed operation, and the field `reason` says why
+ * it failed. Catch the tag `MemoryError` to handle all of these failures, or use `catchReason` to handle one reason. The field `cause` is
+ * for logs, and is never encoded.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,7 +1,7 @@
 /**
- * Memory as one service. A harness (the program that runs an agent) provides the service, and the agent's code calls it. The operations
- * require `CurrentViewer`, so the compiler makes sure that the code says for whom it acts. Lower-level services, such as `MemoryStore`,
- * take the viewer as the first argument instead.
+ * Memory as one service. A harness (the program that runs an agent) provides the service, and the agent's code calls it. Each operation for
+ * a viewer requires `CurrentViewer`, so the compiler makes sure that the code says for whom it acts. Lower-level services, such as
+ * `MemoryStore`, take the viewer as the first argument instead.
  *
  * ```ts
  * import { Effect } from "effect"

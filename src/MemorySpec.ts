@@ -1,6 +1,6 @@
 /**
  * The settings of an agent's memory, as the author of the agent writes them. These settings are part of the spec of a run. `Resume` saves
- * the spec with each checkpoint. A run with an unchanged spec can resume. After a change, `Resume.accept` must name each changed field.
+ * the spec with each checkpoint. A run with an unchanged spec can resume. `Resume.accept` permits changes of the fields that it names.
  *
  * ```ts
  * import { MemorySpec } from "effect-memory"

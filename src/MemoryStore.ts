@@ -1,5 +1,5 @@
 /**
- * The store of records. All other services read and write records through this service.
+ * The store of records. Every other service that reads or writes records does so through this service.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,6 @@
 /**
- * A durable queue of messages, stored as rows of the store itself. Memories are extracted from each message once, even across crashes. Use
- * the queue through `MemoryManager`, or directly in a program with one store.
+ * A durable queue of messages, stored as rows of the store itself. The memories of a message are stored only once, even across crashes. A
+ * message whose extraction keeps failing is set aside. Use the queue through `MemoryManager`, or directly in a program with one store.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

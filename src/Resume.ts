@@ -1,6 +1,6 @@
 /**
- * Checkpoints of runs. The spec of a run is the settings with which the run began. A run with an unchanged spec can resume. If
- * the spec has changed, `accept` must name all changed fields.
+ * Checkpoints of runs. The spec of a run is an object with the settings of the run. Each checkpoint contains the spec. A run can resume if
+ * its spec equals the spec of the checkpoint. `accept` permits changes of the fields that it names, including their subfields.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,5 +1,6 @@
 /**
- * Computes the score of a search hit. The score is the weighted mean of relevance, recency, importance, confidence and emotion.
+ * Computes scores of search hits. `score` returns the weighted mean of relevance, recency, importance, confidence and emotion.
+ * `defaultMemoryScorer` returns a sum of recency, importance and relevance, which can exceed 1.
  *
  * ```ts
  * import { Effect } from "effect"

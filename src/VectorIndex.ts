@@ -1,6 +1,7 @@
 /**
- * Exact vector search by cosine similarity. An index is mutable, and has the vectors of one model in typed arrays. A search returns at most
- * `limit` ids, best first. Ids with equal cosines are in the order in which they were added. Scores are bit-identical on every machine.
+ * Cosine similarity of vectors. The module `VectorIndex` of `effect-memory/ranking` also has an index for exact vector search, made by
+ * `make`. An index is mutable, and has the vectors of one model in typed arrays. A search returns at most `limit` ids, best first. Ids with
+ * equal cosines are by default in the order in which they were added. Scores are bit-identical on every machine.
  *
  * ```ts
  * import { VectorIndex } from "effect-memory/ranking"

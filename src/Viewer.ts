@@ -1,6 +1,7 @@
 /**
- * The viewer of a call is the user, agent, run, session or actor for whom the call is made. Every operation of a store takes a viewer.
- * Records that the viewer may not see are left out before any limit is applied. Such records do not count towards the limit.
+ * The viewer of a call is the user, agent, run, session or actor for whom the call is made. Operations of a store on records, such as `put`
+ * and `search`, take a viewer. Records that the viewer may not see are left out before any limit is applied. Such records do not count
+ * towards the limit.
  *
  * ```ts
  * import { Viewer } from "effect-memory"

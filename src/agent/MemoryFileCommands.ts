@@ -3,11 +3,11 @@
  * `insert`, `delete` and `rename`, for files under `/memories`.
  *
  * A file is stored as a record of kind `file`, in the scope that `Viewer.subjectOf` returns. The paths do not refer to files on a disk.
- * Files are searched, versioned, forgotten and restored like other memories. A path outside `/memories` fails with `path_escape`. The texts
- * of answers and errors are those that Anthropic documents for the tool.
+ * Files are searched, versioned, forgotten and restored like other memories. A path outside `/memories` fails with `path_escape`. Most
+ * texts of answers and errors are those that Anthropic documents for the tool.
  *
  * The model sees the text of a file without invisible characters, and an edit is matched against this visible text. The record keeps its
- * invisible characters, except within the replaced text.
+ * invisible characters, even those within the replaced text.
  *
  * ```ts
  * import { Effect } from "effect"

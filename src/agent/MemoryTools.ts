@@ -53,7 +53,7 @@ export const makeRecords = (
       )
       : [])
 
-// checks the length only: a JSON schema cannot express the other rules of the store's Schemas `Summary` and `Tag`
+// checks the length only: the store checks the other rules of its Schemas `Summary` and `Tag`
 const oneLine = (max: number, description: string) =>
   Schema.String.pipe(Schema.minLength(1), Schema.maxLength(max)).annotations({ description })
 const Tags = (description: string) =>
@@ -235,8 +235,8 @@ const known = (memory: MemoryService.Service, id: string) =>
   })
 
 /**
- * Returns the fields of the old record that a replacement keeps. The model does not supply these fields. `data` is kept only if the kind
- * stays the same, because each kind has its own Schema of `data`.
+ * Returns the fields of the old record that a replacement keeps. The model supplies none of them except `id`. `data` is kept only if the
+ * kind stays the same, because each kind has its own Schema of `data`.
  */
 const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metadata }: MemoryRecord, next: string) => ({
   id,

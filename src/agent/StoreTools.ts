@@ -266,11 +266,12 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
  * viewer                       scopes
  * with a user                  user, session and run of this user
  * with only an agent or run    agent, run, global
- * any other                    the scope of all the viewer's ids, named after the narrowest one
- * with reach `within`          the scope of all the viewer's ids, since the viewer sees no broader one
+ * with only an actor or no id  none, since a tool has no name for the scope of an actor, and `Global` is shared
+ * any other                    the scope of all the viewer's ids, named after the narrowest one (an actor id has no name)
+ * with reach `within`          the scope of all the viewer's ids, since the viewer sees no broader one; none with only an actor
  * ```
  *
- * `sharedWrites` may add `agent` and `global` to the first and third row. `globalWrites: "deny"` removes `global`.
+ * `sharedWrites` may add `agent` and `global` to all rows but the second and the last. `globalWrites: "deny"` removes `global`.
  */
 export const writable = (
   viewer: Viewer.Viewer,

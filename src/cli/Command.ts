@@ -113,7 +113,7 @@ export const make = <O, A>(definition: Definition<O, A>): Command => {
   }
 }
 
-/** Parses the arguments after the name of a command. Options may be anywhere before `--`. */
+/** Parses the words of a command line, without the name of the command. Options may be anywhere before `--`. */
 const parse = <O, A>(
   name: string,
   options: Options.Options<O>,
@@ -197,7 +197,7 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
     )
     const store = yield* StoreAddress.parse(given)
     const { agent, reach, run, session, user } = values
-    // stored tenant names are in Unicode form NFC; a viewer normalizes its tenant, but some commands use this name without a viewer
+    // stored tenant names are in Unicode form NFC; `Viewer.tenantOf` returns this form, but some commands use this name without a viewer
     const tenant = Option.map(values.tenant, (name) => name.normalize("NFC"))
     const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
     const viewer = reach === "everyone"

@@ -70,7 +70,10 @@ export const purge = (
 export const Scan = Schema.Struct({
   /** Number of rows of the tenant that were read. */
   rows: Schema.Number,
-  /** Number of rows and revisions of the person that are left; should be 0. */
+  /**
+   * Number that is 0 only if nothing of the person is left. It is no exact count: a row that is left may count several times, and all
+   * revisions of an erased record together count once.
+   */
   remaining: Schema.Number
 })
 

@@ -41,7 +41,7 @@ export interface Format {
   readonly name: string
   /** Description on one line. */
   readonly summary: string
-  /** Reads a file or folder into the store; the path `-` is stdin. */
+  /** Reads a file or folder into the store. If the format is that of a single file, the path `-` is stdin. */
   readonly read: (job: Reading) => Run
   /** Writes the store to a file; the path `-` is stdout. This function is absent if the format can only be read. */
   readonly write?: ((job: Writing) => Run) | undefined
@@ -74,7 +74,10 @@ export const Imported = Schema.Struct({
   skipped: Schema.Array(Skipped)
 })
 
-/** Largest size, in bytes, of a file from another system. The limit is needed because the whole file is read into memory. */
+/**
+ * Largest size, in bytes, of a single file from another system. The limit is needed because the whole file is read into memory. The files
+ * of a folder have no limit.
+ */
 const longestFile = 402_653_184
 
 const unreadable = (path: string) =>

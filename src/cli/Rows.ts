@@ -30,7 +30,7 @@ export const tenantsOf = (
 ): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
   named === undefined ? Effect.map(store.tenants, (all) => Array.from(new Set(all)).sort()) : Effect.succeed(named)
 
-/** Counts the rows of the named tenants, or of all tenants if none are named. Cost: reads every counted row. */
+/** Counts the rows of the named tenants, or of all tenants if `named` is absent. Cost: reads every counted row. */
 export const count = (store: Service, named?: ReadonlyArray<string>): Effect.Effect<number, MemoryError> =>
   Effect.flatMap(
     tenantsOf(store, named),

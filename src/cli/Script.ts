@@ -1,6 +1,7 @@
 /**
  * Makes completion scripts for bash, zsh and fish. The scripts complete names of commands and options, values of options, and paths of
- * files. All names are in the scripts, so a completion does not start `effect-memory`.
+ * files. The script for fish completes paths only as values of options. All names are in the scripts, so a completion does not start
+ * `effect-memory`.
  */
 import { type Command, sharedOptions } from "./Command.ts"
 import { type Flag, flagsOf } from "./Help.ts"

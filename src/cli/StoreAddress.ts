@@ -72,7 +72,10 @@ export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, O
 export interface OpenOptions {
   /** Whether a missing file or folder of the store is created. Default false: opening a missing store fails with `unavailable`. */
   readonly create?: boolean | undefined
-  /** Whether the open store watches for writes of other processes. Default false, since most commands end soon. */
+  /**
+   * Whether an open vault watches for writes of other processes, and a store in PostgreSQL may use more than one connection. Default false,
+   * since most commands end soon.
+   */
   readonly follow?: boolean | undefined
 }
 
@@ -140,7 +143,10 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
     return true
   })
 
-/** Fails if the file or folder is missing, unless `create` is set. So a command that only reads never creates a store. */
+/**
+ * Fails if the file or folder is missing, unless `create` is set or the path is `:memory:`. So a command that only reads does not create
+ * the file or folder of a store. It may create a store in a folder that exists, or tables in a PostgreSQL database.
+ */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
     if (create || path === ":memory:") return
@@ -154,8 +160,8 @@ const present = (path: string, address: StoreAddress, { create = false }: OpenOp
   })
 
 /**
- * Converts an error of opening a store to a `CommandError`. If a package is missing, the message names the package. Otherwise, the message
- * names the address of the store.
+ * Converts an error of opening a store to a `CommandError`. If a package is missing, or has no binary for this version of Node, the message
+ * names the package. Otherwise, the message names the address of the store.
  */
 const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
   Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))

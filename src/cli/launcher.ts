@@ -5,7 +5,7 @@
  * Each command has its own cache file, in the folder of this module. The first successful run of the command writes the file. V8 rejects a
  * file that was written by another version of V8 or with other flags. A successful run then replaces the file. Bun and Deno have no cache.
  * If the folder cannot be written, there is no cache either. Without a cache, each run compiles the bundle. `NODE_DISABLE_COMPILE_CACHE=1`
- * turns off this cache and Node's own.
+ * turns off this cache and Node's own. A run whose first argument is an option, such as `--store`, has no cache.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -17,9 +17,9 @@ import { sha256 } from "../domain/Digest.ts"
 
 const { bun, deno, node } = process.versions
 /*
- * This flag makes V8 wait ten times longer before it optimizes a function. Most commands run for only a third of a second. With the flag, a
- * search of 10,000 notes is a sixth faster, and a long run of the command `copy` is no slower. The flag is set only in Node 20. Later
- * versions of V8 do not know the flag and would print an error.
+ * This flag makes V8 wait about twenty times longer before it optimizes a function. Most commands run for only a third of a second. With
+ * the flag, a search of 10,000 notes is a sixth faster, and a long run of the command `copy` is no slower. The flag is set only in Node 20.
+ * Later versions of V8 do not know the flag and would print an error.
  */
 if (node.startsWith("20.") && deno === undefined) setFlagsFromString("--interrupt-budget=1500000")
 

@@ -67,7 +67,7 @@ export type MemoryKind = string
 
 /** A memory in Deuz's format. Times are epoch milliseconds; the store sets `createdAt`. */
 export interface MemoryRecord {
-  /** Any text as the id. This library stores the id in the field `source.reference` of the record. */
+  /** The id: any text of at most 1,024 UTF-16 units. This library stores the id in the field `source.reference` of the record. */
   readonly id: string
   readonly text: string
   readonly kind: MemoryKind

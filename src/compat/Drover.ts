@@ -127,8 +127,8 @@ export interface Ids {
 /**
  * Makes an adapter with drover's interface from a store. `put`, `get` and `forget` act as `viewer`. The default viewer sees the whole
  * default tenant, since drover has no viewers. `search` and `list` act for the agent and the run in their options, in the tenant of
- * `viewer`. Entries that `viewer` does not see are left out. Records with a scope that drover does not have, such as the scope of a
- * user, are never returned.
+ * `viewer`. An id that is missing in the options is taken from `viewer`. Entries that `viewer` does not see are left out. Records with a
+ * scope that drover does not have, such as the scope of a user, are never returned.
  */
 export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
   const asking = ({ agentId, runId }: Ids) =>
@@ -255,7 +255,7 @@ export const seedInstructionFiles = (
 ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError, InstructionFiles.InstructionFiles> =>
   Effect.flatMap(InstructionFiles.InstructionFiles, (files) => files.seed(Viewer.system(tenant)))
 
-/** The pattern of agent and run ids in drover. This library accepts any well-formed text as an id, and encodes ids in file names. */
+/** The pattern of agent and run ids in drover. This library accepts every id that `ScopeId` permits, and encodes ids in file names. */
 export const ID_SEGMENT_RE = /^[a-zA-Z0-9_-]{1,64}$/
 
 /** Makes a document for `bm25` from the texts of an entry. */
@@ -314,7 +314,7 @@ export { renderInstructionFiles as renderInstructionsBlock } from "../harness/In
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
 /**
  * `MemorySpec` has the settings of an agent's memory. `InstructionFilesConfig` has the settings of instruction files. `hashSpec` computes
- * the hash by which `Resume` detects changed settings.
+ * the hash of settings that `Resume` stores in a checkpoint.
  */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /**
@@ -324,7 +324,7 @@ export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemoryS
 export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
 /** The error of `Resume` if a run is resumed with a spec that differs from the saved spec. */
 export { ResumeError } from "../harness/Resume.ts"
-/** A plugin that receives the events of a harness and may deny tool calls. */
+/** A plugin that is told when a turn starts or ends, or a session ends, and may deny tool calls. It receives no `HarnessEvent`. */
 export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
 /** Ranks documents by Okapi BM25, best first. */
 export { bm25 } from "../ranking/Bm25.ts"

@@ -5,8 +5,8 @@
  *
  * The methods of an adapter return promises. The argument `run`, such as `Effect.runPromise`, makes these promises from effects. A recall
  * makes four queries: for chat messages, other events, episodes similar to the message, and reflections. `docs/compat.md` lists the
- * deliberate differences from molroo, with a test of each. For example, every filter of a query is applied. No query returns episodes of
- * another entity. An episode that is saved again under its id is stored once. A query that fails is listed in `failures`.
+ * deliberate differences from molroo, with a test of each. For example, every filter of a query is applied. A viewer with an `actorId` gets
+ * no episodes of another entity. An episode that is saved again under its id is stored once. A query that fails is listed in `failures`.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -4,8 +4,8 @@
  *
  * `initAgent` makes a manager whose methods return promises. The last argument of `initAgent`, such as `Effect.runPromise`, makes these
  * promises from effects. Each store is a `MemoryStore` layer, by default one in memory. `docs/compat.md` lists the deliberate differences
- * from Strands, with a test of each. For example, an invalid configuration is rejected with a list of all violations. The hits of all
- * stores are ranked together. A search that fails in every store rejects.
+ * from Strands, with a test of each. For example, an invalid configuration fails with a list of violations, not only the first one. The
+ * hits of all stores are ranked together. A search that fails in every store rejects.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -100,7 +100,11 @@ export interface SearchOptions {
 export interface MemoryManager {
   /** Finds entries in the named stores, by default in all stores, best first. Rejects if every store fails, or if a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
-  /** Adds a text to the named stores (default: all writable stores). If any fail, rejects with an `AggregateError` that names them. */
+  /**
+   * Adds a text to the named stores (default: all writable stores). Rejects with an `AggregateError` if some of these stores fail. Rejects
+   * with the error of `MemoryManager.add` instead if all of them fail. Both errors name the failed stores. An unknown store, or one that is
+   * not writable, makes the call reject before any write.
+   */
   add(
     content: string,
     options?: { readonly metadata?: JsonObject | undefined; readonly stores?: ReadonlyArray<string> | undefined }
@@ -117,8 +121,10 @@ export interface MemoryManager {
 
 /**
  * Makes the manager for a viewer. Entries are added to the memory scope that `Viewer.subjectOf` returns. Messages are added to the session
- * with the name `viewer.sessionId`, else `viewer.runId`, else `default`. An invalid configuration fails with `invalid_draft` and a list of
- * all violations. The manager closes with the Effect scope, but first extracts memories from all waiting messages.
+ * with the name `viewer.sessionId`, else `viewer.runId`, else `default`. An invalid configuration fails with `invalid_draft`. The checks of
+ * the stores come before those of extraction and injection. The error lists all violations that the first failed check found. The manager
+ * closes with the Effect scope, but first extracts memories from all waiting messages. The extraction of each store may take its
+ * `flushTimeout`, by default 30 seconds. Messages that are not extracted by then stay in the store; a store in memory loses them.
  */
 export const initAgent = (
   config: MemoryManagerConfig,

@@ -11,9 +11,9 @@
  */
 
 /**
- * Returns the outermost objects and arrays of the text in order, at most the first 4,096. Two errors are allowed: a comma before a closing
- * bracket, and a line break in a string. A value may be cut off by the end of the text or of a markdown fence. Such a value keeps only its
- * complete members and items, and is left out if it has none.
+ * Returns the outermost objects and arrays of the text in order, at most the first 4,096. Three errors are allowed: a comma before a
+ * closing bracket, a control character (such as a line break) in a string, and an escape that JSON does not define. A value may be cut off
+ * by the end of the text or of a markdown fence. Such a value keeps only its complete members and items, and is left out if it has none.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []

@@ -1,7 +1,7 @@
 /**
- * `MemoryError` is the only error type of this library. The field `op` has the name of the failed operation. The field `reason` says why
- * the operation failed. Catch the tag `MemoryError` to handle every failure, or use `catchReason` to handle one reason. The property
- * `cause` is for logs and is never encoded.
+ * `MemoryError` is the error type of this library's services; `Resume.resume` has a further one, `ResumeError`. The field `op` has the name
+ * of the failed operation. The field `reason` says why the operation failed. Catch the tag `MemoryError` to handle every reason, or use
+ * `catchReason` to handle one reason. The property `cause` is for logs and is never encoded.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -11,7 +11,7 @@ import { MemoryId } from "./MemoryId.ts"
  * Schema of the reasons why an operation fails.
  *
  * ```text
- * not_found      there is no such record, or the viewer does not see it: the error does not say which
+ * not_found      there is no such record, thread or store, or the viewer does not see it: the error does not say which
  * invalid_scope  a scope that is malformed, or that the viewer may not write
  * path_escape    a path that leads out of its folder
  * invalid_id     a text that is not a valid id
@@ -24,7 +24,7 @@ import { MemoryId } from "./MemoryId.ts"
  * rate_limited   too many writes; the detail says when to retry
  * model          the language model or the embedder failed, or its answer cannot be used
  * unavailable    a store, a plugin or a model does not work
- * unsupported    this store or harness does not offer the operation
+ * unsupported    this store or harness does not offer the operation, or a newer release wrote the data
  * ```
  */
 export const Reason = Schema.Literal(
@@ -52,7 +52,7 @@ export interface Details {
   readonly conflict: { readonly expected: number; readonly actual: number }
   /** Milliseconds until a retry may succeed; null if no retry can succeed before the agent's next turn. */
   readonly rate_limited: { readonly retryAfter: number | null }
-  /** Location of the corrupt data: a path relative to the store's folder, or a table and key. */
+  /** Location of the corrupt data, such as a path relative to the store's folder, a table and key, or a record's id. */
   readonly corrupt: { readonly location: string }
   /** All violations that were found, not only the first one. */
   readonly invalid_draft: { readonly issues: readonly [string, ...Array<string>] }
@@ -68,7 +68,10 @@ export const details = {
   invalid_draft: Schema.Struct({ issues: Schema.NonEmptyArray(Schema.String) })
 } satisfies { readonly [R in keyof Details]: Schema.Schema.All & { readonly Type: Details[R] } }
 
-/** The error of every operation. The message may be shown to people, and never quotes the input. */
+/**
+ * The error of an operation. The message may be shown to people. The message about an invalid record, filter or query names the field, and
+ * does not quote the value.
+ */
 export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/MemoryError")("MemoryError", {
   op: Schema.String,
   reason: Reason,

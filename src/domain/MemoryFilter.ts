@@ -55,7 +55,7 @@ export const BeliefQuery = Schema.Struct({
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 const filter = {
-  /** Selects the records that the viewer sees in this scope and in narrower scopes (see `matchesScope`). */
+  /** Selects the records of this scope and of narrower scopes; `Global` selects only the records of `Global` (see `matchesScope`). */
   scope: Schema.optional(MemoryScope),
   kinds: Schema.optional(Schema.Array(MemoryKind.Name)),
   /** Tags to look for, regardless of case. A record must have at least one of these tags. */
@@ -81,7 +81,7 @@ const filter = {
   limit: Schema.optional(Limit)
 }
 
-/** Schema of a cursor: an opaque text that selects the next page of a list. A cursor is valid only with the same viewer and filter. */
+/** Schema of a cursor: an opaque text that selects the next page of a list, for the same viewer and filter. Only `limit` may differ. */
 export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 
 /** Schema of a filter. A record must satisfy all fields of the filter. Results are in the order of `MemoryRecord.byRecency`. */
@@ -116,7 +116,7 @@ export const Weights = Schema.partial(Schema.Struct({
   conversation: Weight,
   /**
    * Weight of all features of the ranker except the matched words. These features are conversation, speaker, times and form of the text.
-   * Default 1. With 0, the relevance is BM25 alone.
+   * Default 1. With 0, words are scored by BM25 alone.
    */
   ranker: Weight,
   /** Weight of the links that `GraphMemory.search` follows. Default 1. A store's own search follows no links. */
@@ -160,7 +160,10 @@ export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 /** Schema of a query: a filter, a text or vector to search for, and settings for scores and results. */
 export const MemoryQuery = Schema.Struct({
   ...filter,
-  /** Text to search for. Without text and embedding, records are ordered by recency. A text without terms has no hits by words. */
+  /**
+   * Text to search for. Without text and embedding, every record has the relevance 1. The records are then ordered by `weights` or, without
+   * weights, by recency. A text without terms has no hits by words.
+   */
   text: Schema.optional(Schema.String),
   embedding: Schema.optional(Embedding),
   /** Kind of search: by words (`lexical`), by vectors (`vector`) or both (`hybrid`). Default `hybrid` with an embedding, else `lexical`. */
@@ -175,7 +178,10 @@ export const MemoryQuery = Schema.Struct({
    * that does not fit into the budget is left out, and so are all hits after it.
    */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Whether to leave out a hit that nearly repeats a better hit. `leftOut.folded` counts such hits. Default true. */
+  /**
+   * Whether to leave out a hit that nearly repeats a better hit. `leftOut.folded` counts such hits. Default true. A search for neither text
+   * nor vector leaves out no such hit.
+   */
   fold: Schema.optional(Schema.Boolean),
   /** Whether each hit has an `explanation`. Default false. */
   explain: Schema.optional(Schema.Boolean),
@@ -191,15 +197,15 @@ export const Hit = Schema.Struct({
   /** Normalised score, 0..1. Only the scores of one result can be compared. */
   score: Unit,
   /**
-   * The part of a long body that matches the query best. Present if the body has more than 2,000 characters. `start` is the index of the
-   * passage in the body, in UTF-16 units.
+   * The part of a long body that matches the query's text best. Present if the body has more than 2,000 characters and the record contains
+   * a word of the query's text. `start` is the index of the passage in the body, in UTF-16 units.
    */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
   /** Contribution of each retriever and factor to the score; present if the query has `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
   /** Name of the member store that returned the hit. Present if the searched store is a federation. */
   store: Schema.optional(Schema.String),
-  /** Names of the other member stores of the federation that have the same record. */
+  /** Names of the other member stores of the federation that found the same record, or a record that nearly repeats it. */
   alsoIn: Schema.optional(Schema.Array(Schema.String))
 })
 /** A hit, as its schema decodes it. */
@@ -226,19 +232,19 @@ export const SearchResult = Schema.Struct({
      * `false` if `leftOut.limit`, the number of matches beyond the query's limit, may be too low. Absent if the number is exact.
      * A query with `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or with both `weights` and `minScore`, may have more than
      * 2,048 matches. In this case, the number may be too low, because only the records that can have the highest scores are read.
-     * The hits and scores are the same as if all records had been read. In a store that cannot read every match, such as a database,
-     * `false` may also mean that some of the best hits are missing.
+     * The hits and scores are the same as if all records had been read. `false` from a custom engine that cannot read every match may
+     * also mean that some of the best hits are missing.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**
    * Probability, 0..1, that a record of the store answers the query. The probability is not computed from vectors. Present if the query has
-   * `confidence` and a `text`, and its mode is not `vector`. Calibrated on questions, half of them without an answer (docs/retrieval.md).
+   * `confidence` and its `text` is searched by words. Calibrated on questions, half of them without an answer (docs/retrieval.md).
    */
   confidence: Schema.optional(Unit),
   /** Number of records that have no vector yet. A search by vectors cannot find them. Present only if vectors were searched. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
-  /** Failures of retrievers or member stores. `leg` is the name of the failed retriever or store. The hits come from all others. */
+  /** Failures. The hits come from all other parts. `leg` names the failed part: a retriever, a member store, or `<store>.<retriever>`. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
 /** The result of a search, as its schema decodes it. */
@@ -387,7 +393,7 @@ const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray
   let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // `where` has no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
-    value = (value as JsonObject)[key] // `key` is an index if the value is an array
+    value = (value as JsonObject)[key] // `key` is an index or `length` if the value is an array
   }
   return value
 }

@@ -16,7 +16,7 @@ export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/)
 export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly name: N
   readonly schema: Schema.Schema<A, any>
-  /** Whether a draft is ignored if it equals a live record of the same scope. Default false. */
+  /** Whether a draft without an id is ignored if it equals a live record of the same scope. Default false. */
   readonly dedupe: boolean
   /** Importance, 0..1, of a draft that does not set its importance. Default 0.5. */
   readonly importance: number

@@ -58,7 +58,8 @@ export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
 /**
  * Returns the mutations that undo a batch: one `Restore` for each changed record. A `Restore` fails with `conflict` if its record was
- * changed after the batch. A record created by the batch gets no `Restore` if it has expired at `now` (epoch ms).
+ * changed after the batch. A record created by the batch gets no `Restore` if it has expired at `now` (epoch ms). A purge cannot be undone:
+ * the `Restore` of a purged record fails with `not_found`.
  */
 export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()

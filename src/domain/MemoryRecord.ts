@@ -259,7 +259,7 @@ export const hashOf = (record: MemoryRecord): string => {
 }
 const hashes = new WeakMap<MemoryRecord, string>()
 
-/** Returns the deduplication key of a draft. The key does not depend on the white space or the Unicode form of the text. */
+/** Returns the deduplication key of a draft. Each run of white space in a text counts as one space. */
 export const dedupeKey = (
   tenant: string,
   draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }

@@ -14,8 +14,8 @@ const anId: LazyArbitrary<string> = (fc) =>
     .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
 
 /**
- * Schema of an id of a scope: 1..256 UTF-16 units. Control characters, `\`, and the ids `.` and `..` are refused. A `/` is allowed, as in
- * `org/ada` or in a URL, since every store escapes ids in paths. Ids are compared exactly, after NFC normalisation.
+ * Schema of an id of a scope: 1..256 UTF-16 units. ASCII control characters, `\`, lone surrogates, and the ids `.` and `..` are refused. A
+ * `/` is allowed, as in `org/ada` or in a URL, since every store escapes ids in paths. Ids are compared exactly, after NFC normalisation.
  */
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),

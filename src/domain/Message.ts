@@ -12,7 +12,9 @@ export class Message extends Schema.Class<Message>("@memory/Message")({
   content: Schema.String,
   /** Id of the speaker. Needed if several speakers have the same role. */
   actorId: Schema.optional(ScopeId),
-  /** Name of the speaker, cut to 1,024 characters. Default: `actorId`. A message stored word for word has this name as `source.actor`. */
+  /**
+   * Name of the speaker. Default: `actorId`. A message stored word for word has the first 1,024 characters of the name as `source.actor`.
+   */
   name: Schema.optional(Schema.String),
   /** Id of the message in the harness. A message stored word for word has this id as `source.reference`. */
   id: Schema.optional(Schema.String),

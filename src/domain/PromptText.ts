@@ -186,7 +186,10 @@ const disarm = (text: string): string =>
     .replace(tags, "&lt;")
     .replace(instructions, "&#91;")
 
-/** Matches the part of a line before the last `|>` (half or full width). Markers such as `<|im_start|>` can begin only in this part. */
+/**
+ * Matches the part of a line before the last `|>` (half or full width). A `|>` directly after `<` does not count. Markers such as
+ * `<|im_start|>` can begin only in this part.
+ */
 const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
 const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
 
@@ -298,7 +301,7 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
   return result + stored.slice(position)
 }
 
-/** Splits shown text into characters. An HTML entity counts as one character. */
+/** Splits shown text into characters. The entities that `visible` writes, `&lt;` and `&#91;`, count as one character each. */
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
 /**

@@ -1,11 +1,11 @@
 /**
  * Checks input against a Schema. Checks that stored data has a format version that this release can read.
  *
- * Error messages name the field and the expected value. They never quote the input, since events, logs and tool results may show the
- * messages to other people.
+ * Error messages name the field and the expected value. They do not quote an invalid value, since events, logs and tool results may show
+ * the messages to other people. The error of `refuseNewer` states the version that was found.
  *
- * Stored data without a `version` field has version 1. Code that reads stored data checks the version first. If the version is unknown, the
- * code fails before it decodes, writes or deletes anything. So older releases never damage newer data.
+ * Stored data without a `version` field has version 1. Code that changes stored data checks the version first, and fails if the version is
+ * unknown. So an older release does not overwrite newer data. One exception: a purge of threads erases rows of any version.
  */
 import * as Arr from "effect/Array"
 import * as Duration from "effect/Duration"
@@ -129,9 +129,10 @@ const limitNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks a value against a Schema, and returns the value. The error is `invalid_id` if an id is invalid. Otherwise, the error is
- * `invalid_scope` if a scope is invalid. If an id of that scope could lead out of a folder, the error is `path_escape` instead. For all
- * other violations, the error is `invalid_draft`, which lists every violation.
+ * Checks a value against a Schema, and returns the value. The error is `invalid_id` if a field `id` or `ids` is invalid. Otherwise, the
+ * error is `invalid_scope` if a field `scope` is invalid. The error is `path_escape` instead if an id of that scope could lead out of a
+ * folder. The error of all other violations is `invalid_draft`, which lists every violation. Invalid ids in other fields, such as
+ * `supersededBy`, or within `data`, `metadata`, `where` and `links` are such other violations.
  */
 export const check = <A, I>(
   op: string,

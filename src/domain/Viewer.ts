@@ -1,15 +1,16 @@
 /**
- * The viewer of a call: the user, agent, run, session or actor for whom the call is made. Every operation of a store takes a viewer.
- * Records that the viewer may not see are removed before limits are applied. So these records do not count towards the limits.
+ * The viewer of a call: the user, agent, run, session or actor for whom the call is made. The operations of a store that read or write
+ * records for somebody take a viewer. Records that the viewer may not see are removed before limits are applied. So these records do not
+ * count towards the limits.
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (such as a record of Global or of the user)
  * within    sees a record iff every id set on the viewer equals the record's   (such as a record of the user's session)
- * everyone  sees every record of the tenant
+ * everyone  sees every record of the tenant, except those that the library writes for itself
  * ```
  *
  * A mistake in the ids never widens what a viewer sees. `make` and `decode` fail for an unknown key, for a key whose value is undefined,
- * null or empty, and for `within` without an id. Only `everyone` sees a whole tenant.
+ * null or empty, and for `within` without an id. Only the reach `everyone` and the viewer `System` see a whole tenant.
  *
  * `Visibility` describes what a viewer sees, as data for the queries of a storage engine. `mayWrite` decides what a model may write for a
  * viewer. `trustIn` decides the trust level of a record that is written for a viewer.
@@ -339,11 +340,10 @@ export type SharedWrites = typeof SharedWrites.Type
 
 /**
  * Whether a model may write records of the scope for the viewer. This rule is for writes by tools, by extraction and by the pipeline. The
- * code of the harness may write any scope that the viewer sees. `trustIn` limits the trust level of every written record, even if the
- * harness writes it.
+ * code of the harness may write any scope that the viewer sees. `trustIn` limits the trust level of records that the harness writes, too.
  *
  * ```text
- * ids of the viewer           a model may write
+ * ids of the viewer           a model may write, among the scopes that the viewer sees
  * a user                      scopes that have this user
  * an agent or a run alone     every scope that the viewer sees, since the agent is assumed to serve one person only
  * a session or an actor       scopes that have all ids of the viewer, who is assumed to be one of many visitors of a bot

@@ -11,7 +11,7 @@
 
 /** A link in markdown. */
 export interface Wikilink {
-  /** Id or name of a record, or a path that ends with an id or a name. Trimmed, never empty. */
+  /** Id or name of a record, or a path that ends with one. A markdown link's target also ends with `.md`. Trimmed, never empty. */
   readonly target: string
   /** The linked part of the target: a heading, or a block written as `^block`. */
   readonly heading?: string | undefined
@@ -48,7 +48,7 @@ export const mayHaveLink = (text: string): boolean => {
   return at >= 0 && (text.indexOf("[[", at) >= 0 || text.indexOf("](", at) >= 0 && /\.md|%/i.test(text))
 }
 
-/** Normalises a name. The case, white space and Unicode form of a name do not change the result. */
+/** Normalises a name: its case and its Unicode form. Each run of white space becomes one space; white space at the ends is removed. */
 export const nameOf = (text: string): string =>
   text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // upper case first, so that ß equals ss
 

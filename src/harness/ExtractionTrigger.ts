@@ -1,6 +1,6 @@
 /**
  * Triggers decide when memories are extracted from a conversation. A trigger maps the stream of a conversation's events to a second stream.
- * Each time the second stream emits, the trigger fires, and an extraction starts. Delays are measured with Effect's `Clock`.
+ * Each time the second stream emits, the trigger fires, which requests an extraction. Delays are measured with Effect's `Clock`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -19,19 +19,20 @@ export interface ExtractionTrigger {
   readonly name: string
   /**
    * Returns a stream that emits each time the trigger fires. An outbox (a queue of messages that wait for extraction) calls the function
-   * for each conversation that the outbox opens. A message is already stored when its event arrives.
+   * for each conversation that the outbox opens, unless the trigger has a `watch`. A message that is selected for extraction is already
+   * stored when its event arrives.
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /** Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger fails. Default: no reasons. */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
    * Makes the state of the trigger for one conversation. An outbox uses `watch` if the trigger has it, and otherwise `fires`. `watch` needs
-   * no fibers; the fibers of `fires` cost up to 300 KB per conversation. Triggers made by `make` have no `watch`.
+   * a fiber only while it has a due time; the fibers of `fires` cost up to 300 KB per conversation. Triggers of `make` have no `watch`.
    */
   readonly watch?: (() => Watch) | undefined
 }
 
-/** State of a trigger for one conversation. A `Watch` is driven by method calls, and needs no fibers. Times are epoch milliseconds. */
+/** State of a trigger for one conversation. A `Watch` is driven by method calls, and has no fibers. Times are epoch milliseconds. */
 export interface Watch {
   /** Handles an event. Returns whether the trigger fires now. */
   readonly on: (event: TriggerEvent, now: number) => boolean

@@ -153,7 +153,7 @@ const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.Me
  * The index lists summaries and ids for the system prompt, with one section for each scope. The sections are filled round robin with their
  * newest records, until the index has `maxEntries` records. So a scope with many records does not crowd out other scopes. The index shows
  * records of trust 0 and 1. A record of trust 2 is shown only if its scope has a user, session or actor id of the viewer. So the index of a
- * viewer omits what other users wrote into a shared scope. Instructions are in a separate block.
+ * viewer omits what other users wrote into `Global`, or into the scope of an agent or a run. Instructions are in a separate block.
  */
 
 /** Renders the parts of a prompt that come from memory. @internal */

@@ -41,7 +41,7 @@ export interface InstructionFile {
   /** Path, relative to the root, of the file that begins the chain of imports to this file. Absent if this file is not imported. */
   readonly importedBy?: string | undefined
 }
-/** The files that were read, and an issue for each file that was cut or left out. */
+/** The files that were read, and an issue for each file or import that was cut, refused or unreadable. */
 export interface Loaded {
   readonly files: ReadonlyArray<InstructionFile>
   readonly issues: ReadonlyArray<MemoryError.MemoryError>
@@ -92,7 +92,7 @@ export const layer = (
     })
   )
 
-/** Reads the files. Logs a warning for each file that is cut or left out. Fails if `cwd` does not exist or lies outside the root. */
+/** Reads the files. Logs a warning for each issue (see `Loaded`). Fails if `cwd` does not exist or lies outside the root. */
 export const loadInstructionFiles = (
   cwd: string,
   config: InstructionFilesConfig = new InstructionFilesConfig({})
@@ -138,15 +138,14 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // the record may come from a process in another directory: it stays if its file exists, unless a loaded importer has dropped the file
+    // the record may come from a process in another directory: it stays if its file exists, unless a loaded importer has dropped the file.
+    // It also stays if the file cannot be read
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
       return Effect.flatMap(
-        isDropped
-          ? Effect.succeedNone
-          : tree.read(`${data["path"]}`, typeof importer === "string" ? importer : undefined),
-        Option.match({ onNone: () => apply({ _tag: "Forget", id }), onSome: put })
+        tree.read(`${data["path"]}`, typeof importer === "string" ? importer : undefined),
+        (file) => isDropped || Option.isNone(file) ? apply({ _tag: "Forget", id }) : put(file.value)
       )
     }
 
@@ -185,7 +184,7 @@ const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => ca
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
 
-/** Cuts a text to at most 65,536 characters, the greatest length of a record's body. */
+/** Cuts a text to at most 65,536 characters, the greatest length of the body of an instruction record. */
 const bodyOf = (content: string): string =>
   content.length <= 65_536
     ? content
@@ -346,7 +345,7 @@ const openTree = (
     return tree
   }).pipe(Effect.withSpan("InstructionTree.open"))
 
-/** Reads at most `maxBytes` bytes of a file. A longer text is cut between two characters, and gets a note at its end. */
+/** Returns the text of the first `maxBytes` bytes of a file. A longer text is cut between two characters, and gets a note at its end. */
 const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxBytes: number) =>
   Effect.gen(function*() {
     const { type } = yield* Effect.mapError(fs.stat(file), unreadable(called))

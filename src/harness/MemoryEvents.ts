@@ -59,7 +59,7 @@ export const MemoryEvent = Schema.Union(
     reason: Schema.String
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
-  /** One optional part of an operation failed, such as a retriever of a search. The operation went on without this part. */
+  /** A part of memory failed, such as a retriever of a search or a background extraction. All other work went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
   /** `Redaction` removed `count` secrets from the texts of one call. The viewer is `System` if the texts were sent to a model. */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
@@ -160,7 +160,7 @@ export interface EventPublisher {
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   /** Publishes `memory_denied`, which says that a plugin refused a tool call. */
   readonly denied: (call: ToolCall, plugin: string, reason: string) => Effect.Effect<void>
-  /** Publishes `memory_degraded` and logs a warning: `part` failed, and the operation went on without it. */
+  /** Publishes `memory_degraded` and logs a warning: `part` failed, and all other work went on without it. */
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
   /** Publishes `memory_viewer_missing` and logs a warning: `part` was skipped, since a call named no viewer. */
   readonly viewerMissing: (part: string) => Effect.Effect<void>

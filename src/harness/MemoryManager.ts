@@ -54,7 +54,7 @@ export interface Added {
 }
 /** A choice of stores. */
 export interface StoreSelection {
-  /** Names of stores. Absent or `[]`: all stores. Repeats count once. An unknown name fails with `not_found`, and no store is called. */
+  /** Names; repeats count once. Absent or `[]`: all stores; for writes, all writable. Unknown names fail (`not_found`) before any call. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
 /** Operations of `MemoryManager`. */
@@ -79,7 +79,7 @@ export interface Service {
     drafts: ReadonlyArray<Draft>,
     options?: StoreSelection & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** Runs `add` in the background. A failure is published and logged. `flush` waits for the run. A closing Effect scope waits ≤ 30 s. */
+  /** Checks `stores`, then runs `add` in the background. Its failure is published and logged. `flush` waits, and a closing scope ≤ 30 s. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
@@ -245,7 +245,7 @@ const accept = (
       !managed.isOpen ? closed : addTo(managed, viewer, drafts, targets, provenance).pipe(
         Effect.flatMap((all) => noneFailed("add", all)),
         Effect.catchAll(managed.events.degraded(viewer, "add")),
-        Effect.disconnect, // a store that hangs must not delay the closing of the Effect scope
+        Effect.disconnect, // a store that hangs must not delay the closing of the Effect scope by more than 30 seconds
         FiberSet.run(managed.working),
         Effect.asVoid
       )
@@ -265,7 +265,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Adds the drafts to each store. Fails if all stores fail. With several stores, a draft that has an id fails with `invalid_id`. */
+/** Adds the drafts to each store. Fails if all stores fail, and with `invalid_id` if a draft has an id and there are several stores. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,

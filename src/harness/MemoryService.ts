@@ -81,7 +81,7 @@ export interface Service {
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
   /** Finds records by words, by the vector in the query, or by both, best first. Unlike `recall`, does not embed the query's text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
-  /** Returns a page of records, newest first. With `forgotten: true`, the page has only forgotten records that the viewer can restore. */
+  /** Returns a page of records, newest first. With `forgotten: true`, the page has only forgotten records that the store can restore. */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
   /** Changes a record. */
   readonly update: (
@@ -127,7 +127,8 @@ export interface Service {
     options: MemoryPipeline.Options
   ) => Operation<MemoryPipeline.Receipt>
   /**
-   * Finds records by words and meaning, best first. Without an `Embedder`, only words count, and mode `vector` fails with `unsupported`.
+   * Finds records by words and meaning, best first. If there is neither an `Embedder` nor a vector in the query, only words count, and mode
+   * `vector` fails with `unsupported`.
    */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
   /** Reverts the writes of a receipt. Fails with `not_owned` if the receipt belongs to another viewer or was altered. */
@@ -139,15 +140,16 @@ export interface Service {
   readonly index: BestEffort<PromptBlock.PromptBlock>
   /**
    * Renders records that relate to the last user message, at most 5 by default. Append the block to that message for one model call, and do
-   * not store the block. The block is empty if nothing is found, if the search fails, or if the last message is not from a user.
+   * not store the block. The block is empty if nothing is found, if the search fails, or, by default, if the last message is not from a
+   * user. A `MemoryManager` may have other settings in its option `injection`.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
   /** Renders the instruction files for the system prompt. Returns `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
   /**
-   * Begins a turn of the viewer, and notifies the plugins. The first call for a tenant also stores the instruction files. The write limit
-   * counts the writes since the last `turnStart`.
+   * Begins a turn of the viewer, and notifies the plugins. Also stores the instruction files if they are not yet stored for the tenant. The
+   * write limit counts the writing tool calls since the last `turnStart`.
    */
   readonly turnStart: BestEffort<void>
   /**
@@ -167,7 +169,7 @@ export interface Service {
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
 
-  /** Wraps a tool so that plugins and the write limit can refuse its calls. A refusal publishes a `memory_denied` event. */
+  /** Wraps a tool of `viewer` so that plugins and the write limit can refuse its calls. A refusal publishes a `memory_denied` event. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**

@@ -17,7 +17,7 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   includeIndex: default_(Schema.Boolean, true),
   maxIndexEntries: default_(Count, 30),
   allowForget: default_(Schema.Boolean, false),
-  /** Largest number of writes in one turn of a run; 0 means no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
+  /** Largest number of writing tool calls per turn of a run; 0: no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
   /** Whether `Global` records may be written. With `deny`, such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),

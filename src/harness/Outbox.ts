@@ -1,6 +1,6 @@
 /**
- * A durable queue of messages that wait for extraction, stored as rows in the memory store itself. Memories are extracted from each message
- * once, even across crashes. Use it through `MemoryManager`, or directly in a program that feeds one store.
+ * A durable queue of messages that wait for extraction, stored as rows in the memory store itself. The memories of a message are written at
+ * most once, even across crashes. Use it through `MemoryManager`, or directly in a program that feeds one store.
  *
  * ```text
  * append     stores the messages                                         before a trigger may fire
@@ -9,10 +9,10 @@
  * ```
  *
  * A conversation is a viewer's messages of one session. A batch is the messages of one append. An extraction run extracts memories from the
- * oldest batches of a conversation. A conversation has one run at a time. A dead letter is a batch that is set aside and no longer
- * extracted. A batch is set aside after a permanent failure, or after ten failures while other batches succeed. When the layer is built,
- * extraction is requested for messages that an earlier process left. Several processes may share a store. If two processes extract the same
- * batch, the first to write wins.
+ * oldest batches of a conversation. In each process, a conversation has one run at a time. A dead letter is a batch that is set aside and
+ * no longer extracted. A batch is set aside after a permanent failure, or after ten failures while other batches succeed. When the layer is
+ * built, extraction is requested for messages that an earlier process left. Several processes may share a store. If two processes extract
+ * the same batch, the first to write wins.
  *
  * Many tenants share an outbox without waiting for one another:
  *
@@ -21,10 +21,12 @@
  *            extraction from its conversation. If no batches wait there, extraction from another conversation of the tenant is requested.
  *            If the extraction fails or takes longer than `timeSlice`, the append fails with `rate_limited`.
  * slots      A slot runs one extraction; there are 16. A free slot goes to the tenants round robin, and within a tenant to the
- *            conversation that has waited longest. A run covers up to 100 messages; then its conversation queues again.
+ *            conversation that has waited longest. A run covers up to 100 messages, or one longer batch; then its
+ *            conversation queues again.
  * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
  *            and may go on up to its timeout. If that half is full, tenants share it evenly. A slow run outside it keeps its slot until
- *            another run needs the slot. The slow run is then stopped, and restarted later. So runs that hang delay only one another.
+ *            another run needs the slot. The slow run is then stopped, and restarted later. So a run that hangs delays, after
+ *            its time slice, only other slow runs.
  * failures   After ten failures in a row, a conversation skips two of three requests. A request for which a caller waits is not skipped.
  * ```
  */
@@ -52,10 +54,11 @@ import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 
 /** The state of an outbox. */
 export interface Status {
-  /** Number of messages that wait for extraction. */
+  /** Number of messages in the batches that wait for extraction. Messages that the option `filter` leaves out count, too. */
   readonly waiting: number
   /** Number of dead letters (batches set aside after failures). `Service.release` makes them wait for extraction again. */
   readonly deadLetters: number
+  /** Number of failed extraction runs since the last success. Permanent failures and those of dead letters do not count. */
   readonly failuresInARow: number
   /** Whether waiting messages survive the end of the process. False if the store is volatile. */
   readonly durable: boolean
@@ -87,8 +90,9 @@ export interface Service {
   /** Notifies the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Extracts memories from all waiting messages now, regardless of triggers and retry delays. Fails if the messages of a conversation could
-   * be neither extracted nor set aside. The error contains only counts and reasons, because a flush has no viewer.
+   * Extracts memories from all waiting messages now, regardless of triggers and retry delays. An outbox without a cluster may miss messages
+   * that another process appended after the layer was built. Fails if the messages of a conversation could be neither extracted nor set
+   * aside. The error contains only counts and reasons, because a flush has no viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Returns the state of the outbox. */
@@ -107,8 +111,8 @@ export interface ExtractionConfig {
   /** Decides when extraction runs. Default `standard`: every five turns, after two idle minutes, and at the end of the session. */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /**
-   * Method of extraction. `pipeline` asks a model for facts. `ingest` passes the messages to the store, which extracts facts itself.
-   * Default: `ingest` if the store supports it, else `pipeline`.
+   * Method of extraction. `pipeline` asks a model for facts. `ingest` passes the messages to the store, which extracts facts itself. If the
+   * store does not support that, `ingest` stores the messages word for word. Default: `ingest` if the store supports it, else `pipeline`.
    */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
@@ -173,7 +177,7 @@ export const make = (
     const {
       concurrency = 16,
       flushTimeout = "30 seconds",
-      timeout = "2 minutes",
+      timeout = ExtractionRunner.defaultTimeout,
       timeSlice = "10 seconds"
     } = options
     const { capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options

@@ -10,9 +10,10 @@
  * ```
  *
  * Laws: the write that stores the memories of a batch also erases the batch. So the memories are written once, even if a cluster message
- * arrives twice. The model's answer is stored as a plan, and the model is not asked again. Within a conversation, batches keep the order of
- * their appends, even from different processes. The cluster's tables contain tenants, row ids and sequence numbers, but no user's name or
- * words. So it is enough to erase a person's data in the store.
+ * arrives twice. (A store that extracts memories by itself may receive a batch again, see the option `extractor`.) The model's answer is
+ * stored as a plan. The next run applies the plan without asking the model again, unless the plan no longer fits. Within a conversation,
+ * batches keep the order of their appends, even from different processes. The cluster's tables contain tenants, row ids and sequence
+ * numbers, but no user's name or words. So it is enough to erase a person's data in the store.
  *
  * The module is exported as the subpath `effect-memory/cluster`, since it needs @effect/cluster and its peers.
  */
@@ -59,13 +60,15 @@ export interface Service extends Outbox.Service {
    * Erases the waiting messages of the viewer and of narrower viewers. A narrower viewer has all ids of the viewer and more ids, and its
    * memories are visible to the viewer. A viewer with reach `everyone` erases all messages of the tenant. With `scope`, only messages of
    * viewers whose ids match `scope` are erased. The cluster messages are erased, too. Returns the number of erased conversations.
-   * `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then remain until the owners close the conversations.
+   * `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then remain at least until the owners close the
+   * conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and returns the number of erased records. Also checks each conversation once, an hour after its last change. If
-   * none of its messages waits, the cluster messages that a killed owner left are erased. Otherwise, the cluster message of each waiting
-   * batch is sent again. The process that appended the batch may have been killed before it sent the message.
+   * Compacts the store, and returns the number of erased records. Also checks each conversation, in the first `compact` of this process
+   * that runs at least an hour after the conversation's last change. If the store has none of its messages, the cluster messages that a
+   * killed owner left are erased. Otherwise, the cluster message of each waiting batch is sent again. The process that appended the batch
+   * may have been killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -78,9 +81,9 @@ export type { Listener } from "./Outbox.ts"
 export type ClusterServices = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
- * Makes an outbox. A runner of the cluster owns a share of the conversations from now on; a client only appends. Extraction is requested
- * for messages that already wait in the store. The Effect scope closes without waiting for extraction. Other runners extract from the
- * remaining messages, now or later.
+ * Makes an outbox. A runner of the cluster owns a share of the conversations from now on; a client owns none. Extraction is requested for
+ * messages that already wait in the store. The Effect scope closes without waiting for extraction. Other runners extract from the remaining
+ * messages, now or later.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -95,7 +98,7 @@ export const make = (
       name = "default",
       openConversations,
       retry,
-      timeout = "2 minutes",
+      timeout = ExtractionRunner.defaultTimeout,
       trigger,
       timeSlice = "10 seconds"
     } = options
@@ -198,14 +201,17 @@ interface OpenCluster {
   readonly options: Options
   readonly store: MemoryStore.Service
   readonly runner: ExtractionRunner.ExtractionRunner
-  /** Workers of the conversations to which this process appended. They never extract, but ask the conversation's owner to do so. */
+  /**
+   * Workers with which this process appends, ends sessions and releases dead letters. They never extract, but ask the conversation's owner
+   * to do so.
+   */
   readonly senders: OutboxWorkers.OutboxWorkers
   readonly client: ConversationEntity.ConversationClient
   /** Time of the last `compact` by this process, in epoch milliseconds; 0 if there was none. */
   compactedAt: number
 }
 
-/** A trigger that never fires, for the workers in `senders`. Only the trigger of a conversation's owner starts extraction. */
+/** A trigger that never fires, for the workers in `senders`. The trigger of the conversation's owner fires instead. */
 const silent: NonNullable<Options["trigger"]> = {
   name: "silent",
   fires: () => Stream.empty,
@@ -348,7 +354,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    // true only in the first call of `compact` after the last change became an hour old
+    // true only in this process's first call of `compact` after the last change became an hour old
     const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {

@@ -61,8 +61,9 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 /** Operations of `Resume`. */
 export interface Service {
   /**
-   * Loads the checkpoint of a run; `None` if the run has none. Fails with `ResumeError` if `spec` differs from the saved spec. Fails with
-   * `corrupt` if the file is not a checkpoint, and with `unsupported` if a newer version of the library saved it.
+   * Loads the checkpoint of a run; `None` if the run has none. Fails with `ResumeError` if `spec` differs from the saved spec. Specs with
+   * the same hash (`MemorySpec.hashSpec`) count as equal. Fails with `corrupt` if the file is not a checkpoint, and with `unsupported` if a
+   * newer version of the library saved it.
    */
   readonly resume: (
     runId: string,

@@ -1,6 +1,7 @@
 /**
  * Limits the number of records of each kind to the kind's cap. If a kind has more records, the least important ones are forgotten. Among
- * equally important records, the oldest are forgotten first. `enforce` applies the caps once; `layer` applies them every hour.
+ * equally important records, those with the earliest last change are forgotten first. `enforce` applies the caps once; `layer` applies them
+ * every hour while the store is in use.
  *
  * The caps are those of the provided `MemoryKind.Kinds`. Each scope is counted separately: a broader scope does not count the records of
  * narrower ones. Records of a kind without a cap are never forgotten. Some records are neither counted nor forgotten: expired ones, those

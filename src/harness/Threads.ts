@@ -2,10 +2,10 @@
  * Stores the messages of conversations (threads), so that a chat can go on after a restart.
  *
  * A thread belongs to the subject of its viewer (`Viewer.subjectOf`). For a viewer with a user, the subject is that user, across all
- * sessions. For a viewer with an agent but no user, session or actor, the subject is the agent. For any other viewer, the subject is all
- * ids of the viewer together. Viewers with another subject cannot read or list the thread, or find out that it exists.
- * `MemoryService.forgetAll({ scope }, { purge: true })` erases threads, too. Messages are not records: `search` of this service finds them,
- * but a search of the store does not.
+ * sessions. For a viewer with an agent but no user, session or actor, the subject is the agent. For any other viewer, and for a viewer with
+ * reach `within` and several ids, the subject is all ids of the viewer together. Viewers with another subject cannot read or list the
+ * thread, or find out that it exists. `MemoryService.forgetAll({ scope }, { purge: true })` erases threads, too. Messages are not records:
+ * `search` of this service finds them, but a search of the store does not.
  *
  * An append that fails stores no message. Concurrent appends to a thread are stored one after the other. The cost of an append, and of
  * reading a page, does not grow with the length of the thread or the number of threads.
@@ -37,7 +37,8 @@ export { purge } from "./Threads/ThreadWrites.ts"
 export interface Service {
   /**
    * Appends messages to a thread, and creates the thread if it does not exist. Returns the sequence number of the first appended message.
-   * Memory that this library had put into the prompt is removed from the texts. Fails with `invalid_draft` if a message is not valid.
+   * An append without messages creates no thread. Memory that this library had put into the prompt is removed from the texts. Fails with
+   * `invalid_draft` if a message is not valid.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -56,7 +57,8 @@ export interface Service {
    * Reads the newest messages that fit into a budget of tokens. A message counts one token for every four characters of its text or of its
    * `data` as JSON, whichever is longer. The last message is always included. The result begins with a message of the user or the system,
    * so that no tool result appears without its call. If no message of the user or the system fits, the result begins with the newest of
-   * them, and exceeds the budget. If the thread has none, the result begins with the first fitting message that is not a tool result.
+   * them, and exceeds the budget. If the thread has none, the result begins with the first fitting message that is not a tool result, if
+   * there is one.
    */
   readonly window: (
     viewer: Viewer.Viewer,
@@ -66,7 +68,7 @@ export interface Service {
 
   /**
    * Finds messages of a thread by words, best first. Cost: the first search of a thread reads all its messages. A later search reads only
-   * new messages. The search indexes of the 64 threads searched last are kept in RAM.
+   * new messages and the messages that it finds. The search indexes of the 64 threads searched last are kept in RAM.
    */
   readonly search: (
     viewer: Viewer.Viewer,

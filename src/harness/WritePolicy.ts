@@ -1,6 +1,6 @@
 /**
- * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. The rules apply to every write, on the
- * store or through the pipeline.
+ * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. The rules apply to `apply`, `put`,
+ * `update` and `forget` of the store, and to the pipeline.
  *
  * `layer` wraps a store. The wrapper rejects writes that break the rules of the `MemorySpec`. The wrapper also publishes an event for each
  * change and each failed write. Reads are not restricted.

@@ -52,9 +52,9 @@ export interface Options {
 }
 
 /**
- * Wraps a model (`primitives`): adds batches, bounded concurrency and a cache. Concurrent requests for the same text share one call of the
- * model. Dies if an option is invalid. `embed` fails with `model` if the model returns a wrong number of vectors or of dimensions, or a
- * number that is not finite.
+ * Wraps a model (`primitives`): adds batches, bounded concurrency and a cache. Concurrent requests for the same text and purpose share one
+ * call of the model. Dies if an option is invalid. `embed` fails with `model` if the model returns a wrong number of vectors or of
+ * dimensions, or a number that is not finite.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
@@ -296,8 +296,8 @@ const wordDimensions = 100
 
 /**
  * Reads the table of word vectors (2 MB). Returns a function that embeds a text as the weighted mean of the vectors of its words. Rare
- * words weigh more. Repeated words count each time. Stopwords and words that are not in the table are ignored. Word order and negation make
- * no difference. The function takes 5 µs for a short text.
+ * words weigh more. Repeated words count each time. Stopwords (such as `not`) and words that are not in the table are ignored. Word order
+ * makes no difference. The function takes 5 µs for a short text.
  *
  * ```text
  * v(text) = Σ a / (a + p(w)) · v(w),  then scaled to norm 1  a = 10⁻³
@@ -306,8 +306,8 @@ const wordDimensions = 100
  *
  * Here v(w) is the vector of the word w, scaled to norm 1. p(w) is the frequency of w, estimated from its rank by the Zipf–Mandelbrot law.
  *
- * This method is smooth inverse frequency (Arora, Liang and Ma 2017) with one difference: the common component of all vectors is not
- * removed. Its removal made searches of dialogue find less.
+ * This method resembles smooth inverse frequency (Arora, Liang and Ma 2017). The common component of all vectors is not removed here, since
+ * its removal made searches of dialogue find less.
  */
 const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
   Effect.gen(function*() {

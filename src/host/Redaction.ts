@@ -21,8 +21,9 @@
  * over the store, or to the store alone. `Layer.mergeAll(Store, Redaction.layer())` does not provide the redaction to the store.
  *
  * `Copy` does not redact rows. A copy to a store with a redaction therefore requires the option `unredacted: true`. A store without a
- * redaction redacts nothing. Services over such a store (kinds of memory, `Threads`, `MemoryPipeline`) log a warning if a redaction is
- * provided to them. These services use it only for their keys, locations, messages, facts, prompts and texts to embed.
+ * redaction redacts nothing. Some services over such a store, such as `KeyValueMemory`, `Threads` and `MemoryPipeline`, use a redaction
+ * that is provided to them, and log a warning. They redact texts such as keys, locations, messages, facts, prompts and texts to embed.
+ * Other services, such as `BeliefMemory`, ignore the redaction and log nothing.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -114,7 +115,7 @@ interface Carrier {
   readonly redaction: Option.Option<Service>
 }
 
-/** Whether two redactions come from the same layer (even if it was built twice), or are both absent. @internal */
+/** Whether two redactions have the same function, as all builds of one layer do, or are both absent. @internal */
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**

@@ -3,7 +3,7 @@
  *
  * ```text
  * GET  /api/session                the viewer whose memories are shown
- * POST /api/search                 { text, kinds?, tags?, limit? }: hits with explanations
+ * POST /api/search                 { text?, kinds?, tags?, limit? }: hits with explanations
  * GET  /api/records                ?kind, ?after: a page of records, newest first
  * GET  /api/trash                  ?kind, ?after: a page of forgotten records
  * GET  /api/records/:id            a record, the records that it links to, and those that link to it
@@ -128,7 +128,7 @@ const Restored = Schema.Struct({ revision: Schema.optional(Revision) })
 const Prompted = Schema.Struct({ text: Text })
 const Asked = Schema.Struct({ id: MemoryId, text: Text })
 
-/** Largest size of a request body, in bytes. The longest text of a record fits, even with every character escaped in JSON. */
+/** Largest size of a request body, in bytes. The longest text of a record fits, unless many characters are escaped as `\uXXXX`. */
 const maxBytes = 4 * 1024 * 1024
 /** Number of records per page of a list. */
 const pageSize = 30

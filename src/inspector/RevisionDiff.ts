@@ -10,7 +10,10 @@ export interface Line extends Schema.Schema.Type<typeof Line> {}
 
 /** Schema of a difference. */
 export const Difference = Schema.Struct({
-  /** Changed fields except the body, with both values as JSON. A value is `null` if the revision lacks the field. */
+  /**
+   * Changed fields, with both values as JSON. The body, the revision and the times of creation and change are left out. A value is `null`
+   * if the revision lacks the field.
+   */
   fields: Schema.Array(Schema.Struct({
     field: Schema.String,
     before: Schema.NullOr(Schema.String),

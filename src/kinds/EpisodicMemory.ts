@@ -68,7 +68,7 @@ export interface Recalled {
   readonly reflections: ReadonlyArray<Typed<Reflection>>
   /** The memories as text for a model, escaped, in at most four sections; `""` if there are no memories. */
   readonly block: string
-  /** Failures of single queries; `leg` is the query's name. The results of the other queries are still returned. */
+  /** Failures of single queries; `leg` is the query's name, or `vector` if the embedder failed. All other results are still returned. */
   readonly failures: SearchResult["failures"]
 }
 
@@ -163,7 +163,7 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 /**
  * Provides episodes over an adapter, which stores the episodes. An operation fails with `unsupported` if the adapter lacks the method for
  * it. `beforeTurn` skips queries for which there is no method. `afterTurn` does not fail: it adds the error to `failures`. The adapter's
- * results are filtered again, by query and viewer. Numbers out of range in the results are clamped.
+ * results are filtered again, by query (except by `minScore`) and viewer. Numbers out of range in the results are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))

@@ -1,8 +1,8 @@
 /**
  * Entities and their relationships. A relationship is a link from one record to another. A `[[Name]]` in a body is a link, too, of type
- * `wikilink` and weight 1. A viewer sees a relationship if both records are visible to the viewer. A traversal follows only links between
- * entities; a search follows links between records of all kinds. Links are indexed in both directions. So the cost of a traversal grows
- * with the number of visited records, not with the size of the graph.
+ * `wikilink` and weight 1. A viewer sees a relationship if both records are visible to the viewer and valid now. A traversal follows only
+ * links between entities; a search follows links between records of all kinds. Links are indexed in both directions. So the cost of a
+ * traversal grows with the number of visited records, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -33,7 +33,7 @@ const RelationshipSchema = Schema.Struct({
   /** Strength, 0..1. */
   weight: Unit
 })
-/** A typed, weighted connection from one entity to another. */
+/** A typed, weighted connection from one record to another. `relate` connects only entities. */
 export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
 /** A path between two records: the relationships on the way, in order. A relationship may be followed in either direction. */
 export type Path = ReadonlyArray<Relationship>
@@ -54,7 +54,7 @@ export const Traversal = Schema.Struct({
   ...Along.fields,
   /** Largest number of relationships between the start and a result, 1..5. Default 2. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.between(1, 5))),
-  /** Largest number of results, 1..1,000. Default 100. */
+  /** Largest number of results, 1..1,000. Default 100. `search` takes it as the largest number of records from which one hop starts. */
   limit: Schema.optional(Limit)
 })
 /** The options of a traversal, as `Traversal` decodes them. */
@@ -96,7 +96,7 @@ export interface Service {
   ) => Effect.Effect<TypedMemory.Typed<Entity>, MemoryError.MemoryError>
   /** Adds a relationship, or sets its weight. Fails with `not_found` unless the viewer sees both entities. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Removes a relationship. Returns whether it existed. */
+  /** Removes a relationship from the `links` of `from`. Returns whether it existed there. A `[[Name]]` in a text stays. */
   readonly unrelate: (
     viewer: Viewer.Any,
     relationship: Omit<Relationship, "weight">
@@ -132,14 +132,14 @@ export interface Service {
   /**
    * Returns the hits, and linked records that pass the query's filter. Each link on the path from a hit multiplies the score by the link's
    * weight and by `g ÷ (1 + g)`. Here, `g` is `query.weights.graph`, default 1. Of several paths to a record, the one with the best score
-   * counts. Each hop starts from the records with the best scores, at most `options.limit` of them.
+   * counts. The first hop starts from the best hits, each later hop from the best records just reached: at most `options.limit` of them.
    */
   readonly search: (
     viewer: Viewer.Any,
     query: Omit<MemoryQuery, "budget" | "explain">,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Reached>, MemoryError.MemoryError>
-  /** Forgets an entity and, in the same batch, removes the links to it from all entities that the viewer sees. */
+  /** Forgets an entity. The same batch removes the links to it from all entities that the viewer sees, if both are valid now. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
@@ -374,7 +374,7 @@ const spreadActivation = (graph: Graph, viewer: Viewer.Any, { along, hits, hops,
   readonly hops: number
   /** Share of a score that a link of weight 1 passes on, 0..1. */
   readonly share: number
-  /** Largest number of records whose links one hop follows. The hop starts from the records with the best scores. */
+  /** Largest number of records whose links one hop follows: the best of the hits, or of the records that the previous hop reached. */
   readonly width: number
 }): Io<ReadonlyArray<Reached>> =>
   Effect.gen(function*() {

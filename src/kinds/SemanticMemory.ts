@@ -16,7 +16,10 @@ import { type DraftOf, type Found, make as typed, type Typed, withNameAsSummary 
 /** The `data` of a fact. */
 export type Fact = Payload.Fact
 
-/** Option of a query: `asOf` is the time at which the returned facts must be valid, in epoch milliseconds. Default now. */
+/**
+ * Option of a query: `asOf` is the time at which the returned facts must be valid, in epoch milliseconds. Default now, or any time for the
+ * viewer `System`.
+ */
 export type AsOf = Pick<MemoryFilter, "asOf">
 
 /** Operations of `SemanticMemory`. */

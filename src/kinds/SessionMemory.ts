@@ -30,7 +30,10 @@ import { type Found, make as typed, type Typed } from "./TypedMemory.ts"
 /** The `data` of a learning. */
 export type Learning = Payload.Learning
 
-/** A session. Recording fails with `unsupported` once the session has ended, and with `invalid_draft` if a text is blank. */
+/**
+ * A session. Recording fails with `unsupported` once the session has ended, and with `invalid_draft` if a text is blank. Only `context` may
+ * be blank.
+ */
 export interface Session {
   readonly id: string
   /** The most confident learnings of the last 10 sessions: at most 20, each with a confidence of 0.5 or more. */
@@ -226,8 +229,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * Returns a viewer and a filter. Together, they select the records in the scope of `viewer` and in its sessions. Scopes with further ids
- * are left out. Only a viewer with ids and reach `exact` needs the filter. Any other viewer is returned unchanged, with an empty filter.
+ * Returns a viewer and a filter for reading learnings. If `viewer` has ids and reach `exact`, the two together select the records in its
+ * scope and in its sessions, and leave out scopes with further ids. Any other viewer is returned unchanged, with an empty filter.
  */
 const sessionReader = (
   viewer: Viewer.Any

@@ -35,8 +35,8 @@ export type PatchOf<A> = Omit<Patch, "data"> & { readonly data?: A | undefined }
 export type WithoutKinds<Q> = Omit<Q, "kinds">
 
 /**
- * Operations on the records of one kind. Records of other kinds are treated as absent. An operation fails with `corrupt` if the `data` of a
- * record cannot be decoded.
+ * Operations on the records of one kind. Records of other kinds are treated as absent. An operation that returns records fails with
+ * `corrupt` if the `data` of one of them cannot be decoded. Only `listReadable` leaves out such records.
  */
 export interface TypedMemory<in out A> {
   readonly kind: MemoryKind<string, A>
@@ -83,8 +83,9 @@ export interface TypedMemory<in out A> {
   /** Forgets a record. Returns whether it existed. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
-   * Forgets the given records, at most 1,000, and returns the number of forgotten records. Skips records that were changed after they were
-   * read. Also skips records that the viewer may not write. Uses one batch. If the batch is rejected, forgets each record separately.
+   * Forgets the given records, and returns the number of forgotten records. Uses one batch. If the batch fails with `conflict` or
+   * `not_owned`, forgets each record separately, and skips the records that fail with one of these reasons. Any other failure, such as
+   * `read_only`, ends the operation.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,

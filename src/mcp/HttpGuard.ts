@@ -2,12 +2,12 @@
  * The checks that an HTTP request must pass before it acts on behalf of a viewer.
  *
  * ```text
- * Host      localhost, an IP address, or a name of `allowedHosts`; else 403. This stops DNS rebinding: a page whose own
- *           name resolves to this machine still sends that name as Host.
+ * Host      localhost, a name that ends in .localhost, an IP address, or a name of `allowedHosts`; else 403. This stops DNS
+ *           rebinding: a page whose own name resolves to this machine still sends that name as Host.
  * Origin    absent, the server's own, or one of `allowedOrigins`; else 403
  * token     if `tokens` is set, `Authorization: Bearer …` must hold one of them; else 401. If `tokens` is not set, `viewer`
- *           must be set and the caller must be on this machine; else 403
- * rate      at most `requestsPerMinute` per token, all of which may come at once; else 429 with `Retry-After`
+ *           must be set and the caller must be on this machine; else 403. A caller without an address counts as on this machine
+ * rate      `requestsPerMinute` per token may come at once, and as many again over the next minute; else 429 with `Retry-After`
  * ```
  */
 import type * as HttpApp from "@effect/platform/HttpApp"
@@ -23,15 +23,24 @@ import type { Holder, Tokens } from "./McpTokens.ts"
 
 /** Options that say who may use a server over HTTP, and how often. */
 export interface Access {
-  /** The viewer of requests without a token. Such requests must come from this machine. Ignored if `tokens` is set. */
+  /**
+   * The viewer of requests without a token. Such requests must come from this machine. A request without a remote address, such as one over
+   * a Unix socket or through a web handler, counts as a request from this machine. Ignored if `tokens` is set.
+   */
   readonly viewer?: Viewer | undefined
   /** The accepted tokens. If set, every request must have an accepted token. Default: no token is required. */
   readonly tokens?: Tokens | undefined
-  /** Allowed host names in the header Host, without ports. `localhost` and IP addresses are always allowed. Default: no others. */
+  /**
+   * Allowed host names in the header Host, without ports. `localhost`, names that end in `.localhost`, and IP addresses are always allowed.
+   * Default: no others.
+   */
   readonly allowedHosts?: ReadonlyArray<string> | undefined
   /** Origins whose pages may call the server, such as `https://app.example`. The server's own is always allowed. Default: no others. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
-  /** Largest number of requests per token in a minute. They may all come at once. 0 means no limit. Default 600. */
+  /**
+   * Number of requests per token that may come at once. This allowance is refilled evenly, within a minute. 0 means no limit.
+   * Default 600.
+   */
   readonly requestsPerMinute?: number | undefined
 }
 

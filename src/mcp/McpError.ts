@@ -10,7 +10,7 @@ export const codes = {
   methodNotFound: -32_601,
   invalidParams: -32_602,
   internal: -32_603,
-  /** The server rejects the call now, and may accept it later. */
+  /** The server rejects the request, for example because of a missing token, a wrong HTTP method or too many requests. */
   refused: -32_000,
   /** There is no session with this id. */
   noSession: -32_001,

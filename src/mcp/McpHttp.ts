@@ -199,7 +199,7 @@ const stoppingError = McpError.make("refused", "the server stops")
 
 /** Returns the key of a viewer. Equal viewers have equal keys. The `owner` of a session is such a key. */
 const ownerOf = (viewer: Viewer.Viewer): string =>
-  canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)])
+  canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)]).normalize("NFC")
 
 const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, HttpServerResponse.HttpServerResponse> =>
   Effect.fail(refusal(...args))
@@ -215,8 +215,7 @@ const bodyOf = (
 ): Effect.Effect<unknown, HttpServerResponse.HttpServerResponse> => {
   const tooLarge = refusal(413, McpError.make("refused", `a body has ${maxBytes} bytes at most`))
   if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Effect.fail(tooLarge)
-  return request.text.pipe(
-    HttpServerRequest.withMaxBodySize(Option.some(maxBytes)),
+  return textOf(request, maxBytes).pipe(
     Effect.interruptible,
     Effect.raceFirst(Effect.zipRight(Effect.interruptible(stopping), Effect.fail("stopping" as const))),
     Effect.timeoutFail({ duration: bodyTimeout, onTimeout: () => "late" as const }),
@@ -225,8 +224,9 @@ const bodyOf = (
         ? refusal(408, McpError.make("refused", "the body did not arrive in time"), { connection: "close" })
         : error === "stopping"
         ? refusal(503, stoppingError, { connection: "close" })
-        : tooLarge
+        : refusal(400, McpError.make("refused", "the body could not be read"), { connection: "close" })
     ),
+    Effect.flatMap(Effect.mapError(() => tooLarge)),
     Effect.flatMap((text) =>
       Effect.try({
         try: () => JSON.parse(text) as unknown,
@@ -235,6 +235,24 @@ const bodyOf = (
     )
   )
 }
+
+/**
+ * Reads the whole body of a request as UTF-8. Returns `None` if the body has more than `maxBytes` bytes. The bytes beyond are read too, but
+ * not kept. A stream that stops in the middle of a body destroys the request. Node then resets the connection, and the client would not see
+ * the response.
+ */
+const textOf = (request: HttpServerRequest.HttpServerRequest, maxBytes: number) =>
+  Effect.suspend(() => {
+    const decoder = new TextDecoder()
+    let bytes = 0
+    let text = ""
+    const read = Stream.runForEach(request.stream, (chunk) =>
+      Effect.sync(() => {
+        bytes += chunk.length
+        text = bytes > maxBytes ? "" : text + decoder.decode(chunk, { stream: true })
+      }))
+    return Effect.map(read, () => bytes > maxBytes ? Option.none() : Option.some(text + decoder.decode()))
+  })
 
 /** The request headers that are passed to the SDK's transport. The header with the bearer token is not passed. */
 const passedOn = ["accept", "content-type", "last-event-id", "mcp-protocol-version", sessionHeader]

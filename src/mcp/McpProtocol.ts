@@ -207,7 +207,7 @@ const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Ar
         found.push(...completeLines())
         from = end + 1
       }
-      add(chunk.slice(from)) // `slice` copies, since the source may reuse its buffer
+      add(new Uint8Array(chunk.subarray(from))) // a copy, since the source may reuse its buffer
       return found
     })
   })

@@ -71,7 +71,7 @@ export const generate = (
 
 /**
  * Parses a token file. Skips blank lines and lines that begin with `#`. Fails with `invalid_draft` if a line is invalid or two lines have
- * the same token. The error contains the numbers of the invalid lines, but not their text.
+ * the same token. The error contains the numbers of the invalid lines and the names of their wrong fields, but no values.
  */
 export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
   Effect.gen(function*() {

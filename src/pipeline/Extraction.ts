@@ -61,8 +61,8 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 
 /**
  * Returns the facts in a model's answer. An explicit empty list means that there are no facts. Any other answer without facts, such as
- * prose, fails with `model`, a retryable error. Reads the same lists as `parseFacts`. Also accepts a single fact under the key `facts`,
- * without a list around it.
+ * prose, fails with `model`, a retryable error. Reads the same lists as `parseFacts`. Also accepts a single object under the key `facts`
+ * as a list of one fact; a single string is not accepted.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
@@ -223,7 +223,7 @@ export interface WantedList<A> {
   readonly name: "facts" | "memory"
   /** Returns the valid items of a list. */
   readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
-  /** Whether this item makes an answer without valid items acceptable. The answer then counts as an empty list. Default: always false. */
+  /** Whether an object outside a list is tried as a list with this one item, if there is no list under the key. Default: always false. */
   readonly isItem?: (value: unknown) => boolean
   /** Whether an answer without valid items is accepted, as an empty list, because it contains this item. Default: always false. */
   readonly isAnswer?: (item: unknown) => boolean
@@ -282,7 +282,7 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
  * Limits of one run of `remember`:
  *
  * ```text
- * conversation   4,096 messages and 262,144 characters
+ * conversation   4,096 messages and 262,144 characters; no limit for `customExtract`
  * answer         262,144 characters; a longer one is a failure (`Completion.maxAnswerLength`)
  * facts          `maxFacts`, default 64, and 262,144 characters
  * related        1,000 memories, and 262,144 characters

@@ -49,7 +49,10 @@ export interface Options extends MemoryStore.Provenance {
   readonly infer?: boolean | undefined
   /** Treatment of superseded records. `soft` only ends their validity, and `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
-  /** Time until the written records expire. If it is absent or 0, they do not expire. */
+  /**
+   * Time until the written records expire. A changed record that already has a time of expiry keeps that time. If this option is absent or
+   * 0, no time of expiry is set.
+   */
   readonly ttl?: Duration.DurationInput | undefined
   /** Kind of the records whose facts have no kind of their own. Default `semantic`; with `infer: false`, `episodic`. */
   readonly kind?: string | undefined
@@ -156,9 +159,9 @@ export interface Service {
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
   /**
-   * Reverts the writes of a receipt. Each record gets a new revision with the content, times and links that it had before these writes.
-   * Fails with `not_owned` if the receipt has no valid seal of this store. Fails with `conflict` if a record was changed after the writes.
-   * A failed `undo` writes nothing.
+   * Reverts the writes of a receipt. Each changed or forgotten record gets a new revision with the content, times and links that it had
+   * before these writes. The added records are forgotten. Fails with `not_owned` if the receipt has no valid seal of this store. Fails with
+   * `conflict` if a record was changed after the writes. A failed `undo` writes nothing.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
   /**
@@ -289,7 +292,7 @@ const encodeSealed = (sealed: Sealed) => Schema.encodeEither(Sealed)(sealed)
 
 /**
  * Returns options that redact: `customExtract` returns redacted facts, and `apply` receives redacted mutations. If `apply` is absent, it
- * stays absent. The pipeline then calls the `apply` of the store, which redacts the mutations itself.
+ * stays absent. The pipeline then calls the `apply` of the store, which redacts the mutations only if the store has a redaction of its own.
  */
 const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
   const { apply, customExtract } = options

@@ -10,8 +10,8 @@
  * NOOP     nothing
  * ```
  *
- * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: for each DELETE, the fact most similar to
- * the deleted memory is added. Only facts without a decision are added in this way.
+ * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: for each DELETE, one fact is added: of
+ * the facts without a decision, the one that is most similar to the deleted memory.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -51,8 +51,8 @@ export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 /**
  * Returns the decisions in a model's answer. Accepts all that `parseDecision` accepts, and also a single decision without a list around it.
  * Returns an empty array for an explicit empty list. Also returns an empty array if all decisions have invented ids, that is, ids that were
- * not in the prompt. Fails with `model`, which is retryable, for any other text without decisions. `existing` is the number of related
- * memories in the prompt.
+ * not in the prompt. Fails with `model`, which is retryable, for any other text without decisions, and for every text of more than
+ * `Completion.maxAnswerLength` UTF-16 units. `existing` is the number of related memories in the prompt.
  */
 export const readDecision = (
   answer: string,
@@ -123,10 +123,10 @@ const isEvent = Schema.is(Event)
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Gives each decision, except a DELETE, the kind, importance and attributes of its fact. The fact of a decision is the fact with the same
- * text, or else a fact with a similar text. Drops a DELETE if a fact has the text of the memory to delete. For each other DELETE, adds the
- * fact that is most similar to the deleted memory. Only facts without a decision are added in this way. Reason: for a fact that
- * contradicts a memory, a model may answer only DELETE. @internal
+ * Gives each decision, except a DELETE, the importance and attributes of its fact, and its kind if the decision has none. The fact of a
+ * decision is the fact with the same text, or else a fact with a similar text. A single fact is the fact of every ADD and UPDATE. Drops a
+ * DELETE if a fact has the text of the memory to delete. For each other DELETE, adds one fact: of the facts without a decision, the one
+ * that is most similar to the deleted memory. Reason: for a fact that contradicts a memory, a model may answer only DELETE. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -221,7 +221,7 @@ const append = (lists: Map<string, Array<number>>, key: string, place: number): 
   else list.push(place)
 }
 
-/** Least Jaccard similarity at which a decision is taken to be about a fact. The words of their texts are compared. */
+/** Least Jaccard similarity of words at which an ADD or UPDATE is taken to be about one of several facts. Not used for a single fact. */
 const least = 0.01
 /** Least similarity at which a NOOP is taken to be about a fact. High, since models often return a NOOP for every memory. */
 const alike = 0.5
@@ -233,7 +233,7 @@ export interface Target {
   /** Current time, epoch milliseconds. */
   readonly now: number
   readonly supersede: "soft" | "hard"
-  /** Time until the records expire, in ms. If this option is absent or 0, the records do not expire. */
+  /** Time until the records expire, in ms. If absent or 0, new records never expire. A record that has a time of expiry keeps it. */
   readonly ttl?: number | undefined
   /** Kinds that a fact may have. A fact of any other kind is written with the kind `kind`. Default: all kinds. */
   readonly kinds?: ReadonlySet<string> | undefined

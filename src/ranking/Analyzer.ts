@@ -21,7 +21,7 @@ export interface Options {
   readonly query?: Tokenizer.Options["stopwords"]
 }
 
-/** Makes an analyzer. The defaults are those that retrieved best in the measurements of docs/retrieval.md. */
+/** Makes an analyzer. The defaults are among those that retrieved best in the measurements of docs/retrieval.md. */
 export const make = (
   { compounds = true, query = "wide", stem = true, stopwords = "short" }: Options = {}
 ): Service => {

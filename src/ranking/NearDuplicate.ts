@@ -135,15 +135,20 @@ const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
     : 0
 })
 
-/** Whether a character belongs to a script without spaces between words. Each such character counts as a word. */
+/** Whether a character counts as a word: a character of a script without spaces, or any other one from U+2E80 on, such as Hangul. */
 const isUnspaced = (code: number): boolean =>
   code >= 0x2e80 || (code >= 0x0e00 && code < 0x0f00) || (code >= 0x1000 && code < 0x10a0) ||
   (code >= 0x1780 && code < 0x1800)
 
 const seed = 0x811c9dc5
 
+/** Makes room in `words` for the hashes of a text. */
+const reserve = ({ length }: string): void => {
+  if (words.length <= length) words = new Int32Array(2 * length)
+}
+
 const scan = (text: string): { readonly count: number; readonly strict: number } => {
-  if (words.length <= text.length) words = new Int32Array(2 * text.length)
+  reserve(text)
   let count = 0
   let strict = seed
   let hash = seed
@@ -200,6 +205,7 @@ const isWordEnd = (text: string, at: number): boolean => {
 
 /** Writes the hash of each character of a text without words into `words`. Returns the number of characters. */
 const hashCharacters = (text: string): number => {
+  reserve(text) // `scan` has reserved room for the normalised text only, which may be shorter
   for (let at = 0; at < text.length; at++) words[at] = mix(text.charCodeAt(at))
   return text.length
 }

@@ -1,7 +1,7 @@
 /**
  * The interface between ranking and a source of records. The source is a `MemoryIndex`, or the engine of a database. The source finds
- * matches by words and by vectors. For each match, it returns a `Fact`: the fields from which the match is scored. The bodies of records
- * are read last, and only for the hits that are returned.
+ * matches by words and by vectors. For each match, it returns a `Fact`: the fields from which the match is scored. Ranking reads the bodies
+ * of records last, and only those of the best matches.
  *
  * A record is visible if the viewer may see it and it has not expired (`Viewer.AccessFilter`). Statistics, such as document frequencies,
  * are computed over all visible records, even those that the filter excludes. A limit counts only records that pass the filter.
@@ -66,8 +66,8 @@ export interface Question {
   readonly terms: ReadonlyArray<string> | undefined
   /**
    * Ranks the candidates by more than words. Candidates are the 40 best matches by BM25 (whatever `depth` is), messages next to the best
-   * matches, messages of speakers that the query names, and some matches with long bodies. Any other match ranks below each candidate whose
-   * score is above 0; these other matches are in the order of BM25. Default: every match is scored by BM25.
+   * matches, messages of speakers that the query names, and some matches with long bodies. No other match scores higher than a candidate
+   * whose score is above 0; the other matches are in the order of BM25. Default: every match is scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
@@ -128,7 +128,7 @@ export interface Matches {
   readonly documentFrequencies: ReadonlyArray<number>
   /** Best lexical score of a record that passes the filter, or 0. A relevance is a lexical score divided by `best`. */
   readonly best: number
-  /** Best BM25 score among the records that pass the filter; set if the candidates have `signals`. */
+  /** Best BM25 score among the records that pass the filter and the passages of long ones; set if the candidates have `signals`. */
   readonly bestWords?: number | undefined
   /** Whether the query names the speaker of a visible record. Default false. */
   readonly isNamed?: boolean | undefined

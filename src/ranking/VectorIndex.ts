@@ -1,6 +1,7 @@
 /**
  * Exact vector search by cosine similarity. An index is mutable and has the vectors of one model in typed arrays. A search returns at most
- * `limit` ids, best first. Ids with equal cosines are in the order in which they were added. Scores are bit-identical on every machine.
+ * `limit` ids, best first. Ids with equal cosines are in the order in which they were added, unless the option `order` is set. Scores are
+ * bit-identical on every machine.
  *
  * A large index also has its vectors quantised to 8 bits (`QuantizedVectors`), if the machine has WebAssembly SIMD. Large means at least
  * 256 KiB of quantised vectors, for example 683 vectors of 384 dimensions. A search then skips vectors that cannot be among the best.

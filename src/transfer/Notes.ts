@@ -3,9 +3,10 @@
  * file becomes the summary of its record. So `[[Name]]` in another note links to the record.
  */
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Yaml from "yaml"
 import type * as Payload from "../domain/Payload.ts"
+import * as Frontmatter from "../storage/MemoryStore/Markdown/Frontmatter.ts"
 import { type File, type FolderDecoder, type Item, objectOf, record, skip } from "./Foreign.ts"
 
 /**
@@ -78,10 +79,11 @@ const read = ({ text }: File): Note => {
   const whole = text.replace(/^\ufeff/, "").toWellFormed()
   const [all, yaml] = /^---\r?\n([^]*?)\r?\n---[^\S\n]*(?:\n|$)/.exec(whole) ?? []
   if (all === undefined || yaml === undefined || yaml.length > longestFrontmatter) return { fields: {}, body: whole }
-  const fields = Either.try(() => objectOf(Yaml.parse(yaml, { maxAliasCount: 0, logLevel: "silent" })))
-  return Either.isRight(fields) && fields.right !== undefined
-    ? { fields: fields.right, body: whole.slice(all.length) }
-    : { fields: {}, body: whole }
+  const fields = Option.flatMapNullable(Either.getRight(Frontmatter.yaml(yaml)), objectOf)
+  return Option.match(fields, {
+    onNone: () => ({ fields: {}, body: whole }),
+    onSome: (fields) => ({ fields, body: whole.slice(all.length) })
+  })
 }
 
 /** Largest length of a frontmatter that is parsed, in UTF-16 units. */

@@ -113,7 +113,7 @@ describe("MemoryToolkit.toolkit", () => {
       assert.deepInclude(result, { reason: "not_owned" })
     }))
 
-  it.effect("the tool `forget` is refused unless the spec allows it", () =>
+  it.effect("the tool `forget` fails with `unsupported` unless the MemorySpec of the MemoryService has `allowForget: true`", () =>
     Effect.gen(function*() {
       const forgets = (allowForget: boolean) =>
         Effect.gen(function*() {

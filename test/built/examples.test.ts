@@ -159,7 +159,7 @@ describe("examples", () => {
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
-  it("m-merge.ts gives a model the memory tools beside a tool of its own, and reads back the messages of a thread", async () => {
+  it("m-merge.ts merges the memory tools with the tool `weather` into one toolkit, calls `remember`, and reads back the messages of a thread", async () => {
     const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

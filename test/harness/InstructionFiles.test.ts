@@ -193,6 +193,23 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
+  it.effect("`seed` keeps the record of an imported file that cannot be read, and forgets it once it is no longer imported", () =>
+    seeded(({ at, fs, records, seed }) =>
+      Effect.gen(function*() {
+        const bodies = Effect.map(records, (all) => all.map(({ body }) => body).sort())
+        yield* fs.writeFileString(at("AGENTS.md"), "see @rules.md")
+        yield* fs.writeFileString(at("rules.md"), "rules")
+        yield* seed(".")
+        yield* fs.writeFile(at("rules.md"), new Uint8Array([0xff]))
+        yield* seed(".")
+        assert.deepStrictEqual(yield* bodies, ["rules", "see @rules.md"])
+        yield* fs.writeFileString(at("rules.md"), "rules")
+        yield* fs.writeFileString(at("AGENTS.md"), "see nothing")
+        yield* seed(".")
+        assert.deepStrictEqual(yield* bodies, ["see nothing"])
+      })
+    ))
+
   it.effect("`seed` cuts long paths and long files to the size limits of a record, and splits no character", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {

@@ -160,8 +160,8 @@ describe("a missing model", () => {
   })
 })
 
-describe("MemoryService.links", () => {
-  it.effect("MemoryService.links returns the links to and from a record that the viewer sees", () =>
+describe("the links that MemoryService.links returns", () => {
+  it.effect("`links` returns the links to and from a record that the viewer sees", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

@@ -318,6 +318,22 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
+  it.scoped("a batch that is set aside does not reset the number of failures of other conversations", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const fails = new Set(["poison", "broken"])
+      const { calls, extract } = model((contents) => contents.some((text) => fails.has(text)) ? mute : Effect.void)
+      const outbox = yield* opened(store, { extract }, everySecond)
+      yield* outbox.append(ada, "s", users("poison"))
+      yield* outbox.append(ada, "s", users("a"))
+      while ((yield* remembered(store)).length === 0) yield* TestClock.adjust("1 second")
+      yield* outbox.append(bob, "s", users("broken"))
+      while ((yield* outbox.deadLetters).length === 0) yield* TestClock.adjust("1 second")
+      const failures = calls.filter((contents) => contents.includes("broken")).length
+      assert.isAtLeast(failures, 2)
+      assert.strictEqual((yield* outbox.status).failuresInARow, failures)
+    }).pipe(memory))
+
   it.scoped("an Outbox with hanging extractions extracts other conversations, and closes within 30 seconds", () =>
     Effect.gen(function*() {
       const store = yield* theStore

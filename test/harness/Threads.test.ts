@@ -33,7 +33,7 @@ const over = (layer: Layer.Layer<MemoryStore.MemoryStore, unknown>) =>
   })
 
 describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
-  it.scoped("`messages` returns a thread page by page, in the order of the appends", () =>
+  it.scoped("`messages` returns a page of a thread in the order of the appends, by default the 50 newest messages", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       assert.strictEqual(yield* threads.append(ada, "a", said(...numbered(0, 3))), 0)

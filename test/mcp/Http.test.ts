@@ -177,10 +177,10 @@ describe("an MCP server over HTTP", () => {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)
       const body = call(1, "echo", { text: "x".repeat(4 * 1024 * 1024) })
-      const { json, status } = yield* ask(url, { headers, body })
-      assert.deepStrictEqual([status, json.error.message], [413, "a body has 4194304 bytes at most"])
-      const told = { headers: { ...headers, "transfer-encoding": "chunked", "content-length": "" }, body }
-      assert.oneOf((yield* ask(url, told)).status, [0, 400, 413])
+      for (const framing of [{}, { "transfer-encoding": "chunked" }]) {
+        const { json, status } = yield* ask(url, { headers: { ...headers, ...framing }, body })
+        assert.deepStrictEqual([status, json.error.message], [413, "a body has 4194304 bytes at most"])
+      }
       assert.strictEqual((yield* ask(url, { headers, body: call(2, "recall") })).status, 200)
     }))
 

@@ -38,7 +38,8 @@ export const ask = (
   Effect.promise(() =>
     new Promise((resolve) => {
       const lost = () => resolve({ status: 0, headers: {}, body: "", json: undefined })
-      const length = body === undefined ? {} : { "content-length": `${Buffer.byteLength(body)}` }
+      const isChunked = headers?.["transfer-encoding"] === "chunked"
+      const length = body === undefined || isChunked ? {} : { "content-length": `${Buffer.byteLength(body)}` }
       const request = http.request(`${url}${path}`, { agent, method, headers: { ...usual, ...length, ...headers } })
       request.on("error", lost)
       request.on("response", (response) => {

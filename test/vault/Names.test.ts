@@ -41,7 +41,7 @@ const names = [
   "éa"
 ]
 
-describe("user, agent and tenant names that differ only in case, width or Unicode form", () => {
+describe("the folders of a vault for users, agents, runs and tenants with unusual names, and the permissions of the vault's files", () => {
   it.scopedLive("each name of a tenant, user, agent or run has its own folder and its own records, even after reopening", () =>
     Effect.gen(function*() {
       const root = yield* place

@@ -224,7 +224,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("`forgetAll` removes the queued messages that the viewer sees in the filter's scope", () =>
+  it.scopedLive("`forgetAll` removes, in the filter's scope, only queued messages whose viewer has all ids of the caller; `Viewer.everyone` removes all", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

@@ -33,7 +33,7 @@ const settled = Effect.gen(function*() {
 })
 
 describe("a file whose bytes changed although its size, times and inode are the same", () => {
-  it.scopedLive("an update keeps the changed text of the record's file, and a second update succeeds", () =>
+  it.scopedLive("an update of a record's tags keeps the text that was changed in the file, and a second update can replace that text", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       yield* store.update(ada, record.id, { tags: ["hot"] })

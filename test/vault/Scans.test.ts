@@ -215,7 +215,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
     }))
 
-  it.scopedLive("an unfinished batch of a dead writer is read as a whole, even if a file cannot be read at first", () =>
+  it.scopedLive("an unfinished batch of a dead writer is read as a whole, even if a later scan cannot read one of its files", () =>
     Effect.gen(function*() {
       const { both, compacted, killedAfter, lastFile, reader, seen, unreadable } = yield* twins
       yield* compacted

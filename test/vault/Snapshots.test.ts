@@ -54,6 +54,15 @@ const idsIn = (root: string) =>
     ({ items }) => items.map(({ id }) => id).sort()
   ))
 
+/** Reads the bodies of all records in the snapshot. */
+const bodiesIn = (root: string) =>
+  Effect.gen(function*() {
+    const manifest = JSON.parse(fs.readFileSync(path.join(root, ".effect-memory/vault.json"), "utf8"))
+    const vaultFs = yield* VaultFileSystem.make(root)
+    const { entries } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
+    return new Set(entries.map(({ row: { record } }) => record.body))
+  })
+
 describe("the snapshot of a vault", () => {
   it.scoped("a vault saves its first snapshot, and a new one after its search index was built or many records changed", () =>
     Effect.gen(function*() {
@@ -138,7 +147,7 @@ describe("the snapshot of a vault", () => {
       assert.isAbove(size(root), 0)
     }))
 
-  it.scoped("no snapshot contains a purged text, even if another process was saving the snapshot during the purge", () =>
+  it.scoped("the vault keeps no snapshot with a purged text, even if another process was saving a snapshot during the purge", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -155,12 +164,31 @@ describe("the snapshot of a vault", () => {
       yield* store.forget(ada, [secret!.record.id], { purge: true })
       yield* saving.release
       yield* Fiber.join(closing)
-      const manifest = JSON.parse(fs.readFileSync(path.join(root, ".effect-memory/vault.json"), "utf8"))
-      const vaultFs = yield* VaultFileSystem.make(root)
-      const { entries } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
-      const saved = new Set(entries.map(({ row: { record } }) => record.body))
+      const saved = yield* bodiesIn(root)
       assert.strictEqual(saved.size, 29)
       assert.isFalse(saved.has("note 0"))
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("a vault replaces a snapshot with a purged text, which a process left that died while it saved the snapshot", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const copy = path.join(yield* place, "snapshot")
+      const [secret] = yield* Effect.scoped(
+        Effect.flatMap(opened(root), ({ store }) =>
+          store.put(
+            ada,
+            Array.from({ length: 30 }, (_, n) => draft(`note ${n}`))
+          ))
+      )
+      fs.copyFileSync(snapshot(root), copy)
+      yield* Effect.scoped(
+        Effect.flatMap(opened(root), ({ store }) => store.forget(ada, [secret!.record.id], { purge: true }))
+      )
+      fs.copyFileSync(copy, snapshot(root))
+      assert.isTrue((yield* bodiesIn(root)).has("note 0"))
+      yield* Effect.scoped(opened(root))
+      assert.strictEqual((yield* bodiesIn(root)).size, 29)
+      assert.isFalse((yield* bodiesIn(root)).has("note 0"))
     }).pipe(Effect.provide(NodeContext.layer)))
 
   it.scopedLive("a snapshot with the search index has at most half the size of the notes", () =>

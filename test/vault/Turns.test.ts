@@ -174,7 +174,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("`groupsOf` divides all entries into parts, in order, with at most 512 entries per step", () => {
+  it("each step of `groupsOf` makes one part of 512 KiB, and the parts have all entries in order", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++

@@ -44,7 +44,7 @@ const isLegal = (name: string): boolean =>
   // eslint-disable-next-line no-control-regex -- it searches for control characters
   !/[<>:"/\\|?*\u0000-\u001f]|[. ]$/.test(name) && !/^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)/i.test(name)
 
-describe("names of a vault on Windows", () => {
+describe("names of a vault's files and folders, which must be legal on Windows", () => {
   it("the folder name of any id is legal on Windows, shorter than 200 characters, and unique regardless of case", () => {
     const seen = new Map<string, string>()
     const check = (id: string) => {

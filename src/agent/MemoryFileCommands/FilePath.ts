@@ -11,8 +11,8 @@ export const root = "/memories"
 
 /**
  * Returns the path in Unicode form NFC, without a slash at its end. Fails with `path_escape` if the path is not legal. A legal path is
- * `/memories` or a path below it. It has at most 1,024 UTF-16 units, and no invisible characters. Each of its segments is a plain name (see
- * `isName`) of at most 255 units.
+ * `/memories` or a path below it. It has at most 1,024 UTF-16 units. `PromptText.oneLine` must not change it, so it has no invisible
+ * characters, no two spaces in a row and no chat-template marker. Each of its segments is a plain name (see `isName`) of at most 255 units.
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")
@@ -29,7 +29,7 @@ export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> 
 
 /**
  * Whether a path segment is a plain name, even after up to three rounds of percent-decoding. A plain name is not empty, `.` or `..`. It has
- * no slash, backslash or control character.
+ * no slash, no backslash and no character below U+0020.
  */
 const isName = (name: string): boolean => {
   let decoded = name

@@ -38,10 +38,10 @@ export interface ChatOptions {
 }
 
 /**
- * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model the newest messages of the thread, as many
- * as fit into the budget. Messages that other processes appended are included. A complete answer is appended to the thread together with
- * its prompt. If a call fails, or if the process dies before the answer is complete, nothing is stored. If the consumer ends a stream
- * early, the received part is stored. Tool calls without a result are left out of that part.
+ * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model the newest messages of the thread, which
+ * `Threads.window` selects for the budget. Messages that other processes appended are included. A complete answer is appended to the thread
+ * together with its prompt. If a call fails, or if the process dies before the answer is complete, nothing is stored. If the consumer ends
+ * a stream early, the received part is stored. Tool calls without a result are left out of that part.
  *
  * A chat belongs to the viewer for whom it was made, so make a chat for each viewer. A call by a viewer with other threads fails with the
  * reason `not_owned`. Otherwise, what tools read for that viewer would be stored in another viewer's thread.

@@ -39,7 +39,7 @@ const examined = (shared: Shared, options: Pick<Doctor.Options, "checks" | "mode
     }).pipe(Effect.ensuring(progress.end))
   }))
 
-/** `verify`: reads every record and file, and lists what is damaged. */
+/** `verify`: reads all files, and the records of each tenant up to the first unreadable one. Lists what is damaged. */
 export const verify = make({
   name: "verify",
   summary: "read every record and file, and list what is damaged",

@@ -1,4 +1,4 @@
-/** The command `copy`, which copies all records of a store into another store. */
+/** The command `copy`, which copies all records of a store, or of one of its tenants, into another store. */
 import * as Args from "@effect/cli/Args"
 import * as Options from "@effect/cli/Options"
 import * as Context from "effect/Context"

@@ -21,7 +21,10 @@ export const Forgotten = Schema.Struct({
   isPurged: Schema.Boolean,
   /** The ids of records that existed. */
   forgotten: Schema.Array(MemoryId),
-  /** The ids of records that do not exist or that the viewer does not see. */
+  /**
+   * The ids of records that do not exist, have expired, were forgotten before, or are not visible to the viewer. With `--purge`, expired
+   * and forgotten records that the viewer sees are erased, although they are listed here.
+   */
   absent: Schema.Array(MemoryId)
 })
 

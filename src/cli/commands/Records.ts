@@ -108,7 +108,7 @@ export const list = make({
   run: ({ options: { after, forgotten, ...options }, shared }) =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
-      const cursor = Option.map(after, (text) => text as NonNullable<Page<unknown>["next"]>) // the store verifies the cursor's signature
+      const cursor = Option.map(after, (text) => text as NonNullable<Page<unknown>["next"]>) // the store refuses an invalid cursor
       const page = yield* store.list(shared.viewer, {
         ...Filters.filterOf(options),
         ...Filters.field("after", cursor),

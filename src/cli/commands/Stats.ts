@@ -28,11 +28,14 @@ const Tenant = Schema.Struct({
   /** Total length, in characters, of the bodies of the records that `records` counts. */
   characters: Schema.Number,
   kinds: Counts,
-  /** Number of texts without a vector, by model. The keys are all models that have vectors in the store. */
+  /** Number of texts without a vector, by model. The keys are all models for which the tenant has vectors. */
   awaiting: Counts,
-  /** Numbers of messages. `waiting`: messages that wait for extraction. `parked`: messages whose extraction failed for good. */
+  /**
+   * Numbers of messages. `waiting`: messages of batches that wait for extraction. `parked`: messages of batches that were set aside after
+   * failures. Messages that were not selected for extraction count, too.
+   */
   messages: Schema.Struct({ waiting: Schema.Number, parked: Schema.Number }),
-  /** Time of the last change of a record, epoch milliseconds. */
+  /** Time of the last change of one of the records that `records` counts, epoch milliseconds. Absent if there are none. */
   changedAt: Schema.optional(Schema.Number)
 })
 /** Schema of the JSON output of `stats`. */

@@ -143,7 +143,10 @@ export interface IAgenticMemory {
   >
   /** Suggests notes to which this note could be linked, best first. */
   suggestLinks(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Adds links, in both directions, between this note and each suggested note of similarity 0.7 or more. Returns the new links. */
+  /**
+   * Adds links, in both directions, between this note and each suggested note of similarity 0.7 or more. Returns these links, including
+   * those that existed already.
+   */
   linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
   /** Returns the notes that share values of `attribute` with this note, most shared values first. */
   findBySharedAttributes(

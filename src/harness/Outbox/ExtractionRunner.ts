@@ -41,11 +41,14 @@ export interface ExtractionRunner {
   readonly scheduler: OutboxScheduler.OutboxScheduler
   /** Timeout of one call of the pipeline, with all its model calls. A store that extracts memories by itself gets the same time. */
   readonly timeout: Duration.DurationInput
-  /** Number of failed extraction runs since the last success, over all conversations. Permanent failures do not count. */
+  /** Number of failed extraction runs since the last success, without permanent failures and those of batches that were set aside. */
   failuresInARow: number
   /** Number of successful extraction runs in all conversations. */
   successes: number
 }
+
+/** Default of the option `timeout`. */
+export const defaultTimeout: Duration.DurationInput = "2 minutes"
 
 /** Makes the runner, with its counts at 0. */
 export const make = (
@@ -234,7 +237,9 @@ const countFailure = (
         Effect.void)
       worker.failures.delete(batch.from)
       if (!isFinal) {
-        runner.failuresInARow = worker.failuresInARow = 0 // the batch that caused the failures no longer waits
+        // the batch that caused the conversation's failures no longer waits; failures of other conversations still count
+        runner.failuresInARow = Math.max(0, runner.failuresInARow - worker.failuresInARow)
+        worker.failuresInARow = 0
       }
       return
     }
@@ -289,14 +294,14 @@ const extract = (
       apply
     })
     yield* withTimeout(runner, remembered).pipe(
-      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // only embedding can fail after the write
+      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // the embedding may time out after the write
     )
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
 
 /**
- * Returns the conversation's name, from which the pipeline derives the ids of records. The option `conversation` is part of the name. So
- * outboxes with different values of this option never derive the same id.
+ * Returns the conversation's name, from which the pipeline derives the ids of messages stored word for word. The option `conversation` is
+ * part of the name. So outboxes with different values of this option never derive the same id for a message.
  */
 const conversationNameOf = ({ options: { conversation } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   conversation === undefined ? OutboxState.keyOf(worker) : JSON.stringify([conversation, OutboxState.keyOf(worker)])

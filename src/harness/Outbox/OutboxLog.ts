@@ -3,8 +3,8 @@
  * batch and erases the batch. A conversation has one session row, which contains the sequence number of the next message.
  *
  * Law: every write of a conversation also updates the session row. The write fails with `conflict` if the session row has changed since it
- * was read (optimistic locking). The state is then read again, and the write is adapted. So no sequence number is assigned twice, and no
- * batch is finished twice.
+ * was read (optimistic locking). The state is then read again, and the write is adapted. So no batch is finished twice, and no sequence
+ * number is assigned twice as long as the session row exists.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -31,7 +31,7 @@ export interface OutboxLog {
   readonly capacity: OutboxWorker.Capacity
   readonly limiter: StepLimiter
   readonly redaction: Redaction.Service | undefined
-  /** Number of dead letters, by `OutboxState.keyOf` of the conversation. Updated when the conversation's state is read or written. */
+  /** Number of dead letters, by `OutboxState.keyOf` of the conversation. Updated when its cached state changes. */
   readonly deadLetters: Map<string, number>
   /** Called after each change of a worker's cached state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
@@ -54,7 +54,7 @@ export const learn = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? cache(log, worker, state) : Effect.void)
 
-/** Adds a batch of another process to the cached state. If the state lacks an earlier write, marks the state as stale instead. */
+/** Adds a batch of another worker to the cached state. If the state lacks an earlier write, marks the state as stale instead. */
 export const observeAppend = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -287,7 +287,7 @@ const cache = (
   state: OutboxState.OutboxState
 ): Effect.Effect<void> =>
   Effect.sync(() => {
-    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // no sequence number is used twice, even after a purge
+    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // an open worker uses no number twice, even after a purge
     worker.isStale = false
     const count = OutboxState.deadLetters(state).length
     if (count > 0) log.deadLetters.set(worker.key, count)
@@ -308,7 +308,7 @@ const current = (
     return worker.state
   })
 
-/** Performs the write that `decide` returns for the current state. Tries again if another process wrote first. */
+/** Performs the write that `decide` returns for the current state. Tries again if another process changed the conversation first. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

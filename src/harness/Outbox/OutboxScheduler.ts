@@ -1,12 +1,13 @@
 /**
- * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs does
- * not delay the runs of other tenants. An outbox does not block other tasks of the process.
+ * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs stops
+ * delaying the runs of other tenants when its time slice ends. An outbox does not block other tasks of the process.
  *
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt
  *              slots, for runs that end within their time slice; the others are slow slots.
  * round robin  A free prompt slot goes to the tenant that has waited longest since it last got one. A free slow slot goes to
- *              the tenant with the fewest slow slots. Within a tenant, the conversation that has waited longest comes first.
+ *              the tenant with the fewest slow slots. Within a tenant, the conversation that has waited longest comes first;
+ *              but a run that exceeded its time slice in a prompt slot gets a slow slot before the runs in the queue.
  *              After one run, a conversation with more to extract queues again.
  * slow runs    A run that exceeds its time slice moves to a slow slot and frees its prompt slot. From then on the
  *              conversation starts in a slow slot, until one of its runs ends within the time slice.

@@ -1,10 +1,10 @@
 /**
- * The rows of an outbox in a store. A row is a record of kind `outbox`, in an internal scope that no viewer sees. The state of a
- * conversation is assembled from its rows. A batch is the messages of one append. A plan is an answer of the model that is not applied yet.
+ * The rows of an outbox in a store. A row is a record of kind `outbox`, in an internal scope, which only the viewer `System` sees. A
+ * conversation's state is assembled from its rows. A batch is the messages of one append. A plan is a model's answer, not applied yet.
  *
  * ```text
  * messages  the messages of a batch, with their sequence numbers                 erased by the write that stores their memories
- * plan      the model's answer, not yet written as memories                      erased by the same write, or after a conflict
+ * plan      the model's answer, not yet written as memories                      erased by the same write, or when it cannot be applied
  * session   the sequence number of the next message                              updated by every write of the conversation
  * ```
  *
@@ -332,8 +332,8 @@ const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
 const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
 /**
- * Builds a condition that matches all rows of a conversation. An id that is not ASCII is left out of the condition, since Unicode may
- * encode the id in several ways. The condition may then also match rows of other conversations.
+ * Builds a condition that matches all rows of a conversation. The condition may also match rows of other conversations, such as those of
+ * viewers with further ids. An id that is not ASCII is left out of the condition, since Unicode may encode the id in several ways.
  */
 const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
   "data.session": { eq: session },

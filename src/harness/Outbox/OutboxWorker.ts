@@ -42,7 +42,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   isStale: boolean
   /** Number of batches that wait for extraction. Counts against the capacity. */
   waiting: number
-  /** Failures by `Batch.from`. `times`: number of failures of the batch. `since`: `ExtractionRunner.successes` at its first failure. */
+  /** Number of batches that are being appended. Each of them has a reservation, and counts against the capacity. */
   reserved: number
   /** Failures of batches, by first sequence number. `since`: number of successful runs of the outbox when the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
@@ -268,7 +268,7 @@ export interface Capacity {
   readonly onCount?: ((more: number) => void) | undefined
 }
 
-/** Frees the capacity that was reserved for an append. Called once the batch is stored. Further calls do nothing. */
+/** Frees the capacity that was reserved for an append. Called when the batch is stored or the append fails. Further calls do nothing. */
 export type Reservation = () => void
 
 /** The conversations of one tenant that have waiting batches, and the capacity that the tenant uses. */

@@ -82,15 +82,16 @@ export interface ConversationClient {
   /** Sends a signal to the owner. `sessionEnd`: the session has ended. `takeUp`: the owner is to extract from waiting messages now. */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
-   * Asks the owner to extract from all waiting messages, and waits for the end of the extraction. Fails with the owner's reason, or with
-   * `unavailable` after eleven lost connections. There is no timeout: an unanswered request is sent again every 30 seconds.
+   * Asks the owner to extract from all waiting messages, and waits for the end of the extraction. Fails with the owner's reason. Fails with
+   * `unavailable` if the cluster's storage fails, or after eleven lost connections within 30 seconds. There is no timeout: an unanswered
+   * request is sent again every 30 seconds.
    */
   readonly drain: (id: MemoryId, tenant: string) => Effect.Effect<void, MemoryError.Reason>
   /** Erases the cluster's stored messages to a conversation, and the replies to them. */
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. A message is sent again until the cluster accepts the message or the Effect scope closes. */
+/** Makes a client. A message of `appended` or `signal` is sent again until the cluster accepts the message or the Effect scope closes. */
 export const client = (
   entity: ConversationEntity
 ): Effect.Effect<ConversationClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -207,7 +208,10 @@ export const serve = (
     yield* registerEntity(entity, handlers(entity, { client, runner, workers, unacknowledged }), unlimited)
   })
 
-/** Makes the handlers for cluster messages to one conversation. The handlers run as long as this process owns the conversation. */
+/**
+ * Makes the handlers for cluster messages to one conversation. The handlers run until another process owns the conversation, or until the
+ * cluster closes the entity because it is idle (option `entityMaxIdleTime` of the cluster).
+ */
 const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) =>
   Effect.gen(function*() {
     const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
@@ -264,11 +268,15 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
           Effect.orDie(using(key, (worker) =>
             lock.withPermits(1)(retryForever(onSignal(dependencies, worker, event))).pipe(Effect.flatMap(awaitAll))))),
       drain: ({ payload }) =>
-        Effect.flatMap(conversation(payload.tenant), (key) =>
-          using(key, (worker) => {
-            worker.isStale = true
-            return ExtractionRunner.drain(runner, worker)
-          })).pipe(Effect.mapError(({ reason }) => ({ reason })))
+        Effect.flatMap(conversation(payload.tenant), (found) => {
+          // if the conversation was forgotten, its former worker notices that no message waits any more
+          const keys: ReadonlyArray<OutboxState.ConversationKey> = Option.isSome(found) ? [found.value] : Array.from(used)
+          return Effect.forEach(keys, (key) =>
+            using(Option.some(key), (worker) => {
+              worker.isStale = true
+              return ExtractionRunner.drain(runner, worker)
+            }), { discard: true })
+        }).pipe(Effect.mapError(({ reason }) => ({ reason })))
     })
   })
 

@@ -1,5 +1,5 @@
 /**
- * The rows of threads in a store. A row is a record of kind `thread`, in an internal scope that no viewer sees.
+ * The rows of threads in a store. A row is a record of kind `thread`, in an internal scope, which only the viewer `System` sees.
  *
  * ```text
  * thread   one for each thread: its name, its generation, the number of its messages, and the page that lists it

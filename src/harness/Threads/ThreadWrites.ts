@@ -1,6 +1,7 @@
 /**
- * Creates, changes and erases threads. Each write is one batch of mutations, which also updates the row of the thread. The batch fails with
- * `conflict` if another process has changed this row meanwhile (optimistic locking). The row is then read again, and the write is repeated.
+ * Creates, changes and erases threads. `purge` only erases rows. Every other write is one batch of mutations, which also writes the row of
+ * the thread. The batch fails with `conflict` if another process has changed this row meanwhile (optimistic locking). The row is then read
+ * again, and the write is repeated.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -34,7 +35,7 @@ const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /**
  * Runs `decide`, and applies the mutations that it returns. If the store fails with `conflict`, another process has written meanwhile, and
- * both steps are repeated. In this process, the writes of one owner run one at a time.
+ * both steps are repeated. Writes of one owner through the same `Threads` service run one at a time.
  */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(

@@ -310,7 +310,7 @@ const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemorySc
   return Object.keys(scope).length === 0 ? Global : normalise(scope)
 }
 
-/** Makes a record from a draft as a store would do, but does not store the record. */
+/** Makes a record from a draft, but does not store it. The origin is `import`, the trust level 2, and `createdAt` equals `validAt`. */
 const typed = <A extends object>(op: string, kind: string, draft: DraftOf<A>): Io<Typed<A>> =>
   Effect.try({
     try: () => {

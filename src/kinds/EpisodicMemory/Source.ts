@@ -20,7 +20,10 @@ import * as TypedMemory from "../TypedMemory.ts"
 export interface RecallQuery {
   /** Id of the person with whom the agent talked, that is, the `actorId` of an episode's scope. Default: any person. */
   readonly sourceEntity?: string | undefined
-  /** Words, at least one of which must occur in the text or the context of an episode. Default: any episode. */
+  /**
+   * Words, at least one of which must occur in the summary, the body or a tag of an episode. The default summary is the beginning of the
+   * episode's context. Default: any episode.
+   */
   readonly context?: string | undefined
   /** Largest number of episodes, 1..1,000, default 20. */
   readonly limit?: number | undefined
@@ -89,7 +92,7 @@ export interface Semantic {
 /** Type of a chat message. An episode without a type counts as a chat message. */
 export const talk = "chat_message"
 
-/** A query reads at most this many episodes: those that were stored last. `Retention` keeps at most this many episodes in a scope. */
+/** A query reads at most this many episodes, those stored or changed last. `Retention` keeps at most this many episodes in a scope. */
 export const window = 1_000
 
 /** Makes a source over the `MemoryStore` in the context. Embeds episodes if the context has an `Embedder`. */
@@ -158,7 +161,7 @@ const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
 
-/** Whether a query asks for chat messages. An episode without a type counts as a chat message. */
+/** Whether the types of a query include `chat_message`. An episode without a type counts as a chat message. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
 /** Makes the filter for a query, without the query's words and limit. Fails with `invalid_draft` if the query is invalid. */

@@ -44,7 +44,10 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
 
 /** The related memories that were found. */
 export interface Found {
-  /** The records that the facts may change, best matches first: at most 1,000 records, with 262,144 characters in all. */
+  /**
+   * The records that the facts may change: at most 1,000 records, with 262,144 characters in all. The matches of the first fact come first,
+   * then the other matches of the second fact, and so on. The matches of each fact are ordered best first.
+   */
   readonly records: ReadonlyArray<MemoryRecord>
   /** Records that have the same text as a fact but are more trusted. A fact with such a record is not stored again. */
   readonly repeated: ReadonlyArray<MemoryRecord>
@@ -52,7 +55,10 @@ export interface Found {
   readonly failures: SearchResult["failures"]
 }
 
-/** Finds the memories related to the facts. The results for the single facts are merged by rank, up to the limits of `Found.records`. */
+/**
+ * Finds the memories related to the facts. If the results for the single facts exceed the limits of `Found.records`, those with the best
+ * ranks are kept.
+ */
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,

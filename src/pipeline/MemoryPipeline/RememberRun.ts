@@ -171,7 +171,7 @@ const reconcile = (
     readonly vectors: EmbeddingSync.VectorsByText
     /** Names of the kinds whose `data` cannot be empty. A fact is plain text, so it cannot have such a kind. */
     readonly typed: ReadonlySet<string>
-    /** Whether this is the first attempt of the run. The second attempt, after a conflict, gives facts no derived ids. */
+    /** Whether this is the first attempt of the run. The second attempt, after a conflict, does not use the ids of `withDerivedId`. */
     readonly isFirst: boolean
     readonly paced: EventLoop.Pacer
   }
@@ -326,7 +326,7 @@ const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool ===
 /**
  * Gives a Put of a new fact an id derived from scope, kind and text. A Put of a kind that deduplicates records is not changed. If
  * concurrent runs add the same fact, one run succeeds. Every other run gets a conflict, plans again, and finds the fact among the related
- * memories. The second plan has no derived ids. Otherwise, a record that is no longer valid might have the id and cause another conflict.
+ * memories. The second plan has no such ids. Otherwise, a record that is no longer valid might have the id and cause another conflict.
  */
 const withDerivedId = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation

@@ -7,8 +7,8 @@
  *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
  *
- * A message is a record that has a session. Matches that are not candidates are ordered by BM25. They come after the candidates whose rank
- * (a score) is above 0. The candidates and the order of the first hits do not depend on the number of requested hits.
+ * A message is a record that has a session. Matches that are not candidates are ordered by BM25. None of them has a higher rank (a score)
+ * than a candidate of positive rank. The candidates and the order of the first hits do not depend on the number of requested hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -66,7 +66,7 @@ export class CandidateRanker {
   readonly #passages: Passages
   /** Doc ids of long records. */
   readonly #long = new Set<number>()
-  /** Score of the best passage of each long candidate of the current query, by doc id. */
+  /** Score of the best passage of each record that `#addLong` ranked for the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
   /** `recordOf` returns the record of a doc id, unless the record was removed. `textOf` returns it with its texts, or `undefined`. */
@@ -149,7 +149,7 @@ export class CandidateRanker {
     }
     this.#rankOfOther = (bm25) => bestMatch > 0 && ranked > 0 ? bm25 / bestMatch * minRank : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
-    // selects one match more than `depth`, to find out whether there are more than `depth`
+    // selects one match more than `depth` if the count is unknown, to find out whether there are more than `depth`
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > ranked) { // matches that are not candidates rank above candidates whose rank is 0
       const others = docSet.all().filter((doc) => this.#candidateRound.data[doc] !== this.#round)

@@ -371,7 +371,7 @@ export class TopKBounds {
     return this.#threshold.value
   }
 
-  /** Adds a doc id with the bounds of its score. Cost: O(log `limit`) if `lower` raises `threshold`, otherwise constant. */
+  /** Adds a doc id with the bounds of its score. Cost: O(log `limit`) if `lower` is among the best lower bounds, otherwise constant. */
   offer(doc: number, lower: number, upper: number): void {
     if (upper < this.#threshold.value) return
     this.#docs.push(doc)

@@ -1,7 +1,7 @@
 /**
- * An impact is a pair of numbers: how often a document contains a term, and the length of the document. BM25 computes the score of a
- * posting from this pair. There are few different pairs, so a posting stores only the number of its pair. For a query with many matches,
- * the score is computed once per pair, and then looked up for each posting.
+ * An impact is a pair of numbers: a code, and the length of a document. The code says how often the document contains a term, and whether
+ * the term is a tag. BM25 computes the score of a posting from this pair. There are few different pairs, so a posting stores only the
+ * number of its pair. For a query with many matches, the score is computed once per pair, and then looked up for each posting.
  */
 import { saturation } from "../Bm25.ts"
 import { type GrowableArray, int32 } from "./DocIds.ts"
@@ -90,9 +90,9 @@ export interface GroupFilter {
 
 /**
  * Callbacks of `InvertedIndex.match`. This method scores one scope after another, and lists the matches in the array `matches`.
- * `afterScope` is called after each scope, with the index in `matches` of the scope's first match. Matches of later scopes are listed only
- * if they reach the score that `afterScope` returns. `groupFilter` returns the filter that decides which matches are counted; `undefined`
- * if all are.
+ * `afterScope` is called after each scope, with the index in `matches` of the scope's first match. If many documents match, a match of a
+ * later scope is listed only if it reaches the score that `afterScope` returns. `groupFilter` returns the filter that decides which matches
+ * are counted; `undefined` if all are.
  */
 export interface MatchObserver {
   readonly afterScope: (from: number) => number

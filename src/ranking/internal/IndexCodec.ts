@@ -66,7 +66,7 @@ export const atOnce = <A>(steps: Steps<A>): A => {
   }
 }
 
-/** Encodes the postings and the scopes of an index, in steps. Returns all parts of the encoded index except `head`. */
+/** Encodes the postings and the scopes of an index, in steps. Returns all parts of the encoded index except `head` and the ids. */
 export function* encoding(
   scopes: ReadonlyArray<unknown>,
   columns: ReadonlyArray<Int32Array>,

@@ -300,8 +300,8 @@ export class Texts {
   }
 
   /**
-   * Returns up to `limit` texts that have no vector of the model, each text once. Skips texts that only expired records have. The first
-   * call for a model also visits texts that have a vector; later calls do not visit these texts again.
+   * Returns up to `limit` texts that have no vector of the model, each text once. Skips texts that only expired records have. After a
+   * call has found that a text has a vector, later calls do not visit the text again, unless vectors are removed.
    */
   pending(model: string, limit: number, now: number): ReadonlyArray<Unembedded> {
     const found: Array<Unembedded> = []

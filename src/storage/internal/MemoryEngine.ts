@@ -27,7 +27,7 @@ import type { Decide, Decision, Engine, Found, Mark, Needs, Stored, Write } from
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   readonly analyzer: Analyzer.Service
-  /** Shortest time for which a forgotten record can be restored. Default 30 days. */
+  /** Shortest time for which a forgotten record can be restored, unless the record expires earlier. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
 }
 

@@ -22,6 +22,29 @@ describe("Frontmatter", () => {
     assert.strictEqual(keys("---\na: {b: 1, b: 2}\n---\n"), "frontmatter: a key is said twice")
   })
 
+  // without the limits, a text of 800 characters would block the event loop for twenty seconds
+  it("frontmatter with more than 20 aliases, or with keys nested in keys, is rejected, but `{{title}}` of a template is read", () => {
+    const anchors = (count: number) => Array.from({ length: count }, (_, n) => `k${n}: [&a${n} 1, *a${n}]`).join("\n")
+    assert.strictEqual(keys(`---\n${anchors(20)}\n---\n`), 20)
+    assert.strictEqual(keys(`---\n${anchors(21)}\n---\n`), "frontmatter: more than 20 aliases")
+    for (const nested of ["? ".repeat(400) + "a", `a: ${"{".repeat(400)}a: 1${"}: 1".repeat(399)}}`]) {
+      assert.strictEqual(keys(`---\n${nested}\n---\n`), "frontmatter: keys within keys")
+    }
+    assert.deepStrictEqual(
+      Frontmatter.yaml("title: {{title}}\n? {a, {b, {c}}}\n: 1\n"),
+      Either.right({
+        title: { "{ title }": null },
+        "{ a, ? { b, ? { c } } }": 1
+      })
+    )
+  })
+
+  // texts of errors that quote the line would take quadratic time
+  it("an error in a frontmatter of 250,000 characters is reported with its position", () => {
+    const wrong = `---\n${signature}a: 1\nb: ${"*x ".repeat(80_000)}\n---\n`
+    assert.strictEqual(keys(wrong), "frontmatter: UNEXPECTED_TOKEN at line 3, column 7")
+  })
+
   it("only dates like 2024-05-02 (with or without a time) and plausible epoch milliseconds are read as a time", () => {
     const may = Date.UTC(2024, 4, 2)
     for (

@@ -321,7 +321,7 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
-    // each vector goes to the members that need it for a text, and to the members that already have it. If there is no such member, the
+    // each vector goes to the members that need it for a text. If no member needs it, it goes to the members that have it; else, the
     // vector goes to the first member
     attach: (tenant, model, vectors) =>
       Effect.gen(function*() {

@@ -28,7 +28,7 @@ export interface Entry<out E = never, out R = never> {
   readonly layer: Layer.Layer<MemoryStore.MemoryStore, E, R>
   /** Description of the store, which the model reads in the descriptions of the tools. */
   readonly description?: string | undefined
-  /** Largest number of hits that the store returns in a search, 1..1,000. Default 3. */
+  /** Largest number of hits that `Federated.search` takes from the store, 1..1,000, unless the call sets `maxResults`. Default 3. */
   readonly maxResults?: number | undefined
   /** Whether the federation may write new records to the store, and change records in it. Default false. */
   readonly writable?: boolean | undefined

@@ -95,33 +95,54 @@ const full = (text: string): Either.Either<Matter, string> =>
       })
     ))
 
-/** Parses YAML into nodes with their ranges. Looks for duplicate keys itself, since the YAML library takes quadratic time for this. */
+/**
+ * Parses YAML into nodes with their ranges. `Left` if a key occurs twice in a map, if there are more than 20 aliases, or if keys contain
+ * keys that are lists or maps, more than 3 levels deep. The YAML library would take quadratic time or longer for such texts.
+ */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({
-    try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", uniqueKeys: false }),
-    catch: (error) => `frontmatter: ${fault(error)}`
+    // the library's own search for duplicate keys, and its texts of errors, take quadratic time
+    try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", prettyErrors: false, uniqueKeys: false }),
+    catch: (error) => `frontmatter: ${fault(error, text)}`
   }).pipe(
     Either.flatMap((document) => {
       const [error] = document.errors
-      if (error) return Either.left(`frontmatter: ${fault(error)}`)
-      return hasKeyTwice(document) ? Either.left("frontmatter: a key is said twice") : Either.right(document)
+      const issue = error ? fault(error, text) : issueOf(document)
+      return issue === undefined ? Either.right(document) : Either.left(`frontmatter: ${issue}`)
     })
   )
 
-const hasKeyTwice = (document: Yaml.Document.Parsed): boolean => {
-  let isTwice = false
+const maxAliases = 20
+const maxKeyDepth = 3
+
+const issueOf = (document: Yaml.Document.Parsed): string | undefined => {
+  let issue: string | undefined
+  let aliases = 0
+  /** The lists and maps that are keys, with the number of such keys around each, itself included. */
+  const depths = new Map<unknown, number>()
   Yaml.visit(document, {
-    Map(_, { items }) {
-      const keys = new Set<unknown>()
-      for (const { key } of items) {
-        const name: unknown = Yaml.isScalar(key) ? key.value : undefined
-        if (name !== undefined && keys.has(name)) isTwice = true
-        keys.add(name)
+    Alias: () => {
+      if (++aliases > maxAliases) issue = "more than 20 aliases"
+      return issue === undefined ? undefined : Yaml.visit.BREAK
+    },
+    Collection: (place, node, path) => {
+      if (place === "key") {
+        const depth = 1 + (depths.get(path.findLast((parent) => depths.has(parent))) ?? 0)
+        depths.set(node, depth)
+        if (depth > maxKeyDepth) issue = "keys within keys"
       }
-      return isTwice ? Yaml.visit.BREAK : undefined
+      if (Yaml.isMap(node)) {
+        const keys = new Set<unknown>()
+        for (const { key } of node.items) {
+          const name: unknown = Yaml.isScalar(key) ? key.value : undefined
+          if (name !== undefined && keys.has(name)) issue = "a key is said twice"
+          keys.add(name)
+        }
+      }
+      return issue === undefined ? undefined : Yaml.visit.BREAK
     }
   })
-  return isTwice
+  return issue
 }
 
 /** Prints a time as an ISO date. A time beyond the range of JavaScript dates is printed as epoch milliseconds. */
@@ -159,10 +180,10 @@ export const instantOf = (value: unknown): number | undefined => {
 const instant = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.,]\d+)?)?)? ?(Z|[+-]\d\d:\d\d)?$/
 
 /** Describes a YAML error by its code and position. The original message is not used, since it may quote the text. */
-const fault = (error: unknown): string => {
+const fault = (error: unknown, text: string): string => {
   if (!(error instanceof Yaml.YAMLParseError)) return "not YAML"
-  const [start] = error.linePos ?? []
-  return start === undefined ? error.code : `${error.code} at line ${start.line}, column ${start.col}`
+  const before = text.slice(0, error.pos[0]).split("\n")
+  return `${error.code} at line ${before.length}, column ${before.at(-1)!.length + 1}`
 }
 
 /*

@@ -306,8 +306,8 @@ export const load = (
     const isUnchanged = () => isWhole && history.size() === index?.end && changed.size === 0
     let wasThere = entries.length > 0
     const indexed = new WeakSet<TenantIndex>()
-    let read = history.size()
     const purgesRead = () => `${history.generation()} ${history.erasures()}`
+    let [read, purgesSaved] = [history.size(), purgesRead()]
 
     const isKept = ({ damage, path }: Entry) => damage === undefined && !Layout.isInternal(path)
     const save = Effect.gen(function*() {
@@ -319,7 +319,7 @@ export const load = (
       const grown = Math.abs(history.size() - read)
       const isLost = wasThere && Option.isNone(yield* fs.stat(file)) // a purge has removed the snapshot
       const isStale = built + news.length > Math.max(least, records * share) ||
-        (isLost && records > 0) || grown >= appended || isOfEarlierRelease
+        (isLost && records > 0) || grown >= appended || isOfEarlierRelease || (wasThere && purgesRead() !== purgesSaved)
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return true
       const purges = purgesRead()
       const index = Option.getOrUndefined(yield* history.index)
@@ -346,6 +346,7 @@ export const load = (
       wasThere = true
       if (!isWritten) return false
       isOfEarlierRelease = false
+      purgesSaved = purges
       yield* EventLoop.forEach(paths.entries(), 2_048, ([n, path]) => {
         if (changed.get(path) === files[n]) changed.delete(path)
       })

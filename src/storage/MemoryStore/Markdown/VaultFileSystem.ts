@@ -76,7 +76,7 @@ export interface VaultFileSystem {
   readonly writerId: string
   /** Creates the staging folder of this process. Fenced writes and removals need this folder. */
   readonly createStaging: Io<void>
-  /** Removes the staging folder of another process. Fenced writes and removals of that process then fail. */
+  /** Removes the staging folder of another process. Fenced writes and removals of that process fail until it creates the folder again. */
   readonly fence: (writerId: string) => Io<void>
   /** Creates the file of a lock, with a text. Returns `None` if there is already something at the path. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>

@@ -325,7 +325,8 @@ export const writeFiles = (
     const known = new Set([before, ...[...history.locations(tenant, id), ...erased].map((old) => old.after)])
     const status = (at: string) =>
       Effect.gen(function*() {
-        if (!Layout.isRecord(at) || Option.isSome(yield* fs.linkAbove(at))) return undefined // outside of the vault, so not written
+        // a path of no record, or below a link, is neither written nor removed
+        if (!Layout.isRecord(at) || Option.isSome(yield* fs.linkAbove(at))) return undefined
         const stat = yield* fs.stat(at)
         if (Option.exists(stat, ({ type }) => type !== "File")) return undefined
         const bytes = yield* fs.readBytes(at)

@@ -29,7 +29,7 @@ import * as VectorTable from "./VectorTable.ts"
 
 /** Options of every store in a SQL database. */
 export interface Options {
-  /** Shortest time for which a forgotten record can be restored. Default 30 days. */
+  /** Shortest time for which a forgotten record can be restored, unless the record expires earlier. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
   /** Time between two polls for writes of other processes. Used only while a stream of changes is open. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
