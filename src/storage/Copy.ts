@@ -5,10 +5,10 @@
  * Laws:
  * - A record keeps its id, revision numbers, times and all other fields. Exception: the library derives the ids of some of its rows (rows
  *   of threads, session rows of an outbox) from the secret of the store. In the target, their ids are derived from the target's secret.
- * - A second copy writes only what was added since the first. Run an interrupted copy again to complete it.
+ * - A second copy writes only what the target lacks. Run an interrupted copy again to complete it.
  * - No record of the target is overwritten or erased. The copy fails with `conflict` if a record has different revisions in the target. If
  *   both stores count uses of a record, the higher count and the later time are kept. A record keeps at most twenty revisions in all.
- * - At the end, both stores are read again and compared by count and checksum.
+ * - At the end, both stores are read again. Everything to copy is compared with the target, item by item and by checksum.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -81,7 +81,7 @@ export interface Report extends Counts {
   readonly written: number
   /**
    * Whether the target has everything that was to be copied. A write to one of the stores during the copy can make this `false`. Another
-   * copy then adds what is missing.
+   * copy then adds what is missing. Exception: it fails with `conflict` if a copied record was changed in the target.
    */
   readonly verified: boolean
   /** Number of revisions, vectors and use counts that are missing or different in the target; 0 if `verified`. */

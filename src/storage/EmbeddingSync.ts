@@ -104,7 +104,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
             return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
           })
         )
-      /** Embeds the pending texts of a tenant in batches. Tries each text once, even if the embedder refuses the text. */
+      /** Embeds the pending texts of a tenant in batches. Puts each text into only one batch, even if the embedder refuses the text. */
       const embedPending = (tenant: string) =>
         Effect.gen(function*() {
           const tried = new Set<string>()

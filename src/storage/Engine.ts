@@ -101,7 +101,7 @@ export interface Primitives {
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined
-  /** Runs before each call of the store. A backend that has stopped polling can then read the missed changes. Default: nothing. */
+  /** Runs before each call that `Activity` counts. A backend that has stopped polling can then read missed changes. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
   /**
    * Streams changes that are made outside this store, if the viewer may see them. The viewer `System` also gets errors about unreadable
@@ -202,7 +202,7 @@ const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Te
     )
   })
 
-/** Returns the index of a tenant. The caller must hold the tenant's lock, or a scan could miss a concurrent commit. */
+/** Returns the index of a tenant. Building an index that is kept needs the tenant's lock: the scan could miss a concurrent commit. */
 const tenantIndexOf = (source: Source, tenant: string): Io<TenantIndex.TenantIndex> => {
   const { tenantIndexes, isShared, primitives } = source
   if (primitives.tenantIndex) return primitives.tenantIndex(tenant)

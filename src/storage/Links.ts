@@ -13,6 +13,8 @@
  *              file), or whose file had this name before (`metadata.formerNames`)
  * ```
  *
+ * A name that begins with `/`, `./` or `../` and leads to no file is looked up without this beginning, like a/b/Name or Name.
+ *
  * If several records match, a record in the scope of the referring record is preferred. Then the criteria are, in order: the same folder,
  * the fewest folders in the path, the shortest path, the path that sorts first. Records without a path come last.
  */
@@ -305,7 +307,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   }
 }
 
-const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // scopes and paths never contain NUL
+const folderKey = (scope: string, folder: string): string => `${scope}\u0000${folder}` // NUL occurs only in the scope `Internal`
 
 /** Orders records by path: fewest folders first, then the shortest path. A record without a path comes last. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {

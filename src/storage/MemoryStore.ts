@@ -44,11 +44,11 @@ export interface Service extends Usage {
   /** Features that the store supports: writes, vectors, history and so on. */
   readonly capabilities: Capabilities
   /**
-   * The redaction, which removes secrets from every write except those through `reader`. `None` if the store has no redaction. Services
-   * that are built on this store also apply the redaction.
+   * The redaction, which removes secrets from writes. `None` if the store has no redaction. Services that are built on this store also
+   * apply the redaction. Writes through `reader`, the library's own rows, and updates by the viewer `System` are not redacted.
    */
   readonly redaction: Option.Option<Redaction.Service>
-  /** Applies mutations in the order given, all or none. `put`, `update` and `forget` are implemented with `apply`. */
+  /** Applies mutations in the order given, all or none. `put`, `update` and `forget` are special cases, but do not call `apply`. */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -69,8 +69,8 @@ export interface Service extends Usage {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
   /**
-   * Returns the best hits of a query. If a part of the search fails, `failures` has the error, and the hits come from the other parts. The
-   * parts are the search by words, the search by vector, and the stores of a federation.
+   * Returns the best hits of a query. If the store cannot do the vector part of a hybrid query, or if a store of a federation fails,
+   * `failures` has the error, and the hits come from the rest of the search. If the search by words fails, the store's whole search fails.
    */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**

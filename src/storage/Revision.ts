@@ -280,7 +280,7 @@ class LazyEntry implements Entry {
   }
 }
 
-/** Computes the search terms of a row. Tombstones and internal rows of the library have no terms. So no search finds these rows. */
+/** Computes the search terms of a row. Tombstones and internal rows of the library have no terms. So words never match these rows. */
 const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
   if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)

@@ -40,7 +40,7 @@ export interface TenantIndex {
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the search index was built in this process instead of restored. */
   readonly isBuilt: () => boolean
-  /** Number of rows by scope and kind. Counted in steps when first needed. */
+  /** Number of rows that are not tombstones, by scope and kind. Counted in steps when first needed. */
   readonly counts: Effect.Effect<Counts>
   /** Returns an index of the rows' texts by hash. Vectors are stored under the same hashes. The index is built when first needed. */
   readonly texts: () => LazyIndex<Stored, Texts>
@@ -62,7 +62,7 @@ export interface TenantIndex {
   readonly byDedupeKey: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
-/** Number of rows by scope, then by kind. A scope is written as its `MemoryScope.key`. */
+/** Number of rows that are not tombstones, by scope, then by kind. A scope is written as its `MemoryScope.key`. */
 export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
 /** Options of a tenant index. `kinds` are the configured kinds. `embeddings` are the vectors that are kept in RAM. */

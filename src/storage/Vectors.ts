@@ -50,11 +50,14 @@ export interface Vectors {
 
 /** Keeps the vectors of a store in RAM, for the search indexes. A durable backend also keeps the vectors on disk. */
 export interface VectorBackend {
-  /** Returns the tenant's vectors, as kept in RAM. Allocates nothing for a tenant without vectors. */
+  /** Returns the tenant's vectors, as kept in RAM. A tenant without vectors takes no memory in the backend. */
   readonly embeddings: (tenant: string) => Embeddings
   /** Returns the names of the models for which the tenant may have vectors. This process need not have read the vectors yet. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Reads the vectors of this model. The first call reads all. Later calls read only newer vectors, such as those of other processes. */
+  /**
+   * Reads the vectors of this model. The first call reads all. Later calls need to read only newer vectors, such as those of other
+   * processes. A later call may read all again, for example after vectors were erased.
+   */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
   /**
    * Stores new vectors, and adds them to `embeddings`. Fails with `invalid_draft` if another process has stored vectors of this model with

@@ -21,7 +21,7 @@ export interface Law {
   readonly check: Check
 }
 
-/** Number of random tests of each property. Each test is a sequence of operations. Default 40, or 6 for a durable store. */
+/** Number of random sequences of operations for each law about such sequences. Default 40, or 6 for a durable store. */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined
 }) {}

@@ -19,7 +19,7 @@ import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
 import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
-/** A name for an id. A string stands for an id that the test chose. A number n stands for the n-th id that the store generated. */
+/** A name for an id. A string stands for an id that the test chose. A number stands for a generated id (see `MintedIds`). */
 export type Name = string | number
 /** Returns the id that a name stands for. */
 export type Resolve = (name: Name) => MemoryId
@@ -202,7 +202,7 @@ export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Ar
   return oneof({ weight: reads.length, arbitrary: apply }, ...reads.map((arbitrary) => ({ weight: 1, arbitrary })))
 }
 
-/** Generates maintenance operations, which only `System` performs, such as `compact`. */
+/** Generates calls of `compact` and `tenants`. Both take no viewer; the viewer `System` of these questions is only shown in messages. */
 export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Question>>(
   {
     viewer: Viewer.system(),
@@ -234,7 +234,7 @@ export const expected = (question: Question, model: Model, resolve: Resolve, gis
 
 /** The ids that a store has generated so far in a test. */
 export interface MintedIds {
-  /** Returns the id for a name. A number is an index into the generated ids, modulo their count. */
+  /** Returns the id for a name. A number is an index into the generated ids, modulo their count; without any, the id is `id("nobody")`. */
   readonly resolve: Resolve
   /** Remembers the generated ids that a result contains. */
   readonly learn: (answer: Answer) => void

@@ -39,7 +39,7 @@ export const put = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(store.put(viewer, [draft], provenance), ([put]) => put!.record)
 
-/** Gets one record, or `undefined`. The result is not an `Option`, because chai considers any two `Option`s equal. */
+/** Gets one record, or `undefined`. The result is not an `Option`, because chai considers `None` equal to every `Some`. */
 export const get = (
   store: Service,
   viewer: Viewer.Any,

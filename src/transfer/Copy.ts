@@ -1,6 +1,6 @@
 /**
- * Copies one store into another. The ids of thread rows, and of some outbox rows, are derived from the secret of their store. In the copy,
- * these rows get ids that are derived from the target's secret.
+ * Copies one store into another. The ids of the rows of threads and outboxes are derived from the secret of their store. In the copy, the
+ * rows of threads and the session rows of outboxes get ids that are derived from the target's secret. Other outbox rows keep their ids.
  */
 import type * as Effect from "effect/Effect"
 import type * as MemoryError from "../domain/MemoryError.ts"
@@ -20,16 +20,17 @@ export type { Counts, Options, Progress, Report } from "../storage/Copy.ts"
  * are kept.
  *
  * A later copy erases nothing in the target. A record that was purged from the source stays. A record that the target's compaction erased
- * is copied again. A thread that was renamed or deleted in the source stays under its earlier name, but is not listed. To erase its
- * messages, delete the thread of that name in the target. Outbox messages that were extracted in the source still wait for extraction in
- * the target.
+ * is copied again. A thread that was renamed or deleted in the source stays under its earlier name, but is not listed. A renamed thread has
+ * the same messages under both names: deleting the earlier name in the target erases the messages of both. To erase the messages of a
+ * deleted thread, delete the thread of that name in the target. A later copy then fails with `conflict`, since the target's list of threads
+ * has changed. Outbox messages that were extracted in the source still wait for extraction in the target.
  *
  * - Fails with `unsupported` if a store has no rows of its own (a federation), or if the target is read-only. Also fails with `unsupported`
  *   if the target redacts what is written, unless `unredacted` is set.
  * - Fails with `invalid_draft` if an option is invalid, or if the target's vectors of a model have another length.
  * - Fails with `conflict` if a revision differs between the stores, or if the source lacks the target's newest revision of a record. Also
- *   fails if both stores have threads of the same owner, and the target has one that the source lacks. The same rule holds for the outbox
- *   messages of a conversation. Conflicts are looked for before anything is written, and again at each write.
+ *   fails if both stores have threads of the same owner, and the target has one that the source never had. The same rule holds for the
+ *   outbox messages of a conversation. Conflicts are looked for before anything is written, and again at each write.
  */
 export const copy = (
   from: Service,

@@ -2,7 +2,8 @@
  * Imports memories of other systems into a store. A decoder turns the text of a file into items, and `apply` writes the items.
  *
  * Laws:
- * - Record ids are derived from the other system's name and ids. A repeated import changes nothing, or completes an interrupted one.
+ * - Record ids are derived from the other system's name and ids. Exception: ids of entries of `KeyValueMemory` are derived from scope,
+ *   namespace and key. A repeated import into the same scope changes nothing, or completes an interrupted one.
  * - A record that already exists stays as it is, even if it was edited or forgotten after the first import.
  * - A thread that already exists gets the messages that it lacks. First, the last position that both the thread and the file have is
  *   compared. If the messages there differ, the thread stays as it is, and is counted as skipped.
@@ -49,9 +50,9 @@ export type Item =
 
 /** Settings of a decoder. */
 export interface Context {
-  /** Scope of the items for which the file names no user, agent or run. */
+  /** Scope of the records for which the file names no user, agent or run. Threads belong to the viewer of `apply`. */
   readonly scope: MemoryScope
-  /** Whether `scope` is used for every item. A user, agent or run in the file is then ignored. Default false. */
+  /** Whether `scope` is used for every record. A user, agent or run in the file is then ignored. Default false. */
   readonly overrules?: boolean | undefined
   /** Name of the folder that is read; absent if a single file is read. */
   readonly folder?: string | undefined
@@ -118,7 +119,7 @@ export const json = <A, I>(schema: Schema.Schema<A, I>, otherwise: string) => {
     Either.mapLeft(decode(text.replace(/^\ufeff/, "")), () => otherwise)
 }
 
-/** Converts an ISO date, or epoch seconds, to epoch milliseconds. Returns `undefined` for an invalid time. */
+/** Converts an ISO date, or epoch seconds, to epoch milliseconds. Returns `undefined` for an invalid time or a time before 1970. */
 export const timeOf = (time: string | number | null | undefined): number | undefined => {
   const millis = typeof time === "number" ? Math.floor(time * 1_000) : typeof time === "string" ? Date.parse(time) : NaN
   return Number.isSafeInteger(millis) && millis >= 0 ? millis : undefined

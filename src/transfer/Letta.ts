@@ -1,7 +1,7 @@
 /**
  * Reads agent files of Letta (`.af`), with one or more agents. A block of core memory becomes a note, tagged with the block's label. An
- * archival passage becomes a semantic record. The messages of an agent become a thread. The records of an agent are in the agent's scope,
- * unless `Context.overrules` is set.
+ * archival passage becomes a semantic record. The messages of an agent become a thread. The records of an agent are in the agent's scope.
+ * They are in `Context.scope` if `Context.overrules` is set, or if the agent's id is not a legal id of a scope.
  */
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"

@@ -16,7 +16,8 @@ const carriageReturn = 13
 
 /**
  * Splits a stream of bytes into lines. Blank lines are left out, but count in the line numbers. Removes a carriage return at the end of a
- * line, and a byte order mark at the start of the stream. Memory use: one line of at most `longest` bytes, and one chunk of the stream.
+ * line, and a byte order mark at the start of the stream. Memory use: a few copies of one line of at most `longest` bytes, and one chunk of
+ * the stream.
  */
 export const split =
   (longest: number = longestLine) => <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Line, E, R> =>

@@ -3,12 +3,15 @@
  * A line has a record with its stored revisions, uses and vectors, or some messages of a thread. `docs/transfer.md` describes the format.
  *
  * Laws:
- * - A file that is read into an empty store and exported again stays the same, byte for byte.
+ * - A file that is read into an empty store and exported again with the same options stays the same, byte for byte. Exception: a store
+ *   that keeps no history, vectors or use counts loses that part of the file.
  * - Reading a file again changes nothing, or completes an interrupted read.
- * - Nothing in the store is overwritten. A record is skipped and reported if the store has other revisions of the record. A thread is
- *   skipped and reported if the store has a thread of the same name with other messages.
+ * - No revision or message in the store is overwritten. A record is skipped and reported if the store has other revisions of the record. A
+ *   thread is skipped and reported if the store has a thread of the same name with other messages. Of two use counts of a record, the
+ *   higher count and the later time are kept.
  * - A damaged line is skipped and reported, and the rest is read. A file of another format or of a newer version changes nothing.
- * - Memory use depends on the longest line and the size of a batch, not on the length of the file.
+ * - Memory use depends on the longest line and the size of a batch, not on the length of the file. Exception: `write` holds the names of
+ *   all threads of a tenant, and `read` holds the names of the threads that differ from those in the store.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -106,7 +109,7 @@ interface Job {
 const mostText = 4_000_000
 
 /**
- * Imports a file that `write` made. For the store's operator: viewers, validation and policies are not checked. Fails with
+ * Imports a file that `write` made. Meant for the store's operator: viewers, policies and the schemas of kinds are not checked. Fails with
  * `unsupported` before the first write in three cases: the first line has no known format and version; the store is read-only or does not
  * expose its rows; the store redacts its writes and `unredacted` is not set.
  */

@@ -22,7 +22,7 @@ describe("the laws of forgotten records hold for every trash duration", () => {
 
 /** Laws about erasure, which an Overlay breaks: it erases no rows or vectors of its base store before its commit. */
 const erasing: ReadonlySet<string> = new Set([
-  "`compact` erases all expired records, forgotten ones included, and no others; it returns the number of erased records"
+  "`compact` erases all expired records, forgotten or not, keeps other unforgotten records, and returns the number of erased records"
 ])
 
 describe("the laws of MemoryStore hold for an Overlay over a store that already has records", () => {

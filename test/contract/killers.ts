@@ -75,7 +75,7 @@ export const killers: Readonly<Record<string, string>> = {
   "a turn's score depends on expired neighbouring turns":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns farther away",
+    "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns three away",
   "the speaker of a turn is not stored":
     "`search` ranks the records of a speaker first if the query names the speaker, even if only by first name, without accents or misspelt",
   "`search` ignores words in the first person":
@@ -106,7 +106,7 @@ export const killers: Readonly<Record<string, string>> = {
   "purge leaves the history behind":
     "the viewer `System` can still read a forgotten record with `get` and `history`, but not a purged one",
   "`forget` erases the record instead of leaving a tombstone":
-    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless the write itself has that origin",
+    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless by `System` or of that origin",
   "only the newest revision is kept":
     "restoring a revision whose `expiresAt` is past fails with `invalid_draft` and changes nothing",
   "`createdAt` is rounded down to whole seconds":
@@ -120,9 +120,9 @@ export const killers: Readonly<Record<string, string>> = {
   "`update` checks `ifRevision` in one step and writes in another":
     "concurrent updates of a record are all applied if each reads it again and retries after a `conflict`, or if each omits `ifRevision`",
   "`get` returns expired records":
-    "every read and write, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
+    "every read and write by a user, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
   "`list` with `asOf` returns expired records":
-    "every read and write, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
+    "every read and write by a user, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
   "`list` returns records whose `invalidAt` is past":
     "one batch can put a new fact and set `invalidAt` of the old one; `list` returns the new one, and with an earlier `asOf` the old one",
   "`search` ignores `asOf`":
@@ -132,13 +132,13 @@ export const killers: Readonly<Record<string, string>> = {
   "`list` returns one record more than the limit":
     "`list` returns 20 records by default, and a cursor only if more records follow",
   "`compact` erases records whose `invalidAt` is past":
-    "`compact` erases all expired records, forgotten ones included, and no others; it returns the number of erased records",
+    "`compact` erases all expired records, forgotten or not, keeps other unforgotten records, and returns the number of erased records",
   "the list of forgotten records skips the viewer check":
     "`list` with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
   "`list` ignores `forgotten`":
     "`list` with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "`stream` ignores `forgotten`":
-    "`list` and `stream` return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
+    "`list` and `stream` return all pages of forgotten records; a cursor of such a page is refused with other clauses or another viewer",
   "`search` accepts `forgotten` instead of refusing it":
     "`list`, `search`, `whyNot` and `history` refuse an invalid filter, query or limit",
   "`list` treats `forgotten: false` as `true`":
@@ -146,7 +146,7 @@ export const killers: Readonly<Record<string, string>> = {
   "the list of forgotten records is ordered by `createdAt`":
     "`list` with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "the list of forgotten records returns no cursor":
-    "`list` and `stream` return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
+    "`list` and `stream` return all pages of forgotten records; a cursor of such a page is refused with other clauses or another viewer",
   "the list of forgotten records omits records whose `invalidAt` is past":
     "every record that `list` returns as forgotten can be restored with the content that it last had",
   "the list of forgotten records has expired records":
@@ -156,18 +156,18 @@ export const killers: Readonly<Record<string, string>> = {
   "a tombstone's `updatedAt` is not the time of the forget":
     "`list` with `forgotten: true` returns the forgotten records, last forgotten first; no other list or search returns them",
   "a write drops earlier tombstones from the history":
-    "a `Restore` of a tombstone's revision brings back the record as it was before it was forgotten",
+    "a `Restore` of a tombstone's revision brings back the content that the record had before it was forgotten",
   "`history` of a restored record omits the revisions before it was forgotten":
     "`history` of a restored record contains the record's tombstone and all revisions back to the put that created the record",
   "`compact` erases forgotten records at once":
-    "`compact` erases a forgotten record once the store's `trash` duration has passed since the forget, and not before",
+    "`compact` erases a forgotten, unexpired record once the store's `trash` duration has passed since the forget, and not before",
   "`compact` never erases forgotten records":
-    "`compact` erases a forgotten record once the store's `trash` duration has passed since the forget, and not before",
+    "`compact` erases a forgotten, unexpired record once the store's `trash` duration has passed since the forget, and not before",
   "`put` takes origin and trust from the draft": "`put` reads origin and trust from its options, never from the draft",
   "`forget` removes instructions for any caller":
-    "a write to a record of origin `instructions` fails with `read_only` unless the write itself has that origin",
+    "a write to a record of origin `instructions` fails with `read_only` unless it is made by `System` or has that origin",
   "`put` takes over the id of forgotten instructions":
-    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless the write itself has that origin",
+    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless by `System` or of that origin",
   "`list` clamps an invalid limit instead of refusing it":
     "`list`, `search`, `whyNot` and `history` refuse an invalid filter, query or limit",
   "`get` and `put` return the stored object instead of a copy":

@@ -270,7 +270,9 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
       drain: ({ payload }) =>
         Effect.flatMap(conversation(payload.tenant), (found) => {
           // if the conversation was forgotten, its former worker notices that no message waits any more
-          const keys: ReadonlyArray<OutboxState.ConversationKey> = Option.isSome(found) ? [found.value] : Array.from(used)
+          const keys: ReadonlyArray<OutboxState.ConversationKey> = Option.isSome(found)
+            ? [found.value]
+            : Array.from(used)
           return Effect.forEach(keys, (key) =>
             using(Option.some(key), (worker) => {
               worker.isStale = true

@@ -1,7 +1,7 @@
 /**
  * Finds and ranks the records of an index. A `Matcher` combines the inverted index, the filter columns, the order by recency and the
- * ranking of candidates. All these parts identify a record by its doc id. A `Matcher` needs only the `Outline` of a record, without texts.
- * The texts may be in RAM (`MemoryIndex`) or in a database (`OutlineIndex`).
+ * ranking of candidates. All these parts identify a record by its doc id. A `Matcher` works on the `Outline` of a record. Only
+ * passages of long records and a filter's `where` may need the whole record, from RAM (`MemoryIndex`) or a database (`OutlineIndex`).
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -24,7 +24,7 @@ export interface Options<R extends Outline> {
   /** Tokenizer for the passages of long records. */
   readonly tokenizer: Tokenizer
   readonly factOf: (record: R, length: number) => Fact
-  /** Whether a record passes all conditions of a filter except those on the time at which the record is valid. */
+  /** Whether a record passes a filter. May ignore `asOf` and `at`, the time at which the record must be valid: columns test this time. */
   readonly passes: (compiled: CompiledFilter, record: R) => boolean
   /** Whether the records contain all of their metadata. `MetadataGroups` then groups the records by metadata. Default false. */
   readonly hasMetadata?: boolean | undefined
@@ -59,7 +59,7 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
-  /** Up to this number of matches, all are evaluated. With more matches, only those that may be among the best are evaluated. */
+  /** Up to this number of matches, all are filtered and counted. With more matches, those that cannot be among the best may be skipped. */
   readonly #examined: number
 
   constructor(options: Options<R>) {
@@ -91,7 +91,7 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records that were added out of order, in steps. The next `page` sorts the rest without a pause. */
+  /** Sorts records that were added out of order, in steps. A later `page` sorts the rest without a pause. */
   sorting(): Steps<void> {
     return this.#byRecency.sorting()
   }
@@ -176,7 +176,7 @@ export class Matcher<R extends Outline> {
   match(access: Viewer.AccessFilter, compiled: CompiledFilter, question: Question): Matches {
     const { index } = this
     const view = index.view(access)
-    // words alone decide the ranking if the query names no time and no visible record is special (see `#special`)
+    // words alone decide the ranking if the query neither names nor asks for a time, and no visible record is special (see `#special`)
     const ranker = question.ranker && (question.ranker.isTimely || this.#hasSpecial(view))
       ? question.ranker.read()
       : undefined
@@ -249,13 +249,13 @@ export class Matcher<R extends Outline> {
         rest,
         passes: filter.has,
         depth,
-        isAll: minScore > 0, // `minScore` is compared with ranks, so every match needs a rank
+        isAll: minScore > 0, // `minScore` is compared with scores that depend on ranks, so every match needs a rank
         newestFirst,
         terms
       },
       ranker
     )
-    // upper bounds are used only if there are more than `examined` matches; otherwise, every match is scored
+    // upper bounds are used only if there are more than `examined` matches
     const scoreBound = docSet.count > examined ? bound : undefined
     const scored = score &&
       ((doc: number, relevance: number) =>

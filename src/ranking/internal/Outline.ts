@@ -136,7 +136,7 @@ export class ColumnFilter {
   readonly #tests: ReadonlyArray<ColumnTest>
   /** Whether `passes` accepts every doc id. */
   readonly isOpen: boolean
-  /** Returns true if it is certain that no record passes, false if a record may pass. Cost: one look-up per group. */
+  /** Returns true if it is certain that no record passes, false if a record may pass. Cost: at most one test per group. */
   readonly isShut: () => boolean
   /** Tests the remaining conditions. Is called only for doc ids that `passes` accepts. Absent if no conditions remain. */
   readonly rest: ((doc: number) => boolean) | undefined
@@ -318,7 +318,8 @@ export class Columns {
         evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // a metadata test becomes a column test if it is the only test. Matches can then be counted while they are scored
+    // a metadata test becomes a column test if it is the only test and every record has a group. Matches can then be counted while they
+    // are scored
     const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)

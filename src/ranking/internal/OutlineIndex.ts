@@ -100,7 +100,7 @@ export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
   readonly #matcher: Matcher<Indexed>
-  /** Number of records that were added since the postings were last packed. */
+  /** Number of records that were added since the postings were last packed. A compaction sets it to the number of all records. */
   #unpacked = 0
   // the next four fields are the state of the current call
   #texts: Texts = new Map()

@@ -3,7 +3,7 @@
  * higher score. Tools show the best passage instead of the whole body.
  *
  * ```text
- * passage     whole paragraphs, 600 characters at most; a longer paragraph is cut after a sentence, else between words
+ * passage     whole paragraphs, 600 characters at most; if these have 150 or fewer, the passage ends after a sentence, else a line or word
  * words(r)    BM25 of r or, if it is higher, 0.9 times the BM25 of the best passage of r; a passage includes the summary and tags of r
  * ```
  *

@@ -125,7 +125,7 @@ export class Postings {
     }
     return count
   }
-  /** Returns the array that contains a list. The array is valid until the next posting is added. */
+  /** Returns the array that contains a list. The array is valid until a posting is added or the lists of a term are unpacked. */
   arena(list: number): Int32Array {
     return this.#arena.at(this.heads[list + AT]!)
   }
@@ -297,7 +297,7 @@ export class Postings {
     return from + 2 * count
   }
 
-  /** Returns a renumbered copy. `docs` and `scopes` map old to new numbers. New doc ids keep the order of the old; −1 omits a document. */
+  /** Returns a renumbered copy. `docs` and `scopes` map old to new numbers; −1 omits a document. Doc ids of one scope keep their order. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
     // unpacks all terms to count the lists. Room is made for all lists at once, since repeated growth would cost more than the copy

@@ -5,8 +5,8 @@
  * rank(r) = Σ features  weight · value                      each value 0..1, each weight 0 or above
  * ```
  *
- * The value of `neighbours` can also be above 1. A message (in the code: turn) is a record of a session. A record without a session is
- * ranked only by words (with weight 1), speaker and times.
+ * The values of `neighbours` and `reply` can also be above 1. A message (in the code: turn) is a record of a session. A record without a
+ * session is ranked only by `words` (with weight 1), `speaker`, `firstPerson`, `date` and `time`.
  *
  * The weights were fitted to five conversations each of the data sets LoCoMo and REALTALK, by `bench/fit.mjs` (see docs/retrieval.md). No
  * weight is below 0, since every feature speaks in favour of a record.
@@ -181,7 +181,10 @@ export const confidence = ({ isMeant, rank, strength, unknown }: Evidence): numb
   )
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x))
 
-/** Returns the value of each feature, 0..1; `neighbours` may exceed 1 if several neighbouring messages match well. */
+/**
+ * Returns the value of each feature, 0..1. `neighbours` may exceed 1 if several neighbouring messages match well. Both `neighbours` and
+ * `reply` may exceed 1 if a neighbouring message has a higher BM25 than `best`. The filter of the query rejects such a message.
+ */
 export const valuesOf = (
   signals: Readonly<Signals>,
   best: number,

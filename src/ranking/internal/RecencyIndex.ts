@@ -5,7 +5,7 @@ import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 
-/** Length of a new run: a sorted array of doc ids that were added out of order. Each step of a merge writes this many doc ids. */
+/** Greatest length of a new run: a sorted array of doc ids from `#late`. A step of a merge writes at most this many doc ids. */
 const longest = 1_024
 
 /** The sorted doc ids of one index. */
@@ -19,9 +19,9 @@ export class RecencyIndex {
    * doc ids; `#endTies` moves them to `#docs` in reverse order. The array is empty while `#late` or `#runs` has doc ids.
    */
   readonly #ties: Array<number> = []
-  /** Doc ids that were added out of order and are not sorted yet; 1,024 of them become a run. */
+  /** Unsorted doc ids: those added from the first one out of order until the runs are merged; 1,024 of them become a run. */
   #late: Array<number> = []
-  /** Sorted runs of doc ids that were added out of order since the last merge. */
+  /** Sorted runs of doc ids that are not in `#docs` yet. */
   readonly #runs: Array<Int32Array> = []
   /** The merge of the runs, while it is in progress. */
   #merging: Steps<void> | undefined
@@ -60,8 +60,8 @@ export class RecencyIndex {
     newestFirst(this.#recency.data[a]!, this.#ids[a]!, this.#recency.data[b]!, this.#ids[b]!)
 
   /**
-   * Returns all doc ids, oldest first, including those of removed records. First merges the doc ids that were added out of order. Cost of
-   * the merge: one pass over the doc ids that are newer than the oldest merged one.
+   * Returns all doc ids, oldest first, including those of removed records. First merges the doc ids that are not in `#docs` yet. The merge
+   * with `#docs` costs one pass over the doc ids that are newer than the oldest merged one.
    */
   all(): ReadonlyArray<number> {
     this.#endTies()

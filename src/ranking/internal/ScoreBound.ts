@@ -28,7 +28,8 @@ const sampleSize = 64
 
 /**
  * Computes upper bounds of scores. Adds the summands in the same order as `Scorer`, so that rounding cannot make a bound lower than the
- * score. The bound is exact if the record's group has no emotion and the recency score is at its minimum, 0.1.
+ * score. The bound is exact if the record's group has no emotion and the record is at least 3.34 half-lives old. Its recency score is then
+ * at the minimum, 0.1.
  */
 export class ScoreBound {
   readonly #shares: Shares

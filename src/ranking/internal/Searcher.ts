@@ -1,6 +1,6 @@
 /**
- * Searches and lists records through a `Retrieval`. The retrieval returns matches as `Fact`s, which have no bodies. This module scores and
- * sorts the matches, and then reads the bodies of the best ones:
+ * Searches and lists records through a `Retrieval`. The retrieval returns matches as `Fact`s, which may lack the bodies. This module scores
+ * and sorts the matches, and then reads the missing bodies of the best ones:
  *
  * ```text
  * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
@@ -65,7 +65,7 @@ export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => V
 
 /**
  * Converts a filter to the form that a retrieval needs. A filter for forgotten records does not test when a record is valid, unless `asOf`
- * is set. Only `System` sees forgotten records of origin `instructions`, since only `System` may restore them.
+ * is set. Only `System` sees forgotten records of origin `instructions`, since other viewers restore them only by a write of that origin.
  */
 export const compileFilter = (viewer: Viewer.Any, filter: MemoryFilter, now: number): CompiledFilter => {
   if (filter.forgotten === true) {
@@ -256,7 +256,7 @@ export interface Round {
   readonly found: ReadonlyArray<Found>
   /** Number of matches, including those beyond the depth. A lower bound if `exact` is false. */
   readonly count: number
-  /** Whether a deeper round may change the hits. `last` is the last of `limit` hits; `undefined` if there are fewer hits. */
+  /** Whether to do a deeper round, which may change the hits. `last` is the last of `limit` hits; `undefined` if there are fewer hits. */
   readonly isCut: (last: Found | undefined) => boolean
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
   readonly passageOf: (record: MemoryRecord) => Hit["passage"]
@@ -267,7 +267,7 @@ export interface Round {
   readonly exact: boolean
 }
 
-/** Does a round by words only. The retrieval returns matches sorted by final score. Only near-duplicates remain to be removed. */
+/** Does a round by words only. The retrieval returns matches sorted by final score. `pick` then drops near-duplicates and stale records. */
 function* byWord(search: Search, depth: number, ranker: LazyRanker | undefined): SearchProgram<Round> {
   const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
   const matches = yield* retrieval.match(search.access, search.compiled, {
@@ -319,7 +319,7 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
   readonly isFolded: boolean
 }
 
-/** Retrieves, sorts and deduplicates matches in rounds of growing depth. Stops when a deeper round cannot change the hits. */
+/** Retrieves, sorts and deduplicates matches in rounds of growing depth. Stops at the first round whose `isCut` returns false. */
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranker = rankerOf(search)

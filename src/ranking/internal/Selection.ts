@@ -1,6 +1,6 @@
 /**
- * Selects the matches with the best final scores. A match is evaluated, that is, filtered and scored, only if it may be among the best. An
- * upper bound of the score decides this. The selection is exact; the count of all matches may be a lower bound.
+ * Selects the matches with the best final scores. To evaluate a match is to filter and score it. Matches that cannot be among the best, by
+ * an upper bound of the score, need not be evaluated. The selection is exact; the count of all matches may be a lower bound.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -45,7 +45,8 @@ export const docSetOf = (docs: Int32Array, ranks: Float64Array): DocSet => ({
 
 /**
  * Counts the matches that pass a column filter, and collects those that may be among the best. The index calls `collect` each time it has
- * scored a scope, because the matches are then still in the processor's cache. A list of all matches is made only on demand.
+ * scored a scope, because the matches are then still in the processor's cache. The index may omit low matches from its list until all
+ * matches are asked for.
  */
 export class MatchCollector {
   #count = 0
@@ -59,7 +60,7 @@ export class MatchCollector {
   readonly #slack: number
   /** The best score of a match so far. */
   #best = 0
-  /** The index lists only matches with at least this score. */
+  /** The index need not list matches with a score below this one. */
   #minListed = lowestMatchScore
 
   /**
@@ -150,7 +151,7 @@ export class MatchCollector {
 
 /** Matches to select from, and how they are scored. */
 export interface Choice {
-  /** Doc ids to select from. Only `topDocs` is used if `topCount` is large enough, otherwise `all`. */
+  /** Doc ids to select from. */
   readonly docSet: DocSet
   /** Rank (a score, higher is better) by doc id. The relevance of a doc id is its rank divided by the best rank. */
   readonly ranks: Float64Array
@@ -163,7 +164,7 @@ export interface Choice {
   /** Upper bounds of the final scores. */
   readonly scoreBound: ScoreBound | undefined
   readonly newestFirst: (a: number, b: number) => number
-  /** Up to this number of matches, all are evaluated. With more matches, only those that may be among the best are evaluated. */
+  /** Number of doc ids up to which `scoreBound` is not used. */
   readonly examined: number
 }
 
@@ -180,7 +181,7 @@ export interface Chosen {
   readonly isExact: boolean
 }
 
-/** Selects the best `depth` matches. Only a few doc ids are filtered and scored. Cost: one or two comparisons per doc id. */
+/** Selects the best `depth` matches. If upper bounds of the scores are known, only a few of many doc ids are filtered and scored. */
 export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "depth" | "minScore">): Chosen => {
   const { newestFirst, docSet, ranks, rest, scored } = choice
   if (scored === undefined && minScore === 0) {
@@ -290,7 +291,7 @@ export interface PassingDocs {
 
 /**
  * Returns the best `limit` doc ids that pass the filter. Doc ids with equal scores are in the order of `tie`. Without `passes`, all doc ids
- * pass. The doc ids with the highest scores are filtered first, until enough have passed. Cost: a few comparisons per doc id.
+ * pass. A large set is filtered from the highest scores down, until enough doc ids have passed. Cost: a few comparisons per doc id.
  */
 export const bestPassing = (
   docSet: DocSet,
@@ -333,7 +334,7 @@ const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 /** Returns how many doc ids the first stage selects if `bestPassing` is called with `limit` and a filter. */
 export const firstStageSize = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
-/** Evaluates doc ids, high upper bounds first, until the best are known. A doc id is no match if `evaluate` returns `undefined`. */
+/** Finds the best doc ids. A large set is evaluated from high upper bounds down. `evaluate` returns `undefined` for a doc id that fails. */
 const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => number | undefined): Evaluated => {
   const { limit, upperBounds, docSet, tie } = request
   const threshold = new ScoreThreshold(limit)
@@ -368,7 +369,7 @@ const evaluateBest = (request: EvaluationRequest, evaluate: (doc: number) => num
   return evaluateAll(request, evaluate)
 }
 
-/** Does the same as `evaluateBest`, from the end of the set to its start. Skips doc ids whose upper bound is too low. */
+/** Finds the best doc ids, from the end of the set to its start. Skips doc ids whose upper bound is too low. */
 const evaluateAll = (
   { limit, upperBounds, docSet }: Pick<EvaluationRequest, "docSet" | "limit"> & {
     readonly upperBounds: Float64Array | undefined

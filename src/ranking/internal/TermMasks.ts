@@ -1,7 +1,7 @@
 /**
  * Bit masks of documents and groups. A mask tells which of the query's first 31 terms the document or group contains. A group is the set of
- * documents of a session. `mark` marks the documents. If many documents match, `mark` also marks their groups. Otherwise, `gather` computes
- * the masks of the groups later.
+ * documents of a session. `mark` marks the documents. If many documents match, and no document of the visible scopes is removed or expired,
+ * `mark` also marks their groups. Otherwise, `gather` computes the masks of the groups later.
  */
 import { int32 } from "./DocIds.ts"
 
@@ -51,7 +51,7 @@ export class TermMasks {
     return mask
   }
 
-  /** The groups that contain at least one of the query's terms. The array is valid until the next call of `gather`. */
+  /** The groups that contain at least one of the query's terms. The array is valid until the next query. */
   get touched(): Int32Array {
     const touched = this.#touched.data
     if (this.#flaggedTerms === 0) return touched.subarray(0, this.#touchedCount)

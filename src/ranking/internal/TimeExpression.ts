@@ -2,13 +2,13 @@
  * Finds the times that an English text names. The times in a query are later compared with the `validAt` of records.
  *
  * ```text
- * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 · 5/8/2023 (5 August and 8 May)
+ * day       8 May 2023 · May 8th, 2023 · 2023-05-08 · 08.05.2023 or 5/8/2023 (each means 5 August and 8 May)
  *           8 May · May 8        names no year, so it means the day in any year
  * month     May 2023 · in May    without a year: the month in any year, if one of these words precedes it:
  *                                in, of, during, last, since, until, by, early, mid, late
  * year      2023
  * season    spring 2024 · last summer        spring is March to May, and so on; winter begins in December
- * day       today · yesterday · tomorrow · 3 days ago · on Monday, last Friday (the latest one before now)
+ * day       today · yesterday · tomorrow · 3 days ago · on Monday, last Friday (the latest one before today)
  * span      this, last or next week, weekend, month or year · 2 weeks ago · the last 10 days
  * ```
  *

@@ -5,12 +5,12 @@
  *
  * ```text
  * id        belongs to the first store that has a record with this id; mirrors come last. Records with the same id in later stores
- *           are copies; a hit names their stores in `alsoIn`
+ *           are copies; `alsoIn` of a hit names the other stores that found a copy or a near-duplicate of its record
  * put       writes to the store that `route` names, else to the primary; looks for duplicates only in that store
  * batch     over several stores: see `WriteRouter`
  * mirror    see `Replication`
  * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
- *           `failures`; the search fails only if all stores fail
+ *           `failures`; the search fails if all stores fail, or if one store refuses the query as invalid
  * get, list fail if one store fails; but `get` succeeds if the other stores have all of the ids
  * redaction is done by each store. If the federation is built with a redaction, every store that gets writes must have this redaction.
  *           If all stores that get writes share one redaction, a store attached later must have it, too, unless it gets no writes
@@ -283,7 +283,7 @@ const federationOf = (
         Effect.forEach(all, ({ store }) => store.tenants, { concurrency: "unbounded" }),
         (tenants) => Array.from(new Set(tenants.flat()))
       )),
-    // mirrors are compacted first, so that no copy outlives its record. What mirrors erase is not counted
+    // mirrors are compacted first, so that an expired copy is erased before its record. What mirrors erase is not counted
     compact: observed("compact", (all) =>
       Effect.map(
         Effect.forEach(all.slice().reverse(), ({ mirror, store }) =>

@@ -26,7 +26,7 @@ export interface VaultService {
   readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
   /** The current problems: files that are not records or are damaged, and files of which a part could not be read. */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
-  /** Reads every file, and returns the problems found (see `Finding.kind`). Empty if no file has a problem. */
+  /** Scans the folder, reads the undamaged files of records again, and returns the problems found (see `Finding.kind`). */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
    * Restores damaged files from their last good revisions, and returns the restored files. Without `write`, only returns the files that can
@@ -54,7 +54,8 @@ export interface Options {
    * for edits by hand. The pause between two scans is at least ten times the duration of the last scan. After ten polls without a call of
    * the store, it is at least a hundred times this duration. Polling stops after sixty polls without a call and without an open stream of
    * changes. The next call then scans before it returns a result. If the operating system can watch the folder, writes of other processes
-   * are noticed at once. With `Duration.infinity`, the folder is not watched, and only `refresh` scans it.
+   * are noticed at once. With `Duration.infinity`, the folder is neither polled nor watched. `refresh`, `verify`, `repair` and `adopt` then
+   * scan it, and each write first reads the writes of other processes.
    */
   readonly poll?: Duration.DurationInput | undefined
   /** Time after which another process may take over a lock that the holder has not renewed. Default 3 seconds. */
@@ -67,7 +68,7 @@ export interface Options {
   /**
    * Way in which the vault reads Markdown files that the library did not write. With `whole`, each such file is one record, and its
    * properties become metadata. This is the default in a vault made by this release or a later one. By default, an older vault reads only
-   * files whose frontmatter has the library's format. It reports all other files as issues.
+   * properties that are fields of a record. It reports a file with unreadable frontmatter or an invalid field as an issue, not as a record.
    */
   readonly notes?: "whole" | undefined
   /** Model of the vectors that Deuz (another memory library) stored without a model name. Default: these vectors are not used. */

@@ -3,7 +3,8 @@
  * `npm install @effect/sql-sqlite-node@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`.
  *
  * Laws: an acknowledged write is on disk (write-ahead log, synchronised at each commit). Only one process writes at a time. A writer that
- * waits longer than the option `patience` fails with `unavailable`. A file that a later release has written is refused and left unchanged.
+ * waits for other processes longer than the option `patience` fails with `unavailable`. A file that a later release has written is refused
+ * and left unchanged.
  *
  * ```ts
  * import { Effect } from "effect"
@@ -80,7 +81,7 @@ export const dialect: Dialect = {
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
   vector: "hex(vector)",
-  history: "NULL", // the value never changes, since the file stays open even if another file takes its name
+  history: "NULL", // no id is needed: the history never changes, since the file stays open even if another file takes its name
   bytes: "blob",
   exact: "",
   // there is only one writer at a time, so positions increase in the order of commits

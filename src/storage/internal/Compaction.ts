@@ -52,7 +52,7 @@ export interface Compacted {
 
 /**
  * Erases expired records and old tombstones. Then runs the engine's `vectors.prune`, which erases vectors of texts that no record has any
- * more. Cost: reads the rows that can be erased, and at most `batchSize` other rows.
+ * more. Asks the engine for the rows that can be erased, and for at most `batchSize` other rows.
  */
 export const compact = (
   engine: Pick<Engine, "due" | "transact" | "vectors">
@@ -116,7 +116,7 @@ export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, lim
  * `next` removes outdated rows at the top of the heap. `add` removes all outdated rows when the heap has become large.
  */
 export interface DueQueue {
-  /** Adds a row. Cost: logarithmic in the size of the heap. */
+  /** Adds a row. Cost on average: logarithmic in the size of the heap. */
   readonly add: (row: Due) => void
   /** Returns at most `limit` rows that follow the row `after`, in order. Also visits all rows before these. */
   readonly next: (after: Due | undefined, limit: number) => ReadonlyArray<Due>
@@ -228,8 +228,8 @@ interface TextsToCheck {
   /** Hashes of texts to check again: those without a vector at the last check, and those added after this object was made. */
   readonly seen: Set<string>
   /**
-   * Value of the counter `Embeddings.removals` when this object was made. If vectors are removed later, the value of the counter differs,
-   * and a new object replaces this one.
+   * Value of the counter `Embeddings.removals` when this object was made. If `Embeddings.retain` removes vectors later, the value of the
+   * counter differs, and a new object replaces this one. `Texts.erase` does not change the counter.
    */
   readonly removals: number
 }

@@ -3,14 +3,17 @@
  *
  * The library decides what is written, and who may see what. The library passes each decision to the engine as a pure function. The engine
  * calls the function with the rows that it has read. After a conflict, the function may be called again. An engine therefore needs no rules
- * about viewers, kinds or the analyzer. An engine reads the bodies of records last, and only of returned records.
+ * about viewers, kinds or the analyzer. A search reads the bodies of records last. It reads those of the best matches, and the bodies that
+ * the filter or the ranking needs.
  *
  * Terms: a row is a record, or the tombstone of a forgotten record. An `AccessFilter` selects the rows that a call may read. The "cost" of
- * a method is the number of rows, or other items, that the method may read.
+ * a method is the largest number of rows, or other items, that the method should read. Some engines read more. For example, `due` of an
+ * engine made from `Primitives` reads at least all tombstones and all rows that expire.
  *
- * Laws, which the contract suite tests on every engine:
- * - Rows that the viewer may not see have no effect on the cost and the result of a call.
- * - Each method reads no more than its cost. The suite tests this with an engine that counts its own reads.
+ * Laws:
+ * - Rows that the viewer may not see have no effect on the result of a query. The contract suite tests this on every store.
+ * - Each method returns no more rows than its cost allows. The tests of the library run the contract suite on an engine that counts the
+ *   rows that it returns.
  *
  * The library by itself never makes one tenant wait for another. An engine may do so: the vault (a folder of Markdown files) and SQLite
  * have a single writer for all tenants.
@@ -93,7 +96,7 @@ export interface Entry {
   readonly stored: Stored
   /** Weight of each term: twice its number of occurrences, plus 1 if the term is a whole tag. */
   readonly terms: ReadonlyMap<string, number>
-  /** Number of terms in the record, repetitions included. */
+  /** Number of the record's terms, repetitions included. Compounds and single ASCII characters do not count (`Tokenizer.isCounted`). */
   readonly length: number
   /** Hash under which vectors of the record's text are stored, computed by `MemoryRecord.textHash`. */
   readonly hash: string
@@ -103,7 +106,10 @@ export interface Entry {
   readonly refersTo: ReadonlyArray<string>
 }
 
-/** The ids and dedupe keys on which a batch depends. Known before any read. The engine locks all of them, even ids without a row. */
+/**
+ * The ids and dedupe keys on which a batch depends. Known before any read. No other transaction may change their rows before the commit.
+ * An engine locks all of them, even ids without a row, or checks them again at the commit.
+ */
 export interface Needs {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -112,7 +118,10 @@ export interface Needs {
 }
 /** The rows that a transaction has read for its `Needs`. */
 export interface Found {
-  /** Time of the transaction, in epoch milliseconds. It is taken after the rows are locked, so that times follow the order of commits. */
+  /**
+   * Time of the transaction, in epoch milliseconds. It is taken after the rows are locked, so that the times of one record follow the order
+   * of its commits.
+   */
   readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /**
@@ -139,7 +148,7 @@ export interface Decision<out A> {
   readonly writes: ReadonlyArray<Write>
   /**
    * Whether the writes are not reported to listeners. Default: false. Compaction sets this field, because it erases only forgotten and
-   * expired records, which viewers do not see.
+   * expired records, which `get` returns only to the viewer `System`.
    */
   readonly isQuiet?: boolean | undefined
   readonly answer: A
@@ -198,9 +207,10 @@ export interface Changed {
 }
 
 /**
- * Direct access to the rows of a store, for services built on the store. Reads ignore viewers. They also return tombstones, and records
- * whose `invalidAt` has passed. The service `Retention` uses `overCap` to find scopes with too many records. The outbox uses `tenantsWith`
- * to find its tenants. A layer that changes what a store returns must also wrap the store's reader.
+ * Direct access to the rows of a store, for services built on the store. `read` and `revisions` ignore viewers. They also return
+ * tombstones, and records whose `invalidAt` has passed. `page` returns what its arguments permit. The service `Retention` uses `overCap` to
+ * find scopes with too many records. The outbox uses `tenantsWith` to find its tenants. A layer that changes what a store returns must also
+ * wrap the store's reader.
  *
  * `transact` writes rows as given, as the module `Copy` requires. It does not check viewers, validate the rows, or apply policies. On a
  * read-only store, `transact` fails with `read_only`.
@@ -216,8 +226,8 @@ export interface Reader
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
   /**
-   * Fingerprint of the analyzer that made the stored index; `undefined` if no index is stored, as in an empty store. If the configured
-   * analyzer has another fingerprint, `MemoryStore.make` fails. The error names `reindex` as the remedy.
+   * Fingerprint of the analyzer that made the stored index; `undefined` if no index is stored, as in the engine in memory. If the
+   * configured analyzer has another fingerprint, `MemoryStore.make` fails. The error names `reindex` as the remedy.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
   /**
@@ -291,8 +301,9 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
 
   /**
    * Streams the changes made after the subscription, each converted by `convert`. A `shared` engine also streams the changes of other
-   * processes. If `convert` returns `undefined`, the change is skipped. Skipped changes take no room in the listener's buffer. So changes
-   * that the listener may not see cannot make the buffer overflow.
+   * processes. Exception: an engine made from `Primitives` streams only its own changes, and the store adds those of `outside`. If
+   * `convert` returns `undefined`, the change is skipped. Skipped changes take no room in the listener's buffer. So changes that the
+   * listener may not see cannot make the buffer overflow.
    */
   readonly changes: <A>(
     tenant: string,
@@ -307,7 +318,10 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
    * other engines: a key that the store generates.
    */
   readonly secret?: string | undefined
-  /** Runs before each call of the store. An engine that has stopped polling reads the latest changes here. Default: nothing. */
+  /**
+   * Runs before each call of the store that `Activity` counts, so not before `compact` or `changes`. An engine that has stopped polling
+   * reads the latest changes here. Default: nothing.
+   */
   readonly ready?: Effect.Effect<void> | undefined
 }
 
@@ -362,8 +376,9 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /**
-   * Erases the vectors of texts that no row has any more (orphaned vectors). Compaction runs this effect. Absent if the engine never keeps
-   * orphaned vectors. May skip a tenant if no model has more than twice as many vectors as there are texts.
+   * Erases the vectors of texts that no row has any more (orphaned vectors). May also erase the vectors of texts that only tombstones have.
+   * Compaction runs this effect. Absent if the engine never keeps orphaned vectors. May skip a tenant if no model has more than twice as
+   * many vectors as there are texts.
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
 }

@@ -162,7 +162,7 @@ export class KeyIndex<V extends object> {
   /** Number of keys, counted only until the keys are split over many tables. A key that is added twice counts twice. */
   #size = 0
 
-  /** Adds an object under a key. Cost: constant. */
+  /** Adds an object under a key. Cost: constant on average. */
   add(key: number, value: V): void {
     const parts = this.#parts
     const part = parts[key & (parts.length - 1)] ??= new Part()
@@ -329,5 +329,5 @@ class Table<V extends object> {
   }
 }
 
-/** 2 ** 32 divided by the golden ratio. Multiplying keys by this number spreads them evenly over all slots. */
+/** A prime near 2 ** 32 divided by the golden ratio. Multiplying keys by this number spreads them evenly over all slots. */
 const golden = 0x9e3779b1

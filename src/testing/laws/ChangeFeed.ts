@@ -18,7 +18,7 @@ import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
 /** The laws of `changes`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "the `changes` stream emits every write of this store in order, with the record as the write left it",
+    "a running `changes` stream emits every visible write of this store in order, with the written record or the id of the forgotten one",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("before anyone listened"))

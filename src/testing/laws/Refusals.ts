@@ -152,7 +152,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the error of an invalid draft names all invalid fields",
+    "the error of an invalid draft names all fields that violate the schema",
     (store) =>
       Effect.gen(function*() {
         const { detail } = yield* refuses(
@@ -213,26 +213,29 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("every call with a malformed id fails with `invalid_id`", (store) =>
-    Effect.gen(function*() {
-      for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
-        const bad = text as MemoryId // a tool or untyped code could pass such a text
-        for (
-          const call of [
-            store.get(ada, [id("x"), bad]),
-            store.update(ada, bad, {}),
-            store.forget(ada, [bad]),
-            store.forget(ada, [bad], { purge: true }),
-            store.history(ada, bad),
-            store.whyNot(ada, bad, {}),
-            store.links(ada, bad),
-            store.touch(ada, [bad]),
-            store.uses(ada, [bad]),
-            store.apply(ada, [{ _tag: "Restore", id: bad, revision: 1 }])
-          ]
-        ) yield* refuses<"invalid_id", unknown>("invalid_id", call)
-      }
-    })),
+  law(
+    "every call about a record fails with `invalid_id` if the record's id is malformed",
+    (store) =>
+      Effect.gen(function*() {
+        for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
+          const bad = text as MemoryId // a tool or untyped code could pass such a text
+          for (
+            const call of [
+              store.get(ada, [id("x"), bad]),
+              store.update(ada, bad, {}),
+              store.forget(ada, [bad]),
+              store.forget(ada, [bad], { purge: true }),
+              store.history(ada, bad),
+              store.whyNot(ada, bad, {}),
+              store.links(ada, bad),
+              store.touch(ada, [bad]),
+              store.uses(ada, [bad]),
+              store.apply(ada, [{ _tag: "Restore", id: bad, revision: 1 }])
+            ]
+          ) yield* refuses<"invalid_id", unknown>("invalid_id", call)
+        }
+      })
+  ),
 
   law(
     "`list`, `search`, `whyNot` and `history` refuse an invalid filter, query or limit",

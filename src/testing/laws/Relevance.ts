@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and by words. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns farther away",
+    "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns three away",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [

@@ -101,7 +101,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "`search` returns no hits for a text of only spaces, punctuation or common words such as `the`",
+    "`search` returns no hits for a text of only spaces, punctuation or words of the short stopword list, such as `the`",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("the tea and a"))

@@ -8,7 +8,7 @@ import { ada, draft, fact, found, get, listed, put, system, whyNot } from "../Sa
 /** The laws of expiry and valid time. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "every read and write, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
+    "every read and write by a user, even a read with an earlier `asOf`, treats a record as absent once its `expiresAt` is reached",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Bread is in the oven", { expiresAt: 60_000, data: { n: 1 } }))
@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`list` and `search` need `closed: true` to return a record that is no longer valid",
+    "`list` and `search` by a user omit a record that is no longer valid, and return it with `closed: true`",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Lives in Bern"))

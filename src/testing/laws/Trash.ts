@@ -113,7 +113,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`list` and `stream` return all pages of forgotten records, and a cursor of such a page is refused with any other filter or viewer",
+    "`list` and `stream` return all pages of forgotten records; a cursor of such a page is refused with other clauses or another viewer",
     (store) =>
       Effect.gen(function*() {
         const puts = yield* store.put(ada, Array.from({ length: 45 }, (_, n) => draft(String(n))))
@@ -168,7 +168,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`compact` erases a forgotten record once the store's `trash` duration has passed since the forget, and not before",
+    "`compact` erases a forgotten, unexpired record once the store's `trash` duration has passed since the forget, and not before",
     (store) =>
       Effect.gen(function*() {
         const trash = Duration.toMillis(yield* Trash)

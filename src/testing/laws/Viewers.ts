@@ -23,7 +23,7 @@ const impostors: ReadonlyArray<unknown> = [
 /** The laws of viewers. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "every call with an invalid viewer fails with `invalid_scope` and changes nothing",
+    "every call with an invalid viewer fails with `invalid_scope` and changes nothing, except that `tools` returns no tools",
     (store) =>
       Effect.gen(function*() {
         const record = yield* put(store, draft("green tea", { id: id("tea") }))

@@ -1,4 +1,4 @@
-/** Laws of visibility: a record that a viewer does not see behaves as if it did not exist. */
+/** Laws of visibility: a record that a viewer does not see behaves as if it did not exist, except that its id cannot be used. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -58,7 +58,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a filter's `scope` limits `list` and `search` to the visible records of this scope and of narrower scopes",
+    "a filter's `scope` limits `list` and `search` to visible records of this scope and of narrower ones; `global` selects only `global`",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(system, Object.entries(scopes).map(([name, scope]) => draft(name, { scope })))
@@ -206,7 +206,7 @@ export const laws: ReadonlyArray<Law> = [
                 anonymous(yield* refuses("not_found", store.apply(viewer, [{ _tag: "Restore", id, revision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.put(viewer, [draft("x", { id })], { ifRevision: 1 }))),
-                // these drafts are always invalid; the error must not reveal whether the id exists
+                // only `System` can write one of these drafts, the second; no error may reveal whether the id exists
                 ...yield* Effect.forEach(
                   [draft(" ", { id, scope: { userId: "bob" } }), draft("elsewhere", { id, scope: { userId: "eve" } })],
                   (draft) =>

@@ -90,7 +90,7 @@ export const laws: ReadonlyArray<Law> = [
 
   law("`put` reads origin and trust from its options, never from the draft", (store) =>
     Effect.gen(function*() {
-      const claim = { reference: "r", origin: "instructions", trust: 0 } // a draft may only set `reference`
+      const claim = { reference: "r", origin: "instructions", trust: 0 } // a draft can set neither origin nor trust
       const record = yield* put(store, draft("trust me", { source: claim }), ada, { origin: "import", trust: 3 })
       assert.deepEqual({ ...record.source }, { reference: "r", origin: "import", trust: 3 })
     })),
@@ -186,15 +186,20 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("a record has the trust of its least trusted writer", (store) =>
-    Effect.gen(function*() {
-      const { id } = yield* put(store, draft("Tea"), ada, { trust: 2 })
-      const update = (trust: 0 | 1 | 3) =>
-        Effect.map(store.apply(ada, [{ _tag: "Update", id, patch: { importance: 1 } }], { trust }), ([applied]) =>
-          applied?.record?.source)
-      assert.deepEqual({ ...yield* update(0) }, { origin: "user", trust: 2 })
-      assert.deepEqual({ ...yield* update(3) }, { origin: "user", trust: 3 })
-    })),
+  law(
+    "an update leaves a record with the trust of the record or of the writer, whichever is less trusted",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, draft("Tea"), ada, { trust: 2 })
+        const update = (trust: 0 | 1 | 3) =>
+          Effect.map(
+            store.apply(ada, [{ _tag: "Update", id, patch: { importance: 1 } }], { trust }),
+            ([applied]) => applied?.record?.source
+          )
+        assert.deepEqual({ ...yield* update(0) }, { origin: "user", trust: 2 })
+        assert.deepEqual({ ...yield* update(3) }, { origin: "user", trust: 3 })
+      })
+  ),
 
   law(
     "changing a draft after `put`, or changing a returned record, does not change the stored record",
@@ -233,7 +238,7 @@ export const laws: ReadonlyArray<Law> = [
               record.metadata,
               record.source
             ]
-          ) { // every object within the record
+          ) { // objects within the record, at several depths
             for (const key of Object.keys(object)) Reflect.set(object, key, 0)
           }
           for (const list of [record.tags, record.links]) Reflect.set(list, 0, "b")
@@ -245,7 +250,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a write to a record of origin `instructions` fails with `read_only` unless the write itself has that origin",
+    "a write to a record of origin `instructions` fails with `read_only` unless it is made by `System` or has that origin",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -269,7 +274,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless the write itself has that origin",
+    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless by `System` or of that origin",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })

@@ -55,7 +55,7 @@ export const AnyLine = Schema.Union(
 
 /** Numbers of the items that were written to a file, or read from one. */
 export interface Counts {
-  /** Number of records, including tombstones (forgotten records) and the library's own rows. */
+  /** Number of records, including tombstones (forgotten records) and the library's own rows, but not the rows of threads. */
   readonly records: number
   readonly tombstones: number
   /** Number of revisions, including the current one of each record. */

@@ -22,17 +22,17 @@ import { count, type Counts, format, none, type Tally, version, viewerOf } from 
 export interface WriteOptions {
   /** Tenants to write. Default: all. */
   readonly tenants?: ReadonlyArray<string> | undefined
-  /** Id of the user whose data is exported. Default: the data of all users. */
+  /** Id of the user whose data is exported. Default: all data, also data that belongs to no user. */
   readonly userId?: string | undefined
   /** Whether to export vectors. If false, an embedder can compute the vectors again later. Default true. */
   readonly vectors?: boolean | undefined
   /** Whether to export threads. Default true. */
   readonly threads?: boolean | undefined
-  /** Called after each line with the counts so far. Writing waits until the returned effect is done. */
+  /** Called after each line except the first and the last, with the counts so far. Writing waits until the returned effect is done. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
 
-/** Number of rows that are read from the store at a time. */
+/** Number of records that are read from the store at a time. Tombstones are read 1,000 at a time. */
 const page = 500
 /** Largest number of messages in one line. */
 const messagesOfLine = 100

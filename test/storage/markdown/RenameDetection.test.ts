@@ -57,6 +57,14 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([gone("a.md", text)], [...tied, fresh("d.md", words(0, 90))]), {})
   })
 
+  it("missing files that are equally similar to one new file are not paired with a less similar one, in any order", () => {
+    const common = words(0, 100)
+    const olds = [gone("a.md", `${common} ${words(200, 10)}`), gone("b.md", `${common} ${words(300, 10)}`)]
+    const news = [fresh("x.md", `${common} ${words(400, 8)}`), fresh("y.md", `${common} ${words(500, 12)}`)]
+    assert.deepEqual(found(olds, news), {})
+    assert.deepEqual(found(olds.toReversed(), news.toReversed()), {})
+  })
+
   it("similar texts are paired even if the texts have no spaces between words, such as Japanese texts", () => {
     const old = "今日は公園を散歩してから図書館で本を読みました。とても楽しかったです。"
     assert.deepEqual(found([gone("a.md", old)], [fresh("b.md", old.replace("公園", "海岸"))]), { "b.md": "a.md" })

@@ -18,7 +18,7 @@ import type { Found, Round, Search, SearchProgram } from "../Searcher.ts"
 
 /**
  * A message (a record of a session) lends at most this share of its cosine to the messages directly before and after it. The vector score
- * of a message uses its own cosine or the cosine lent to it, whichever is higher.
+ * of a message uses its own cosine or the cosine lent to it, whichever is higher. A search by vector alone ignores lent cosines.
  */
 const lentShare = 0.8
 /** Number of nearest records that lend their cosines. The number is fixed, so that scores do not depend on how many are retrieved. */
@@ -112,9 +112,9 @@ export function* hybridSearch(
     found,
     // matches by vector only, plus matches by words. `matches.count` may be too low, so the higher of the two counts by words is used
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // a deeper round can change the hits in two cases. First: there are too few hits, although every match of this round reaches
-    // `minScore`. Second: there are enough hits, but the last hit has the lowest cosine of this round. A deeper round may then find a newer
-    // record with the same cosine
+    // a deeper round is done in two cases. First: there are too few hits, although every match of this round reaches `minScore`. Second:
+    // there are enough hits, but the last hit has the lowest cosine of this round. A deeper round may then find a newer record with the
+    // same cosine. Other records beyond the depth of both searches are not looked for, even if their final scores would be higher
     isCut: (last) =>
       !isDeep &&
       (last === undefined

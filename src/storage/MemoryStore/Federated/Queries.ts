@@ -9,7 +9,8 @@
  * ```
  *
  * The scores of a store are relative to its best hit, which has a score of about 1. So the hits of one store do not displace the hits of
- * all other stores. But the best hits of two stores rank equally, even if one of them matches the query far better.
+ * all other stores. But the best hits of two stores rank equally, even if one of them matches the query far better. Exception: in mode
+ * `vector`, the scores of a store are cosines, which are not relative to its best hit.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -191,7 +192,7 @@ const ownerIn = (
   )
 }
 
-/** Whether an error means that the query is invalid. Every store would then fail with this error. */
+/** Whether an error means that a store refuses the query as invalid. The whole search then fails with this error. */
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 

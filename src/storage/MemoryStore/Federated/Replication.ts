@@ -9,8 +9,8 @@
  * ```
  *
  * A copy is written after its record. If the process crashes in between, the copy is missing or outdated until the record is written again.
- * The mirror gives a copy its own revision numbers and times. The stream `changes` merges the changes of all stores, without the changes of
- * copies.
+ * The mirror gives a copy its own revision numbers, `createdAt` and `updatedAt`. The stream `changes` merges the changes of all stores,
+ * without the changes of copies.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

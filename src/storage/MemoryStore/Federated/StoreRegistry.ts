@@ -126,7 +126,7 @@ const attach = <E, R>({ members, idGenerator, redaction, toNamed }: Dependencies
 
 /**
  * Builds the store of an entry. Each layer is built with its own memo map, so two entries with the same layer get separate stores. All
- * stores share one id generator, so ids sort in the order of their generation.
+ * stores share one id generator, so the ids of a tenant sort in the order of their generation.
  */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, idGenerator: Transaction.IdGenerator) =>
   Effect.gen(function*() {
@@ -171,7 +171,7 @@ export interface Member {
   readonly detached: Effect.Effect<void>
 }
 
-/** The members, in the order of the federation. */
+/** The members, in the order of `Registry.stores` or in that of `ranked`. */
 export type Members = ReadonlyArray<Member>
 
 /** Orders members for finding the owner of an id. Mirrors come last, since their records may be copies. */

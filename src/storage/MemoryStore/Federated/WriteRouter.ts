@@ -69,7 +69,7 @@ export const make = (
     const mirroring = yield* Effect.makeSemaphore(1)
     /**
      * Runs an effect while holding the locks of these ids. Even ids without a row are locked, so that no other writer creates such a row
-     * meanwhile. All ids share 64 locks (stripes). Writers wait for each other only if their ids share a lock.
+     * meanwhile. All ids share 64 locks (stripes). These locks make writers wait for each other only if their ids share a lock.
      */
     const withIdLocks =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -191,7 +191,7 @@ const internal = (
 
 /**
  * Returns the member that has an id. Fails if a member that may have the id did not answer, because no id may be written to two stores.
- * Failures of read-only mirrors are ignored, since a read-only mirror never owns an id.
+ * Failures of read-only mirrors are ignored, since the federation writes only copies to them.
  */
 const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreRegistry.Member | undefined> =>
   unanswered !== undefined && (unanswered.member.writable || unanswered.member.mirror === undefined)
@@ -245,7 +245,7 @@ interface Part {
 const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
   mutation._tag === "Put" ? mutation.draft.id : mutation.id
 
-/** Applies all parts or none. A crash in between can leave some parts applied. Each part is atomic in its store. */
+/** Applies all parts or none. Exceptions: a crash in between, and a failure of `undo`. Each part is atomic in its store. */
 const apply = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
@@ -316,8 +316,8 @@ const checkWhole = (
   })
 
 /**
- * Rolls back the parts that were written. Purges cannot be rolled back. Failures are only logged, so that the caller receives the original
- * error.
+ * Rolls back the parts that were written. A part with a purge cannot be rolled back, not even its other mutations. Failures are only
+ * logged, so that the caller receives the original error.
  */
 const undo = (
   parts: ReadonlyArray<Part>,

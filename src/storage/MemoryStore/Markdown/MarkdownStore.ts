@@ -33,8 +33,8 @@ import * as WritePlan from "./WritePlan.ts"
 
 /**
  * Opens the folder `options.root` as a store. If there is a snapshot, reads the snapshot and the files that changed after it. Otherwise,
- * reads all files. The store follows changes in the folder until the Effect scope closes. A snapshot is then saved. Fails with
- * `invalid_draft` if an option is out of range.
+ * reads all files. The store follows changes in the folder until the Effect scope closes. A snapshot is then saved if enough has changed.
+ * Fails with `invalid_draft` if an option is out of range.
  */
 export const make = (
   options: Options
@@ -220,8 +220,9 @@ const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not wa
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /**
- * Returns all problems in the vault. Scans the vault first, and then reads every undamaged file again. The scan may append edits by hand to
- * the history. Nothing else is written.
+ * Returns the problems of the vault's files. Scans the vault first, and then reads the file of every undamaged record again. The scan may
+ * append edits by hand to the history. Such an append takes the vault's lock, and first does overdue work of writers, such as completing
+ * the batch of a dead process.
  */
 const verify = (
   fs: VaultFileSystem.VaultFileSystem,
@@ -291,8 +292,9 @@ const repair = (
 }
 
 /**
- * Signs the records in files that another vault wrote, such as the files of a cloned vault. Each such record then has the trust and the
- * origin that its file states. Returns the number of signed records. Use this only for a folder whose texts you trust.
+ * Signs the records in files with an invalid signature, such as the files of a cloned vault. A file of this vault that a person has edited
+ * counts, too, if it still has its old signature. Each such record then has the trust and the origin that its file states. Returns the
+ * number of signed records. Use this only for a folder whose texts you trust.
  */
 const adopt = (
   fs: VaultFileSystem.VaultFileSystem,

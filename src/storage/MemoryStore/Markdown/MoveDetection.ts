@@ -182,7 +182,7 @@ export const threshold = 0.7
  */
 const maxShared = 64
 
-/** Only this many UTF-16 units at the start of each text are compared. */
+/** The similarity of two texts is computed from only this many UTF-16 units at the start of each text. */
 const maxCompared = 65_536
 
 /**
@@ -232,7 +232,7 @@ export const detect = (
     const open = level.filter(({ from, to }) => !matched.has(from) && !found.has(to))
     const [froms, tos] = [counts(open.map(({ from }) => from)), counts(open.map(({ to }) => to))]
     for (const { from, to } of open) if (froms.get(from) === 1 && tos.get(to) === 1) match(from, to)
-    for (const { from, to } of open) if (!found.has(to)) tie(matched, found, from, to)
+    for (const { from, to } of open) if (found.get(to) !== from) tie(matched, found, from, to)
   }
   for (const [to, from] of found) if (from === "") found.delete(to)
   return found

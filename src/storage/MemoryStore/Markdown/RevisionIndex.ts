@@ -28,7 +28,7 @@ export interface RevisionIndex {
   readonly addEarlier: (location: RevisionLocation) => void
   /** Removes the location of a revision. `at` then finds the record's newest remaining revision, if that revision has a path. */
   readonly remove: (location: RevisionLocation) => void
-  /** Returns the number of bytes in lines that are no longer needed, such as the lines of erased or replaced revisions. */
+  /** Returns the number of bytes in lines that `add` made useless: lines of erased, replaced or surplus revisions, and erasing lines. */
   readonly dead: () => number
   /** Returns how many erasures `add` has applied, without those of the library's own records. */
   readonly erasures: () => number

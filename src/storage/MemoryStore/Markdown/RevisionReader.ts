@@ -144,7 +144,7 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
   }
 }
 
-/** Number of records that are looked up before yielding to the event loop. */
+/** Largest number of records that are looked up before yielding to the event loop. */
 const atATime = 2_048
 
 /* Finds edits by hand: revisions that are in the vault's files, but not in the history. */
@@ -182,8 +182,8 @@ export const earlierOf = (entry: Entry): Part => ({ ...partOf(entry), path: null
 
 /**
  * Returns the revisions that the history lacks because a person edited, moved or deleted files. Considers only the files of the records in
- * `about`. Damaged and unreadable files are left out. A note that this library did not write is also left out if nobody has edited the note
- * since its first read.
+ * `about`. Damaged and unreadable files are left out. A note that this library did not write is also left out if nobody has edited or moved
+ * the note since its first read.
  */
 export const missingRevisions = (
   state: VaultState,
@@ -240,8 +240,9 @@ const missingRevisionsOf = (
   })
 
 /*
- * Reads the files of the old vault format 1: a file of earlier revisions for each record, a log of changed paths, and a journal. The
- * journal serves to roll back an incomplete batch. The first writer moves the revisions to the history, and removes these files.
+ * Reads the files of the old vault format 1: a file of earlier revisions for each record, and a journal. The journal serves to roll back an
+ * incomplete batch. A third file, a log of changed paths, is not read. If the vault has no history yet, opening the vault moves the
+ * revisions to the history, and removes all these files.
  */
 
 const revisionsFolder = `${hidden}/revisions`
@@ -321,7 +322,7 @@ export const recoverFormat1 = (fs: VaultFileSystem, key: string): Io<void> =>
 export const discardFormat1 = (fs: VaultFileSystem): Io<void> =>
   Effect.forEach([revisionsFolder, journal, log], (path) => fs.discard(path), { discard: true })
 
-/** Returns the revisions of format 1 as parts of a batch. The revisions of a record are in order, the current one last. */
+/** Returns the parts `current` and the revisions of format 1, as parts. The revisions of a record are in order, the current one last. */
 export const migratedParts = (
   fs: VaultFileSystem,
   state: VaultState,

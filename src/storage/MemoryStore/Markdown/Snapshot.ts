@@ -57,7 +57,7 @@ const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
 /** Number of bytes that count as one unit of work (see `EventLoop.pacer`). A full part is enough work for a pause: about every 4 ms. */
 const bytesPerUnit = 32
-/** Number of parts that are compressed or decompressed in parallel. */
+/** Largest number of parts of one kind (entries, history or indexes) that are compressed or decompressed in parallel. */
 const concurrency = 4
 
 /** The compressed and the uncompressed length of a part, in bytes. */
@@ -253,8 +253,8 @@ const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole:
 const signature = 65
 
 /*
- * Loads a vault's snapshot when the vault opens, and saves it when the vault closes. The snapshot is also saved during use, whenever enough
- * has changed. A killed process therefore leaves a snapshot, too.
+ * Loads a vault's snapshot when the vault opens. Saves a snapshot if enough has changed, from time to time during use, and when the vault
+ * closes. A killed process therefore leaves a snapshot, too.
  */
 
 /** Saves and removes the snapshot of a vault. */

@@ -15,7 +15,10 @@ import type { Entry } from "./VaultFile.ts"
 
 /** Version of the snapshot's format. Incremented if `Entry` changes, or if the library's way of parsing a text into a record changes. */
 export const version = 5
-/** Versions that can be read. In version 2, an entry is an object. In version 3, an entry is an array, but its record is an object. */
+/**
+ * Versions that `entriesOf` can decode. In version 2, an entry is an object. In version 3, an entry is an array, but its record is an
+ * object. `Snapshot` reads version 1 by itself.
+ */
 export const versions = [2, 3, version] as const
 
 /** An entry and the location of its revision in the history. The location is absent if there is none, or if it is stored separately. */

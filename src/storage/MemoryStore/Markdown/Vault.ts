@@ -60,18 +60,18 @@ export interface Vault {
   readonly unsealed: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
   /** Reads what other processes appended to the history, and scans every file of the vault. */
   readonly refresh: Io<void>
-  /** Reads what other processes appended to the history, and scans the files that the new lines name. */
+  /** Reads what other processes appended to the history, and scans the files that the new lines name. Scans all files after a rewrite. */
   readonly follow: Io<void>
   /** Syncs written files, and notes this in the history. Does nothing if this process wrote no file since the last checkpoint. */
   readonly checkpoint: Io<void>
-  /** Makes a checkpoint if files may be unsynced, and saves the snapshot. */
+  /** Makes a checkpoint if files may be unsynced, and saves the snapshot if enough has changed. */
   readonly save: Io<void>
 }
 
-/** Largest number of revisions whose files may be unsynced. These revisions are already safe in the history. */
+/** Number of revisions with unsynced files above which a writer first makes a checkpoint. These revisions are safe in the history. */
 const waiting = 256
 
-/** Number of files or records that are processed before the event loop runs. */
+/** Largest number of files or records that are processed before the event loop runs. */
 const atATime = 2_048
 
 /** Opens the vault of a folder, and completes the batches of processes that died. */
@@ -111,7 +111,7 @@ export const open = (
     let isWritten = false
     /** Sequence number of the last batch whose files this process has written or found on disk. */
     let lastReadBatch = 0
-    /** Generation of the history (a counter of its rewrites) at the last scan of all files. */
+    /** Generation of the history (a counter of its rewrites) at the last scan of all files, or after this process's own last rewrite. */
     let readGeneration = 0
     /** Batches that purged texts, by sequence number. The texts are still in the history, because overwriting them failed. */
     const pendingErasures = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
@@ -142,10 +142,10 @@ export const open = (
         yield* record(news, locked)
       })
 
-    /** Reads what other processes appended to the history, and scans the files that the new lines name. */
+    /** Reads what other processes appended to the history, and scans the files that the new lines name; all files after a rewrite. */
     const follow = (locked: boolean): Io<void> =>
       Effect.flatMap(history.news(locked), () => isUpToDate() ? Effect.void : readAppended(locked))
-    /** Whether this process has read the files of all batches. False if the history was rewritten since the last full scan. */
+    /** Whether this process has read the files of all batches. False if another process rewrote the history since the last full scan. */
     const isUpToDate = () =>
       history.generation() === readGeneration && history.isThere() && unreadFiles.size === 0 &&
       history.pending().every(({ number }) => number <= lastReadBatch)
@@ -387,12 +387,14 @@ export const open = (
           return Effect.void
         }
         isWritten = false
-        return exclusive(checkpoint)
+        return Effect.tapError(exclusive(checkpoint), () =>
+          Effect.sync(() =>
+            isWritten = true
+          ))
       }),
       save: Effect.gen(function*() {
         yield* follow(false)
-        yield* Effect.when(exclusive(checkpoint), () =>
-          history.pending().length > 0 || history.hasFailedAppend())
+        yield* Effect.when(exclusive(checkpoint), () => history.pending().length > 0 || history.hasFailedAppend())
         return yield* snapshot.save
       }).pipe(Effect.repeat({ until: Boolean, times: 2 }), Effect.asVoid)
     }

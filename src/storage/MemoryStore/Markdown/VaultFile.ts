@@ -47,7 +47,7 @@ export interface Entry extends Seen {
   readonly hash: string
   readonly tenant: string
   readonly signed: boolean
-  /** Whether the text has a signature, of this vault or of another one. Default false. */
+  /** Whether the text has an invalid signature, for example that of another vault. Default false. */
   readonly isSealed?: boolean | undefined
   readonly row: Stored
   readonly extra: Extra
@@ -57,7 +57,7 @@ export interface Entry extends Seen {
   readonly damage?: MemoryError.MemoryError | undefined
   /** Reasons why parts of the text could not be read. Absent if there are none. */
   readonly issues?: ReadonlyArray<string> | undefined
-  /** Whether the file has more text than the record. The library never writes such a file. Default false. */
+  /** Whether the file has more text than the record. The library never changes such a text, but may restore it. Default false. */
   readonly isPartial?: boolean | undefined
 }
 /** A file, folder or link that is not a record. */
@@ -295,7 +295,7 @@ export const makeAhead = (
     }
     const pending = history.pending().filter(({ number }) => number > since)
     const [theirs, ours] = Arr.partition(pending, ({ isOurs }) => isOurs)
-    // the writer itself shows the files that this process wrote since the scan began, once all files of the batch are written
+    // files that this process wrote since the scan began are left out: their writer adds them to the state once the batch is written
     for (const file of filesOf(ours.flatMap(({ locations }) => locations))) found.delete(file)
     const own = new Set(ours.map(({ number }) => number))
     const locations = new Set(theirs.flatMap(({ locations }) => locations))

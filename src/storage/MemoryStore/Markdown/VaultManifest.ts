@@ -7,8 +7,9 @@
  * .effect-memory/vault.copy.json   the same
  * ```
  *
- * Vaults of earlier releases have neither checksum nor copy. Opening such a vault adds both. The vault does not open if no key can be read,
- * or if the records were signed with another key: see docs/vault.md. `"key":"new"` makes the vault generate a new key.
+ * Vaults of earlier releases have neither checksum nor copy. Opening such a vault adds both. A vault with signed records does not open if
+ * its hidden folder has no readable key, or if another key signed the records: see docs/vault.md. `"key":"new"` makes the vault generate a
+ * new key. A vault that has lost its hidden folder also gets a new key.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -76,8 +77,9 @@ interface Decision {
 /**
  * Opens the vault of a folder, or makes the folder a vault with a generated key. If several processes do so at once, the first one
  * generates the key. A damaged manifest file is rewritten from the other one. Fails with `unsupported`, and changes nothing, if a later
- * release wrote the manifest. Fails with `corrupt` if there are signed records but no readable key. Also fails with `corrupt` if another
- * key signed the records. The signatures are not checked if both manifest files are intact: see `confirm`.
+ * release wrote the manifest. Fails with `corrupt` if there are signed records, and the hidden folder of the vault has no readable key. A
+ * vault without its hidden folder gets a new key instead. Also fails with `corrupt` if another key signed the records. The signatures are
+ * not checked if both manifest files are intact: see `confirm`.
  */
 export const open = (
   fs: VaultFileSystem,
@@ -173,7 +175,7 @@ export const confirm = (
       ({ fits }) => fits ? Effect.void : stranger
     )
 
-/** Keeps one manifest per key. If two manifests have the same key, keeps the one with a checksum. */
+/** Removes duplicates. Of two manifests with the same key, only the one with a checksum stays. Both stay if their checksums differ. */
 const distinct = (manifests: ReadonlyArray<VaultManifest>): ReadonlyArray<VaultManifest> =>
   manifests.filter((one, n) =>
     !manifests.some((other, m) =>
@@ -313,7 +315,7 @@ interface Verdict {
   readonly strangers: boolean
 }
 
-/** Number of files that are read first to check a key. Usually, one of these files has a valid signature. */
+/** Number of files with a signature that are checked first. Usually, one of these signatures is valid. */
 const few = 4
 
 /**

@@ -140,7 +140,9 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     const news = [last, next].flatMap((one) => one?._tag === "Entry" ? [one] : [])
       .filter((one, i, all) => i === 0 || all[0]!.tenant !== one.tenant || all[0]!.row.record.id !== one.row.record.id)
       .flatMap((one) => reindex(one, path, next))
-    return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
+    return next?._tag === "Bad"
+      ? [...news, { tenant: tenantOf(path, tenantIndexes.keys()), event: { issue: next.error } }]
+      : news
   }
   /** Updates the list of files with the record id of `one`, since `path` now has the file `next`. Returns the first file of the list. */
   const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
@@ -368,5 +370,12 @@ const better = (a: Entry, b: Entry): number =>
 const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
 
-/** Returns the tenant whose folder contains a file. Ignores the tenant that the file's text states. */
-const tenantOf = (path: string): string => Layout.idOf(Layout.parsePath(path).tenant ?? "default") ?? "default"
+/**
+ * Returns the tenant whose folder contains a file. Ignores the tenant that the file's text states. If the folder's name is a hash, looks
+ * for the tenant in `known`; if it is not there, returns the folder's name, which is no tenant's.
+ */
+const tenantOf = (path: string, known: Iterable<string>): string => {
+  const folder = Layout.parsePath(path).tenant
+  if (folder === undefined) return "default"
+  return Layout.idOf(folder) ?? Array.from(known).find((tenant) => Layout.encodes(folder, tenant)) ?? folder
+}

@@ -172,7 +172,7 @@ export const make = (
     }
     const after = content === undefined ? null : sha256(content)
     // `isKept` says whether the history has the current revision. The line of this revision may be damaged or lost. A note that a person
-    // wrote has no line until its first change. If `isKept` is false, the current revision is appended first
+    // wrote has no line until its first change. If `isKept` is false, the current revision is appended first, except for a purge
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
@@ -216,7 +216,7 @@ export const make = (
     return { parts: [...first, ...parts], entry, removed, content: isWritten ? content : undefined, before }
   })
 
-/** Whether a plan purges a record that may be in the snapshot. The library's internal records are never in the snapshot. */
+/** Whether a plan purges a record whose file may be in the snapshot. The library's internal records are never in the snapshot. */
 export const isPurge = (plans: ReadonlyArray<WritePlan>): boolean =>
   plans.some(({ removed, parts }) => parts.at(-1)?.record === null && removed.some((path) => !Layout.isInternal(path)))
 
@@ -239,13 +239,13 @@ interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
-  /** Whether the text has the format in which the author wrote it. If not, an earlier release of this library wrote the text. */
+  /** Whether the text has the format in which the author wrote it. If not, the library has written the text in its own format. */
   readonly isAuthors: boolean
 }
 
 /**
- * Returns the note of a record: its file, if an author chose the name of the file. Returns `undefined` if there is no such file, or if the
- * vault does not have the setting `notes: "whole"`.
+ * Returns the note of a record: its file, if an author chose the name of the file. If the file is missing or damaged, the note comes from
+ * the newest revision in the history. Returns `undefined` if there is no note, or if the vault does not have the setting `notes: "whole"`.
  */
 const noteOf = (
   { context, fs, history }: Pick<Dependencies, "context" | "fs" | "history">,
@@ -320,7 +320,7 @@ export const writeFiles = (
 ): Io<void> =>
   Effect.gen(function*() {
     const { after, before, forgotten, removed, id, path, tenant } = location
-    if (path !== null && before === after) return // the revision is an edit by hand, which was read from the file
+    if (path !== null && before === after) return // the file already had this text: an edit by hand, or a write that changed no text
     if (history.newest(tenant, id)?.batch !== location.batch && !isErasure(history, location)) return // a later batch has newer content
     const known = new Set([before, ...[...history.locations(tenant, id), ...erased].map((old) => old.after)])
     const status = (at: string) =>

@@ -1,6 +1,7 @@
 /**
  * Merges the rows of a branch with the rows of its base store. A branch is a set of uncommitted changes. Each tenant has one index, which
- * the first call builds. A later call usually reads only the rows that have changed since the previous call.
+ * the first call builds. A later call usually reads only the rows that have changed since the previous call. If the base store cannot list
+ * its changed rows, as a SQL store cannot, each call builds the index anew.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -188,7 +189,7 @@ export interface Row {
   readonly base: Stored | undefined
   /** Whether the branch has purged the record. The revisions in the base store are then hidden. */
   readonly isPurged: boolean
-  /** Revisions made in the branch, newest first; empty if the record was purged. */
+  /** Revisions made in the branch since the last purge there, newest first. Empty if the record was purged and not created again. */
   readonly revisions: ReadonlyArray<Stored>
 }
 
@@ -201,7 +202,7 @@ export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   return row.base && { base: row.base, isPurged: true, revisions: [] }
 }
 
-/** Returns the record's revision number in the branch; 0 if the branch has purged the record. */
+/** Returns the record's revision number in the branch; 0 if the branch has purged the record and not created it again. */
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
@@ -232,7 +233,7 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 
 /**
  * Returns the provenance of a commit. A record counts if the commit creates it, replaces it as a whole, or changes its trust. The origin is
- * the common origin of these records, or `pipeline` if their origins differ. The trust is the lowest trust of these records.
+ * the common origin of these records, or `pipeline` if their origins differ. The trust is that of the least trusted of these records.
  */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {

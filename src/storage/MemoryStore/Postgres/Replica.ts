@@ -30,7 +30,10 @@ interface Known {
   readonly history: string | undefined
 }
 
-/** Keeps checking the standby until the Effect scope closes. Each check asks the primary once, and the standby at least once. */
+/**
+ * Keeps checking the standby until the Effect scope closes. Each check asks the primary once. Then it asks the standby until the standby is
+ * up to date, or until `staleness` has passed since the start of the check.
+ */
 export const watchStandby = (
   primary: Ask,
   standby: Ask,

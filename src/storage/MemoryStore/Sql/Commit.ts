@@ -23,7 +23,7 @@ export interface Batch {
   readonly writes: ReadonlyArray<Write>
   /** Whether to write without notifying the listeners of changes. */
   readonly isQuiet: boolean
-  /** Id of this process, stored with its changes. The feed of this process skips these changes: its listeners already have them. */
+  /** Random id of the engine, stored with its changes. The engine's feed skips these changes: its listeners already have them. */
   readonly writer: string
 }
 

@@ -251,7 +251,7 @@ export const each = (rows: ReadonlyArray<ReadonlyArray<string | number | null>>)
 /** Encodes keys as the parameter of `{in}` in a statement. */
 export const keys = (all: Iterable<string>): string => JSON.stringify(Array.from(all, text))
 
-/** Largest number of rows per statement: enough to make round trips rare, but not too many for one JSON parameter. */
+/** Size of the parts into which a long list is divided, one statement for each part. Keeps round trips rare, and JSON parameters small. */
 export const batchSize = 500
 
 /** Calls a function with at most `batchSize` values at a time, and concatenates the results. */

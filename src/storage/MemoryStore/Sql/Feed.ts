@@ -13,16 +13,16 @@ import { revisionsKept } from "../../Revision.ts"
 import { batchSize, type Database, idOf, parsed, type Row, text } from "./Database.ts"
 import { revisions } from "./Rows.ts"
 
-/** The tenant and process of a feed, and how often it polls. */
+/** The tenant and engine of a feed, and how often it polls. */
 export interface Options {
   readonly tenant: string
-  /** Id of this process. The feed skips the changes of this process, since its listeners are notified directly. */
+  /** Random id of the engine. The feed skips the changes of this engine, since its listeners are notified directly. */
   readonly writer: string
   /** Time between two polls. */
   readonly poll: Duration.Duration
 }
 
-/** Milliseconds for which a change is kept in the table. Listeners poll far more often, so they miss no change. */
+/** Least time in milliseconds for which a change is kept in the table. A listener that polls at shorter intervals misses no change. */
 const kept = 3_600_000
 /**
  * Number of the newest versions of a partition for which the table `memory_gone` has ids. These are the ids of records that were erased or

@@ -75,7 +75,7 @@ export interface IndexCache {
     question: (index: OutlineIndex, texts: Texts, vectors: Vectors) => Answer<A>,
     embedding?: { readonly model: string; readonly dimensions: number }
   ) => Io<A>
-  /** Returns the last known dimensions of a model's vectors; 0 if there were none, `undefined` if they were never read. */
+  /** Returns the last known dimensions of a model's vectors; 0 if there were none, `undefined` if the cache does not have them. */
   readonly dimensions: (tenant: string, model: string) => number | undefined
   /** Returns the row of each id, in order; `None` if there is no row. Caches the texts of these rows for later searches. */
   readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Option.Option<Stored>>>

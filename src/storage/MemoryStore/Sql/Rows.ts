@@ -47,7 +47,7 @@ type Fields = { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** Whether the JSON of a row has all needed fields, with the right types. Detects damaged rows. */
+/** Whether the JSON of a row looks like a record. Checks the types of most required fields, to detect damaged rows. */
 const isRecord = (json: Partial<Fields> | null): json is Fields =>
   json !== null && typeof json.id === "string" && typeof json.kind === "string" && typeof json.body === "string" &&
   typeof json.summary === "string" && typeof json.revision === "number" && typeof json.createdAt === "number" &&
@@ -284,7 +284,7 @@ export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string 
     return id === undefined ? null : text(id.normalize("NFC"))
   })
 
-/** Largest number of rows that one statement reads. */
+/** Largest number of rows that one statement of `page` returns. */
 const maxRowsPerStatement = 1_000
 
 /** Returns up to `limit` records that pass the filter, newest first, then by id. Starts after the position `after`. */
@@ -354,7 +354,7 @@ export const due = (
   after: Due | undefined,
   limit: number
 ): Io<ReadonlyArray<Due>> => {
-  /** Returns rows in the order of the indexed column `key`. `at` is SQL for the due time: `key` plus `offset` milliseconds. */
+  /** Returns rows in the order of `key`: an indexed column, or `never`. `at` is SQL for the due time: `key` plus `offset` milliseconds. */
   const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
     Effect.map(
       query(

@@ -3,7 +3,7 @@
  *
  * A write is one transaction. The transaction locks the ids that it needs, even ids without a row. It also locks the version of each
  * partition to which it writes. A partition is the rows of one user, or of one agent: see `Rows.partitionOf`. Batches of different users do
- * not wait for each other if the database supports several writers.
+ * not wait for each other if the database supports several writers. The module `Postgres` states the exceptions.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"

@@ -52,8 +52,8 @@ type ScanPositions = Map<string, string>
 const maxPositions = 10_000
 
 /**
- * Returns up to `limit` texts that have no vector of a model. Scans the hashes of the tenant's texts, starting where the last call stopped.
- * If `attach` follows each call, a series of calls scans all hashes only once. The scan needs two index lookups per row.
+ * Returns up to `limit` texts that have no vector of a model. Scans the hashes of the tenant's texts in batches, starting with the batch in
+ * which the last call stopped. A call that finds fewer than `limit` texts scans all hashes. The scan needs two index lookups per row.
  */
 const pending = (
   { query }: Database,

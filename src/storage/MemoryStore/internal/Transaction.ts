@@ -4,8 +4,8 @@
  * runs during a long batch. A mutation sees the effects of earlier ones. Rows that the viewer may not see count as absent.
  *
  * There is one exception. Two records of a tenant cannot have the same id. So a put with the id of an invisible record fails with
- * `invalid_id`, and reveals that the id is in use. If the batch has any other error, that error is returned instead. A viewer cannot guess
- * ids unnoticed: each put with a free id creates a record. An id that must stay secret should be generated, or signed (`MemoryStore.sign`).
+ * `invalid_id`, and reveals that the id is in use. If the batch has any other error, that error is returned instead. A put with a free id
+ * creates a record, but the same batch can purge it again. An id that must stay secret should be generated, or signed (`MemoryStore.sign`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -33,7 +33,7 @@ export interface Batch {
   readonly viewer: Viewer.Any
   /** Mutations, each with the id of its record. The id was given by the caller, or generated. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
-  /** Dedupe keys, by index in `mutations`. A mutation without a key is never a duplicate. */
+  /** Dedupe keys, by index in `mutations`. A draft whose key is left out can only be a duplicate of a row of this batch. */
   readonly keys: ReadonlyArray<string | undefined>
   readonly provenance: Provenance
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>

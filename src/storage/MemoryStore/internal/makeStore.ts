@@ -265,14 +265,14 @@ const vectorsOf = (
 }
 
 /**
- * The activity of a store: the number of calls of its operations, and the time of the next expiry. Periodic work, such as compaction, waits
- * until the store is called or a record expires. If neither happens, the work never runs. A long sleep of the machine, or a large step of a
- * test's clock, causes only one run.
+ * The activity of a store: the number of calls of its operations, and the time at which the next row may be erased. Periodic work waits
+ * until the store is called. Compaction also runs when that time comes, and again if the last compaction failed. If none of this happens,
+ * the work never runs. A long sleep of the machine, or a large step of a test's clock, causes only one run.
  */
 export interface Activity {
   /**
    * Waits until the number of calls of the store differs from `known`, and returns the number. Calls of `compact`, `sign`, `changes`,
-   * `ingest` and `tenantsWith` are not counted.
+   * `ingest`, `tools` and `tenantsWith` are not counted. Calls of the use counts of the store's `reader` are not counted either.
    */
   readonly since: (known: number) => Effect.Effect<number>
   /** Earliest time at which a row may be erased, in epoch milliseconds; `Infinity` if none. The last compaction computed this time. */
